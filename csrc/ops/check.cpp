@@ -1,0 +1,167 @@
+#include "check.h"
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/device.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <numeric>
+
+#include "overlap.h"
+
+namespace torch_dml_ops {
+namespace {
+
+using Order = std::vector<std::size_t>;  // dimensions, outermost in memory first
+
+// How the dimensions lie in memory. Where two strides are equal one of the sizes is 1, and that dimension counts as the
+// inner one, as in torch.empty_like.
+Order memory_order(const Tensor& t) {
+  const auto sizes = sizes_of(t), strides = strides_of(t);
+  Order order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] > sizes[b];
+  });
+  return order;
+}
+
+bool dense_in(const Order& order, const Tensor& t) {
+  const auto sizes = sizes_of(t), strides = strides_of(t);
+  int64_t expected = 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    const std::size_t d = order[k];
+    if (sizes[d] != 1 && strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return t.numel() > 0;
+}
+
+Order shared_order(std::span<const Tensor> tensors) {
+  for (const Tensor& candidate : tensors) {
+    const Order order = memory_order(candidate);
+    if (std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) return order;
+  }
+  Order contiguous(std::size_t(tensors.front().dim()));
+  std::iota(contiguous.begin(), contiguous.end(), 0);
+  return contiguous;
+}
+
+std::string device_name(const Tensor& t) {
+  if (t.is_cpu()) return "cpu";
+  if (t.is_cuda()) return "cuda:" + std::to_string(t.get_device_index());
+  return "another device";
+}
+
+View view_of(const Tensor& t) {
+  return {int64_t(reinterpret_cast<uintptr_t>(t.const_data_ptr())), int64_t(t.element_size()), sizes_of(t),
+          strides_of(t)};
+}
+
+}  // namespace
+
+std::string text(std::span<const int64_t> numbers) {
+  std::string s = "[";
+  for (std::size_t k = 0; k < numbers.size(); ++k) s += (k ? ", " : "") + std::to_string(numbers[k]);
+  return s + "]";
+}
+
+std::string dtype_name(const Tensor& t) {
+  using torch::headeronly::ScalarType;
+  switch (t.scalar_type()) {
+    case ScalarType::Byte:
+      return "uint8";
+    case ScalarType::Char:
+      return "int8";
+    case ScalarType::Short:
+      return "int16";
+    case ScalarType::Int:
+      return "int32";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Half:
+      return "float16";
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::Double:
+      return "float64";
+    case ScalarType::ComplexHalf:
+      return "complex32";
+    case ScalarType::ComplexFloat:
+      return "complex64";
+    case ScalarType::ComplexDouble:
+      return "complex128";
+    default: {  // the rest are named alike but for the case
+      std::string name = torch::headeronly::toString(t.scalar_type());
+      std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+      return name;
+    }
+  }
+}
+
+void check_rank(const char* op, const char* argument, const Tensor& t) {
+  require(t.dim() >= 1, op, ": ", argument, " must have at least 1 dimension, got a 0-d tensor");
+}
+
+void check_axis(const char* op, int64_t axis, int64_t rank) {
+  if (axis < 0 && axis >= -rank)
+    require(false, op, ": axis must be from 0 to ", rank - 1, ", got ", axis, "; write ", axis + rank, " instead");
+  require(axis >= 0 && axis < rank, op, ": axis must be from 0 to ", rank - 1, ", got ", axis);
+}
+
+void check_same_device(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
+                       const Tensor& like) {
+  require(t.device() == like.device(), op, ": ", name, " must be on the device of ", like_name, ", ", device_name(like),
+          ", got ", device_name(t));
+}
+
+void check_same_kind(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
+                     const Tensor& like) {
+  check_same_device(op, name, t, like_name, like);
+  require(t.scalar_type() == like.scalar_type(), op, ": ", name, " must have the dtype of ", like_name, ", ",
+          dtype_name(like), ", got ", dtype_name(t));
+}
+
+Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of) {
+  const Tensor& like = order_of.front();
+  const Order order = shared_order(order_of);
+  std::vector<int64_t> strides(sizes.size());
+  const bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  __int128 stride = 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = int64_t(stride);
+    stride *= std::max<int64_t>(sizes[order[k]], 1);
+    require(empty || stride * int64_t(like.element_size()) <= std::numeric_limits<int64_t>::max(), op,
+            ": a result of sizes ", text(sizes), " would have more than 2^63 - 1 bytes");
+  }
+  AtenTensorHandle handle = nullptr;
+  int32_t dtype = 0, device_type = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(like.get(), &dtype));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(), dtype,
+                                                         device_type, like.get_device_index(), &handle));
+  return Tensor(handle);
+}
+
+void check_out(const char* op, const std::string& name, const Tensor& out, std::span<const int64_t> sizes,
+               const std::string& like_name, const Tensor& like) {
+  const auto given = sizes_of(out);
+  require(std::equal(given.begin(), given.end(), sizes.begin(), sizes.end()), op, ": ", name, " must have sizes ",
+          text(sizes), ", got ", text(given));
+  check_same_kind(op, name, out, like_name, like);
+  const Overlap self = overlaps_itself(view_of(out));
+  require(self != Overlap::kSome, op, ": ", name, " must not overlap itself, got strides ", text(strides_of(out)));
+  require(self == Overlap::kNone, op, ": ", name, " must not overlap itself, and strides ", text(strides_of(out)),
+          " are too complicated to tell");
+}
+
+void check_disjoint(const char* op, const std::string& out_name, const Tensor& out, const std::string& other_name,
+                    const Tensor& other) {
+  const Overlap shared = overlap(view_of(out), view_of(other));
+  require(shared != Overlap::kSome, op, ": ", out_name, " must not share memory with ", other_name);
+  require(shared == Overlap::kNone, op, ": ", out_name, " must not share memory with ", other_name,
+          ", and their strides are too complicated to tell");
+}
+
+}  // namespace torch_dml_ops

@@ -1,0 +1,57 @@
+// What the fronts share: one-sentence errors, memory layouts, overlap checks.
+#pragma once
+
+#include <torch/csrc/stable/tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace torch_dml_ops {
+
+using torch::stable::Tensor;
+
+// Throws what Python sees as a RuntimeError with this text alone. (STD_TORCH_CHECK would put the name, file and line of
+// the function that failed before the sentence.)
+template <class... Parts>
+void require(bool condition, const Parts&... parts) {
+  if (condition) return;
+  std::ostringstream text;
+  (text << ... << parts);
+  throw std::runtime_error(text.str());
+}
+
+inline std::span<const int64_t> sizes_of(const Tensor& t) { return {t.sizes().data(), t.sizes().size()}; }
+inline std::span<const int64_t> strides_of(const Tensor& t) { return {t.strides().data(), t.strides().size()}; }
+
+// "[2, 3]"
+std::string text(std::span<const int64_t> numbers);
+
+// The argument has at least one dimension, and `axis` is one of them.
+void check_rank(const char* op, const char* argument, const Tensor& t);
+void check_axis(const char* op, int64_t axis, int64_t rank);
+
+// "float32", as Python writes it.
+std::string dtype_name(const Tensor& t);
+
+// `t` has the device of `like`; `t` has its device and dtype.
+void check_same_device(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
+                       const Tensor& like);
+void check_same_kind(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
+                     const Tensor& like);
+
+// A new uninitialised tensor of `like`'s dtype and device. It is dense; its dimensions lie in memory in the order of
+// `like`'s where all of `order_of` are dense in one and the same order, else it is contiguous.
+Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of);
+
+// `out` may be written in place of a new result of these sizes: right shape, dtype and device, no element of it lying
+// on another one, and none on an element of `input`.
+void check_out(const char* op, const std::string& name, const Tensor& out, std::span<const int64_t> sizes,
+               const std::string& like_name, const Tensor& like);
+void check_disjoint(const char* op, const std::string& out_name, const Tensor& out, const std::string& other_name,
+                    const Tensor& other);
+
+}  // namespace torch_dml_ops

@@ -1,0 +1,15 @@
+// Where the fronts hand a plan over. Each library has its own: _C runs it on the CPU, _C_cuda on the GPU.
+#pragma once
+
+#include <torch/csrc/stable/tensor.h>
+
+#include "../kernels/affine_copy.h"
+#include "../kernels/reverse_copy.h"
+
+namespace torch_dml_ops {
+
+// Runs the plan on the device of `on`; on a GPU, on the caller's current stream.
+void run(AffineCopies plan, const torch::stable::Tensor& on);
+void run(ReverseCopy plan, const torch::stable::Tensor& on);
+
+}  // namespace torch_dml_ops

@@ -1,0 +1,18 @@
+#include <torch/csrc/stable/ops.h>
+
+#include "../kernels/cpu/engine.h"
+#include "engine.h"
+
+namespace torch_dml_ops {
+namespace {
+
+void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  torch::stable::parallel_for(0, total, grain, body);
+}
+
+}  // namespace
+
+void run(AffineCopies plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
+void run(ReverseCopy plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
+
+}  // namespace torch_dml_ops

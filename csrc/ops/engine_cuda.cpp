@@ -1,0 +1,27 @@
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
+
+#include "../kernels/cuda/engine.h"
+#include "engine.h"
+
+// In libtorch_cuda only. Weak, so that this library loads on a torch without CUDA too.
+extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
+
+namespace torch_dml_ops {
+namespace {
+
+template <class Plan>
+void run_on_stream(Plan plan, const torch::stable::Tensor& on) {
+  const int32_t device = on.get_device_index();
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  void* stream = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+  cuda::run(std::move(plan), stream);
+}
+
+}  // namespace
+
+void run(AffineCopies plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
+void run(ReverseCopy plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
+
+}  // namespace torch_dml_ops

@@ -1,0 +1,79 @@
+#include <torch/csrc/stable/device.h>
+#include <torch/csrc/stable/ops.h>
+
+#include "../kernels/reverse_copy.h"
+#include "check.h"
+#include "engine.h"
+#include "ops.h"
+
+namespace torch_dml_ops {
+namespace {
+
+using torch::headeronly::ScalarType;
+
+constexpr const char* kOp = "reverse_subsequences";
+
+LengthType length_type(const Tensor& lengths) {
+  switch (lengths.scalar_type()) {
+    case ScalarType::Int:
+      return LengthType::kInt32;
+    case ScalarType::Long:
+      return LengthType::kInt64;
+    case ScalarType::UInt32:
+      return LengthType::kUInt32;
+    case ScalarType::UInt64:
+      return LengthType::kUInt64;
+    default:
+      require(false, kOp, ": sequence_lengths must have dtype uint32, uint64, int32 or int64, got ",
+              dtype_name(lengths));
+      return {};
+  }
+}
+
+void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
+  check_rank(kOp, "input", input);
+  check_axis(kOp, axis, input.dim());
+  length_type(lengths);
+  check_same_device(kOp, "sequence_lengths", lengths, "input", input);
+  Ints expected(sizes_of(input).begin(), sizes_of(input).end());
+  expected[std::size_t(axis)] = 1;
+  const auto given = sizes_of(lengths);
+  require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
+          ": sequence_lengths must have sizes ", text(expected), ", those of input with 1 at axis ", axis, ", got ",
+          text(given));
+}
+
+void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
+  if (out.numel() == 0) return;
+  ReverseCopy copy{int64_t(input.element_size()),
+                   static_cast<char*>(out.mutable_data_ptr()),
+                   static_cast<const char*>(input.const_data_ptr()),
+                   lengths.const_data_ptr(),
+                   length_type(lengths),
+                   {}};
+  const auto sizes = sizes_of(input), src = strides_of(input), dst = strides_of(out), length = strides_of(lengths);
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const bool is_axis = int64_t(d) == axis;
+    copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});
+  }
+  run(std::move(copy), out);
+}
+
+}  // namespace
+
+Tensor reverse_subsequences(const Tensor& input, const Tensor& sequence_lengths, int64_t axis) {
+  check(input, sequence_lengths, axis);
+  const Tensor result = new_dense(kOp, sizes_of(input), {&input, 1});
+  copy_reversed(input, sequence_lengths, axis, result);
+  return result;
+}
+
+void reverse_subsequences_out(const Tensor& input, const Tensor& sequence_lengths, int64_t axis, const Tensor& out) {
+  check(input, sequence_lengths, axis);
+  check_out(kOp, "out", out, sizes_of(input), "input", input);
+  check_disjoint(kOp, "out", out, "input", input);
+  check_disjoint(kOp, "out", out, "sequence_lengths", sequence_lengths);
+  copy_reversed(input, sequence_lengths, axis, out);
+}
+
+}  // namespace torch_dml_ops

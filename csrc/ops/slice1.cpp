@@ -1,0 +1,143 @@
+// slice1 and slice_grad: a window of a tensor, copied out of it or back into zeros of its size.
+#include "../kernels/affine_copy.h"
+#include "check.h"
+#include "engine.h"
+#include "ops.h"
+
+namespace torch_dml_ops {
+namespace {
+
+struct Window {
+  Ints offsets, sizes, strides;
+
+  // Where the walk along a dimension starts: at the window's end where it goes backwards.
+  int64_t start(std::size_t d) const { return offsets[d] + (strides[d] < 0 ? sizes[d] - 1 : 0); }
+
+  // The most steps it can take. A dimension of size 0 has the window [0, 0) and none.
+  int64_t most_steps(std::size_t d) const {
+    const uint64_t step = strides[d] < 0 ? 0 - uint64_t(strides[d]) : uint64_t(strides[d]);
+    return sizes[d] == 0 ? 0 : 1 + int64_t(uint64_t(sizes[d] - 1) / step);
+  }
+};
+
+// The window's most steps in every dimension. `sized` names what has the sizes that the window must keep within.
+Ints check_window(const char* op, const Window& w, std::span<const int64_t> sizes, const char* sized) {
+  const auto check_length = [&](const char* name, std::size_t length) {
+    require(length == sizes.size(), op, ": ", name, " must have one entry for each of the ", sizes.size(),
+            " dimensions of ", sized, ", got ", length);
+  };
+  check_length("window_offsets", w.offsets.size());
+  check_length("window_sizes", w.sizes.size());
+  check_length("window_strides", w.strides.size());
+  Ints most(sizes.size());
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const int64_t least = sizes[d] == 0 ? 0 : 1;
+    require(w.strides[d] != 0, op, ": window_strides[", d, "] must not be 0");
+    require(w.offsets[d] >= 0, op, ": window_offsets[", d, "] must be at least 0, got ", w.offsets[d]);
+    require(w.sizes[d] >= least, op, ": window_sizes[", d, "] must be at least ", least, ", got ", w.sizes[d]);
+    require(w.sizes[d] <= sizes[d] && w.offsets[d] <= sizes[d] - w.sizes[d], op, ": window_offsets[", d,
+            "] + window_sizes[", d, "] must be at most ", sizes[d], ", the size of ", sized, " in dimension ", d,
+            ", got ", w.offsets[d], " + ", w.sizes[d]);
+    most[d] = w.most_steps(d);
+  }
+  return most;
+}
+
+Ints slice1_sizes(const Tensor& input, const Window& w, const std::optional<Ints>& output_sizes) {
+  check_rank("slice1", "input", input);
+  const Ints most = check_window("slice1", w, sizes_of(input), "input");
+  if (!output_sizes) return most;
+  require(output_sizes->size() == most.size(), "slice1: output_sizes must have one entry for each of the ", most.size(),
+          " dimensions of input, got ", output_sizes->size());
+  for (std::size_t d = 0; d < most.size(); ++d) {
+    const int64_t size = (*output_sizes)[d];
+    require(size >= std::min<int64_t>(most[d], 1) && size <= most[d], "slice1: output_sizes[", d, "] must be from ",
+            std::min<int64_t>(most[d], 1), " to ", most[d], ", got ", size);
+  }
+  return *output_sizes;
+}
+
+void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const int64_t item = int64_t(input.element_size());
+  AffineCopy copy{static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(input.const_data_ptr()), {}};
+  for (std::size_t d = 0; d < w.sizes.size(); ++d) {
+    const int64_t size = out.size(int64_t(d)), stride = input.stride(int64_t(d));
+    copy.src += w.start(d) * stride * item;
+    copy.dims.push_back(plain_dim(size, out.stride(int64_t(d)), size == 1 ? 0 : stride * w.strides[d]));
+  }
+  run(AffineCopies{item, {std::move(copy)}}, out);
+}
+
+void check_slice_grad(const Tensor& grad_output, const Ints& input_sizes, const Window& w) {
+  check_rank("slice_grad", "grad_output", grad_output);
+  require(int64_t(input_sizes.size()) == grad_output.dim(),
+          "slice_grad: input_sizes must have one entry for each of the ", grad_output.dim(),
+          " dimensions of grad_output, got ", input_sizes.size());
+  for (std::size_t d = 0; d < input_sizes.size(); ++d)
+    require(input_sizes[d] >= 0, "slice_grad: input_sizes[", d, "] must be at least 0, got ", input_sizes[d]);
+  const Ints most = check_window("slice_grad", w, input_sizes, "input_sizes");
+  for (std::size_t d = 0; d < most.size(); ++d) {
+    const int64_t size = grad_output.size(int64_t(d)), least = std::min<int64_t>(most[d], 1);
+    require(size >= least && size <= most[d], "slice_grad: grad_output must have from ", least, " to ", most[d],
+            " elements in dimension ", d, ", got ", size);
+  }
+}
+
+void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& out) {
+  if (out.numel() == 0) return;
+  const int64_t item = int64_t(out.element_size());
+  AffineCopy copy{
+      static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(grad_output.const_data_ptr()), {}};
+  for (std::size_t d = 0; d < w.sizes.size(); ++d) {
+    const int64_t count = grad_output.size(int64_t(d)), stride = grad_output.stride(int64_t(d));
+    CopyDim dim{out.size(int64_t(d)), out.stride(int64_t(d)), stride, w.start(d), 1, count};
+    if (count > 1 && w.strides[d] > 0) dim.step = w.strides[d];
+    if (count > 1 && w.strides[d] < 0) {  // the same places from their other end
+      dim.step = -w.strides[d];
+      dim.begin -= (count - 1) * dim.step;
+      dim.src_stride = -stride;
+      copy.src += (count - 1) * stride * item;
+    }
+    copy.dims.push_back(dim);
+  }
+  run(AffineCopies{item, {std::move(copy)}}, out);
+}
+
+}  // namespace
+
+Tensor slice1(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
+              std::optional<Ints> output_sizes) {
+  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  const Tensor result = new_dense("slice1", slice1_sizes(input, w, output_sizes), {&input, 1});
+  copy_window(input, w, result);
+  return result;
+}
+
+void slice1_out(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
+                std::optional<Ints> output_sizes, const Tensor& out) {
+  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  check_out("slice1", "out", out, slice1_sizes(input, w, output_sizes), "input", input);
+  check_disjoint("slice1", "out", out, "input", input);
+  copy_window(input, w, out);
+}
+
+Tensor slice_grad(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
+                  Ints window_strides) {
+  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  check_slice_grad(grad_output, input_sizes, w);
+  const Tensor result = new_dense("slice_grad", input_sizes, {&grad_output, 1});
+  copy_into_zeros(grad_output, w, result);
+  return result;
+}
+
+void slice_grad_out(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
+                    Ints window_strides, const Tensor& out) {
+  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  check_slice_grad(grad_output, input_sizes, w);
+  check_out("slice_grad", "out", out, input_sizes, "grad_output", grad_output);
+  check_disjoint("slice_grad", "out", out, "grad_output", grad_output);
+  copy_into_zeros(grad_output, w, out);
+}
+
+}  // namespace torch_dml_ops

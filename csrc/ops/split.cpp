@@ -1,0 +1,118 @@
+// split and join: one tensor and its pieces along an axis, copied either way.
+#include <algorithm>
+
+#include "../kernels/affine_copy.h"
+#include "check.h"
+#include "engine.h"
+#include "ops.h"
+
+namespace torch_dml_ops {
+namespace {
+
+std::string entry(const char* name, std::size_t index) { return std::string(name) + "[" + std::to_string(index) + "]"; }
+
+Ints with_size(std::span<const int64_t> sizes, int64_t axis, int64_t size) {
+  Ints result(sizes.begin(), sizes.end());
+  result[std::size_t(axis)] = size;
+  return result;
+}
+
+char* data_of(const Tensor& t) { return static_cast<char*>(const_cast<void*>(t.const_data_ptr())); }
+
+// Moves between `whole` and the pieces that follow one another along its axis.
+void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t axis, bool whole_is_source) {
+  if (whole.numel() == 0) return;
+  const int64_t item = int64_t(whole.element_size());
+  const auto sizes = sizes_of(whole), whole_strides = strides_of(whole);
+  AffineCopies plan{item, {}};
+  char* at = data_of(whole);
+  for (const Tensor& piece : pieces) {
+    const auto piece_strides = strides_of(piece);
+    const int64_t piece_size = piece.size(axis);
+    AffineCopy copy{whole_is_source ? data_of(piece) : at, whole_is_source ? at : data_of(piece), {}};
+    const auto dst_strides = whole_is_source ? piece_strides : whole_strides;
+    const auto src_strides = whole_is_source ? whole_strides : piece_strides;
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      copy.dims.push_back(plain_dim(int64_t(d) == axis ? piece_size : sizes[d], dst_strides[d], src_strides[d]));
+    plan.copies.push_back(std::move(copy));
+    at += piece_size * whole_strides[std::size_t(axis)] * item;
+  }
+  run(std::move(plan), whole);
+}
+
+void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
+  check_rank("split", "input", input);
+  check_axis("split", axis, input.dim());
+  require(!split_sizes.empty(), "split: split_sizes must have at least 1 entry, got none");
+  const int64_t available = input.size(axis);
+  int64_t sum = 0;
+  for (std::size_t k = 0; k < split_sizes.size(); ++k) {
+    require(split_sizes[k] >= 1, "split: split_sizes[", k, "] must be at least 1, got ", split_sizes[k]);
+    // Not added up without bound: the sum of numbers that all fit may not.
+    require(split_sizes[k] <= available - sum, "split: split_sizes must sum to ", available,
+            ", the size of input along axis ", axis, ", got ", text(split_sizes));
+    sum += split_sizes[k];
+  }
+  require(sum == available, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis,
+          ", got ", text(split_sizes));
+}
+
+// The result's sizes.
+Ints check_join(const Tensors& inputs, int64_t axis) {
+  require(!inputs.empty(), "join: inputs must have at least 1 tensor, got none");
+  const Tensor& first = inputs.front();
+  check_rank("join", "inputs[0]", first);
+  check_axis("join", axis, first.dim());
+  int64_t sum = 0;
+  for (std::size_t k = 0; k < inputs.size(); ++k) {
+    const Tensor& piece = inputs[k];
+    const std::string name = entry("inputs", k);
+    require(piece.dim() == first.dim(), "join: ", name, " must have ", first.dim(),
+            " dimensions, as inputs[0] has, got ", piece.dim());
+    check_same_kind("join", name, piece, "inputs[0]", first);
+    for (int64_t d = 0; d < first.dim(); ++d)
+      require(d == axis || piece.size(d) == first.size(d), "join: ", name, " must have the sizes of inputs[0], ",
+              text(sizes_of(first)), ", except along axis ", axis, ", got ", text(sizes_of(piece)));
+    require(piece.size(axis) >= 1, "join: ", name, " must have at least 1 element along axis ", axis, ", got 0");
+    require(!__builtin_add_overflow(sum, piece.size(axis), &sum), "join: inputs must sum to less than 2^63 along axis ",
+            axis);
+  }
+  return with_size(sizes_of(first), axis, sum);
+}
+
+}  // namespace
+
+Tensors split(const Tensor& input, Ints split_sizes, int64_t axis) {
+  check_split(input, split_sizes, axis);
+  Tensors results;
+  for (const int64_t size : split_sizes)
+    results.push_back(new_dense("split", with_size(sizes_of(input), axis, size), {&input, 1}));
+  copy_pieces(input, results, axis, true);
+  return results;
+}
+
+void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out) {
+  check_split(input, split_sizes, axis);
+  require(out.size() == split_sizes.size(), "split: out must have one tensor for each of the ", split_sizes.size(),
+          " split_sizes, got ", out.size());
+  for (std::size_t k = 0; k < out.size(); ++k) {
+    check_out("split", entry("out", k), out[k], with_size(sizes_of(input), axis, split_sizes[k]), "input", input);
+    check_disjoint("split", entry("out", k), out[k], "input", input);
+    for (std::size_t j = 0; j < k; ++j) check_disjoint("split", entry("out", k), out[k], entry("out", j), out[j]);
+  }
+  copy_pieces(input, out, axis, true);
+}
+
+Tensor join(Tensors inputs, int64_t axis) {
+  const Tensor result = new_dense("join", check_join(inputs, axis), inputs);
+  copy_pieces(result, inputs, axis, false);
+  return result;
+}
+
+void join_out(Tensors inputs, int64_t axis, const Tensor& out) {
+  check_out("join", "out", out, check_join(inputs, axis), "inputs[0]", inputs.front());
+  for (std::size_t k = 0; k < inputs.size(); ++k) check_disjoint("join", "out", out, entry("inputs", k), inputs[k]);
+  copy_pieces(out, inputs, axis, false);
+}
+
+}  // namespace torch_dml_ops

@@ -1,0 +1,137 @@
+"""Builds two libraries into one wheel: _C (schemas, CPU) and, where nvcc is found, _C_cuda.
+
+TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the default) does where nvcc is
+TORCH_CUDA_ARCH_LIST          GPU architectures, as torch's own builds read it
+CUDA_HOME                     the CUDA toolkit, where it is not the one whose nvcc is on the PATH
+
+A CUDA build of torch is not needed: the kernels include nothing of torch, and what queues them goes through torch's
+stable ABI, in which CPU and CUDA builds are alike.
+"""
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from setuptools import Extension, setup
+from torch.utils import cpp_extension
+
+# The oldest torch that may load the result: the stable ABI of 2.11, whatever torch builds it.
+TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
+ARCHITECTURES = "8.0;9.0;10.0;12.0+PTX"  # A100, H100 and H200, B200, RTX 50; PTX for what comes after
+
+FRONTS = [
+    "csrc/library.cpp",
+    *(f"csrc/ops/{name}.cpp" for name in ("check", "overlap", "slice1", "split", "reverse_subsequences")),
+]
+CPU_ENGINE = [
+    "csrc/ops/engine_cpu.cpp",
+    *(f"csrc/kernels/cpu/{name}.cpp" for name in ("affine_copy", "reverse_copy", "rows")),
+]
+CUDA_ENGINE = [
+    "csrc/ops/engine_cuda.cpp",
+    *(f"csrc/kernels/cuda/{name}.cu" for name in ("affine_copy", "reverse_copy")),
+]
+
+
+def cuda_toolkit() -> str | None:
+    """The toolkit's folder: CUDA_HOME, else where the nvcc on the PATH lies, which may be a script that calls it."""
+    if home := os.environ.get("CUDA_HOME"):
+        return home if Path(home, "bin", "nvcc").exists() else None
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        return None
+    candidates = [Path(nvcc).resolve()]
+    if candidates[0].stat().st_size < 10_000:  # a script: the path that it calls
+        candidates += map(Path, re.findall(r"[^\s\"'=]+/bin/nvcc", candidates[0].read_text(errors="ignore")))
+    roots = (c.parents[1] for c in candidates)
+    return next((str(root) for root in roots if Path(root, "include", "cuda_runtime.h").exists()), None)
+
+
+def wanted_toolkit() -> str | None:
+    wanted = os.environ.get("TORCH_DML_OPS_CUDA", "auto")
+    if wanted not in ("auto", "0", "1"):
+        sys.exit(f"TORCH_DML_OPS_CUDA must be auto, 0 or 1, got {wanted!r}")
+    toolkit = cuda_toolkit() if wanted != "0" else None
+    if toolkit is None and wanted == "1":
+        sys.exit(
+            "TORCH_DML_OPS_CUDA=1 needs nvcc, and none was found: install the CUDA toolkit (12.6 or later) and put its "
+            "bin folder on the PATH or set CUDA_HOME, or build for the CPU alone with TORCH_DML_OPS_CUDA=0"
+        )
+    if toolkit is None:
+        why = "TORCH_DML_OPS_CUDA=0" if wanted == "0" else "no nvcc was found"
+        print(f"torch_dml_ops: building for the CPU alone ({why})", file=sys.stderr)
+    else:
+        architectures = os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ARCHITECTURES)
+        print(f"torch_dml_ops: building CUDA kernels with {toolkit} for {architectures}", file=sys.stderr)
+    return toolkit
+
+
+def extension(
+    name: str, sources: list[str], defines: list[str], nvcc: list[str] | None = None, **more: Any
+) -> Extension:
+    # Hidden: the two libraries hold functions of the same names, which must not stand in for one another.
+    cxx = [
+        "-O3",
+        "-std=c++20",
+        "-fvisibility=hidden",
+        "-g0",
+        "-Wall",
+        "-Wextra",
+        "-Wno-unused-parameter",
+        TARGET,
+        *defines,
+    ]
+    result: Extension = cpp_extension.CppExtension(
+        f"torch_dml_ops.{name}",
+        sources,
+        depends=[str(p) for p in Path("csrc").rglob("*.h")],
+        extra_compile_args={"cxx": cxx, "nvcc": nvcc or []},
+        py_limited_api=True,
+        # libtorch.so stays among the needed libraries: on a CUDA torch it brings libtorch_cuda into scope.
+        extra_link_args=["-Wl,--no-as-needed", "-ltorch", "-Wl,--exclude-libs,ALL", "-Wl,-s"],
+        **more,
+    )
+    return result
+
+
+def extensions() -> list[Extension]:
+    toolkit = wanted_toolkit()
+    cpu_only = [] if toolkit else ["-DTORCH_DML_OPS_CPU_ONLY"]
+    result = [extension("_C", FRONTS + CPU_ENGINE, cpu_only)]
+    if toolkit:
+        cpp_extension.CUDA_HOME = toolkit  # None on a CPU build of torch, whatever is installed
+        result.append(
+            extension(
+                "_C_cuda",
+                FRONTS + CUDA_ENGINE,
+                [
+                    "-DTORCH_DML_OPS_CUDA_LIBRARY",
+                    "-DUSE_CUDA",
+                    f'-DTORCH_DML_OPS_CUDA_ARCHITECTURES="{os.environ["TORCH_CUDA_ARCH_LIST"]}"',
+                ],
+                nvcc=["-O3", "-std=c++20", "-Xcompiler=-fvisibility=hidden", "--threads=2", "-Xptxas=-v"],
+                include_dirs=[f"{toolkit}/include"],
+                library_dirs=[f"{toolkit}/lib64"],
+                libraries=["cudart_static", "dl", "rt", "pthread"],
+            )
+        )
+    return result
+
+
+class Build(cpp_extension.BuildExtension):
+    """Keeps object files in build/, a folder for each library: both compile the same sources, and an editable install
+    would otherwise start from nothing every time."""
+
+    def build_extension(self, ext: Extension) -> None:
+        self.build_temp = str(Path("build", ext.name))
+        super().build_extension(ext)
+
+
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": Build},
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},  # the libraries use nothing of Python: any CPython will do
+)

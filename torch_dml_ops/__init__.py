@@ -1,0 +1,31 @@
+"""DirectML's data-movement operators for PyTorch.
+
+>>> import torch, torch_dml_ops as dml
+>>> dml.slice1(torch.arange(6), [0], [6], [-2])
+tensor([5, 3, 1])
+"""
+
+from importlib.metadata import version
+
+from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
+from torch_dml_ops import _autograd, _fake, _vmap
+from torch_dml_ops.ops import (
+    join,
+    reverse_subsequences,
+    sequence_lengths_like,
+    slice1,
+    slice_grad,
+    split,
+    window,
+)
+
+__version__ = version("torch_dml_ops")
+__all__ = [
+    "join",
+    "reverse_subsequences",
+    "sequence_lengths_like",
+    "slice1",
+    "slice_grad",
+    "split",
+    "window",
+]

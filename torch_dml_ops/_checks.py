@@ -1,0 +1,189 @@
+"""The operators' checks for where csrc/ops does not run: shapes without data, and the examples of a vmap.
+
+The rules and their sentences are those of csrc/ops, and the tests hold both to one table. What needs addresses (whether
+`out` overlaps something) is checked when the operator runs.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
+
+
+def require(condition: bool, message: str) -> None:
+    torch._check(condition, lambda: message)
+
+
+def _dtype_name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, numbers))}]"
+
+
+def _check_rank(op: str, argument: str, tensor: Tensor) -> None:
+    require(tensor.dim() >= 1, f"{op}: {argument} must have at least 1 dimension, got a 0-d tensor")
+
+
+def _check_axis(op: str, axis: int, rank: int) -> None:
+    instead = f"; write {axis + rank} instead" if -rank <= axis < 0 else ""
+    require(0 <= axis < rank, f"{op}: axis must be from 0 to {rank - 1}, got {axis}{instead}")
+
+
+def _check_same_device(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
+    require(
+        tensor.device == like.device,
+        f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}",
+    )
+
+
+def _check_same_kind(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
+    _check_same_device(op, name, tensor, like_name, like)
+    require(
+        tensor.dtype == like.dtype,
+        f"{op}: {name} must have the dtype of {like_name}, {_dtype_name(like)}, got {_dtype_name(tensor)}",
+    )
+
+
+def _same(a: Sequence[int], b: Sequence[int]) -> bool:
+    return len(a) == len(b) and all(x == y for x, y in zip(a, b, strict=True))
+
+
+def check_out(op: str, name: str, out: Tensor, sizes: Sequence[int], like_name: str, like: Tensor) -> None:
+    require(_same(out.shape, sizes), f"{op}: {name} must have sizes {_list(sizes)}, got {_list(out.shape)}")
+    _check_same_kind(op, name, out, like_name, like)
+
+
+def _check_window(
+    op: str,
+    offsets: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    sizes: Sequence[int],
+    sized: str,
+) -> list[int]:
+    """The most steps that the walk can take in every dimension."""
+    for name, values in (("window_offsets", offsets), ("window_sizes", window), ("window_strides", strides)):
+        require(
+            len(values) == len(sizes),
+            f"{op}: {name} must have one entry for each of the {len(sizes)} dimensions of {sized}, got {len(values)}",
+        )
+    most = []
+    for d, size in enumerate(sizes):
+        least = 0 if isinstance(size, int) and size == 0 else 1
+        require(strides[d] != 0, f"{op}: window_strides[{d}] must not be 0")
+        require(offsets[d] >= 0, f"{op}: window_offsets[{d}] must be at least 0, got {offsets[d]}")
+        require(window[d] >= least, f"{op}: window_sizes[{d}] must be at least {least}, got {window[d]}")
+        require(
+            offsets[d] + window[d] <= size,
+            f"{op}: window_offsets[{d}] + window_sizes[{d}] must be at most {size}, the size of {sized} in dimension "
+            f"{d}, got {offsets[d]} + {window[d]}",
+        )
+        most.append(1 + (window[d] - 1) // abs(strides[d]) if least else 0)
+    return most
+
+
+def slice1_sizes(
+    input: Tensor,
+    window_offsets: Sequence[int],
+    window_sizes: Sequence[int],
+    window_strides: Sequence[int],
+    output_sizes: Sequence[int] | None,
+) -> Sequence[int]:
+    _check_rank("slice1", "input", input)
+    most = _check_window("slice1", window_offsets, window_sizes, window_strides, input.shape, "input")
+    if output_sizes is None:
+        return most
+    require(
+        len(output_sizes) == len(most),
+        f"slice1: output_sizes must have one entry for each of the {len(most)} dimensions of input, got "
+        f"{len(output_sizes)}",
+    )
+    for d, (size, limit) in enumerate(zip(output_sizes, most, strict=True)):
+        least = 0 if isinstance(limit, int) and limit == 0 else 1
+        message = f"slice1: output_sizes[{d}] must be from {least} to {limit}, got {size}"
+        require(size >= least, message)
+        require(size <= limit, message)
+    return output_sizes
+
+
+def check_slice_grad(
+    grad_output: Tensor,
+    input_sizes: Sequence[int],
+    window_offsets: Sequence[int],
+    window_sizes: Sequence[int],
+    window_strides: Sequence[int],
+) -> None:
+    _check_rank("slice_grad", "grad_output", grad_output)
+    require(
+        len(input_sizes) == grad_output.dim(),
+        f"slice_grad: input_sizes must have one entry for each of the {grad_output.dim()} dimensions of grad_output, "
+        f"got {len(input_sizes)}",
+    )
+    for d, size in enumerate(input_sizes):
+        require(size >= 0, f"slice_grad: input_sizes[{d}] must be at least 0, got {size}")
+    most = _check_window("slice_grad", window_offsets, window_sizes, window_strides, input_sizes, "input_sizes")
+    for d, (size, limit) in enumerate(zip(grad_output.shape, most, strict=True)):
+        least = 0 if isinstance(limit, int) and limit == 0 else 1
+        message = f"slice_grad: grad_output must have from {least} to {limit} elements in dimension {d}, got {size}"
+        require(size >= least, message)
+        require(size <= limit, message)
+
+
+def split_sizes_of_pieces(input: Tensor, split_sizes: Sequence[int], axis: int) -> list[list[int]]:
+    """The sizes of every piece."""
+    _check_rank("split", "input", input)
+    _check_axis("split", axis, input.dim())
+    require(len(split_sizes) > 0, "split: split_sizes must have at least 1 entry, got none")
+    for k, size in enumerate(split_sizes):
+        require(size >= 1, f"split: split_sizes[{k}] must be at least 1, got {size}")
+    require(
+        sum(split_sizes) == input.shape[axis],
+        f"split: split_sizes must sum to {input.shape[axis]}, the size of input along axis {axis}, got "
+        f"{_list(split_sizes)}",
+    )
+    return [[*input.shape[:axis], size, *input.shape[axis + 1 :]] for size in split_sizes]
+
+
+def join_sizes(inputs: Sequence[Tensor], axis: int) -> list[int]:
+    require(len(inputs) > 0, "join: inputs must have at least 1 tensor, got none")
+    first = inputs[0]
+    _check_rank("join", "inputs[0]", first)
+    _check_axis("join", axis, first.dim())
+    for k, piece in enumerate(inputs):
+        require(
+            piece.dim() == first.dim(),
+            f"join: inputs[{k}] must have {first.dim()} dimensions, as inputs[0] has, got {piece.dim()}",
+        )
+        _check_same_kind("join", f"inputs[{k}]", piece, "inputs[0]", first)
+        for d in range(first.dim()):
+            require(
+                d == axis or piece.shape[d] == first.shape[d],
+                f"join: inputs[{k}] must have the sizes of inputs[0], {_list(first.shape)}, except along axis {axis}, "
+                f"got {_list(piece.shape)}",
+            )
+        require(
+            piece.shape[axis] >= 1,
+            f"join: inputs[{k}] must have at least 1 element along axis {axis}, got {piece.shape[axis]}",
+        )
+    return [*first.shape[:axis], sum(t.shape[axis] for t in inputs), *first.shape[axis + 1 :]]
+
+
+def check_reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) -> None:
+    op = "reverse_subsequences"
+    _check_rank(op, "input", input)
+    _check_axis(op, axis, input.dim())
+    require(
+        sequence_lengths.dtype in LENGTH_DTYPES,
+        f"{op}: sequence_lengths must have dtype uint32, uint64, int32 or int64, got {_dtype_name(sequence_lengths)}",
+    )
+    _check_same_device(op, "sequence_lengths", sequence_lengths, "input", input)
+    expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]
+    require(
+        _same(sequence_lengths.shape, expected),
+        f"{op}: sequence_lengths must have sizes {_list(expected)}, those of input with 1 at axis {axis}, got "
+        f"{_list(sequence_lengths.shape)}",
+    )

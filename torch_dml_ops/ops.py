@@ -1,0 +1,319 @@
+"""The public functions: DirectML's data-movement operators on tensors.
+
+They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
+
+* Any dtype: bits are moved, never converted. Any rank from 1 on. CPU and CUDA tensors.
+* Inputs may have any strides and are not copied to make them contiguous. A result is dense, its dimensions in memory in
+  the order of the input's where the input is dense in some order (so ``channels_last`` stays), else contiguous.
+* With ``out``, the result is written there and ``out`` is returned. It must have the right shape, dtype and device,
+  must not overlap itself or an input, and is never resized; a refused call leaves it untouched.
+* Bad arguments raise ``RuntimeError`` with one sentence that names operator, argument, index, rule and value.
+* All of them are differentiable to any order; sequence lengths have no gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import EllipsisType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_ops: Any = torch.ops.torch_dml_ops
+
+Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def slice1(
+    input: Tensor,
+    window_offsets: Sequence[int],
+    window_sizes: Sequence[int],
+    window_strides: Sequence[int],
+    output_sizes: Sequence[int] | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Copies a window of ``input``, walked through with any stride, forwards or backwards.
+
+    In dimension ``d`` the walk starts at ``window_offsets[d]`` where the stride is positive and at
+    ``window_offsets[d] + window_sizes[d] - 1`` where it is negative, and takes ``output_sizes[d]`` steps of
+    ``window_strides[d]``.
+
+    Args:
+        input: tensor of any dtype, shape ``(n_0, …, n_k)``, at least 1-D.
+        window_offsets: where the window begins in each dimension, in elements, at least 0.
+        window_sizes: its extent, at least 1, with ``window_offsets[d] + window_sizes[d] <= n_d``. In a dimension of
+            size 0 the window is ``[0, 0)`` and the result is empty.
+        window_strides: the steps of the walk, in elements, not 0.
+        output_sizes: the result's sizes, each from 1 to ``1 + (window_sizes[d] - 1) // abs(window_strides[d])``, which
+            is the default.
+        out: where to write the result instead of into a new tensor.
+
+    Returns:
+        A tensor of ``input``'s dtype and of shape ``output_sizes``.
+
+    Raises:
+        RuntimeError: a window that leaves the input, a stride of 0, an output size out of range, lists that do not have
+            an entry for each dimension, an ``out`` that does not fit.
+
+    Its derivative is :func:`slice_grad`. Source: `DML_SLICE1_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice1_operator_desc>`_.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(1, 17).reshape(4, 4)
+    >>> dml.slice1(x, window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])
+    tensor([[14, 16],
+            [ 6,  8]])
+    """
+    if out is None:
+        result: Tensor = _ops.slice1.default(input, window_offsets, window_sizes, window_strides, output_sizes)
+        return result
+    _ops.slice1.out(input, window_offsets, window_sizes, window_strides, output_sizes, out=out)
+    return out
+
+
+def slice_grad(
+    grad_output: Tensor,
+    input_sizes: Sequence[int],
+    window_offsets: Sequence[int],
+    window_sizes: Sequence[int],
+    window_strides: Sequence[int],
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Puts elements back to where :func:`slice1` read them, into zeros: the gradient, and transpose, of ``slice1``.
+
+    Args:
+        grad_output: tensor of any dtype with the shape of a result of ``slice1`` over this window.
+        input_sizes: the sizes of the input that ``slice1`` read, and of the result.
+        window_offsets, window_sizes, window_strides: the window, as for :func:`slice1`.
+        out: where to write the result instead of into a new tensor.
+
+    Returns:
+        A tensor of ``grad_output``'s dtype and of shape ``input_sizes``, zero wherever ``slice1`` did not read.
+
+    Raises:
+        RuntimeError: what :func:`slice1` raises it for, and a ``grad_output`` larger than the window allows.
+
+    Its derivative is :func:`slice1`. Source: `DML_SLICE_GRAD_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice_grad_operator_desc>`_.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> dml.slice_grad(torch.tensor([1, 2, 3]), [7], window_offsets=[1], window_sizes=[5], window_strides=[-2])
+    tensor([0, 3, 0, 2, 0, 1, 0])
+    """
+    if out is None:
+        result: Tensor = _ops.slice_grad.default(grad_output, input_sizes, window_offsets, window_sizes, window_strides)
+        return result
+    _ops.slice_grad.out(grad_output, input_sizes, window_offsets, window_sizes, window_strides, out=out)
+    return out
+
+
+def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence[Tensor] | None = None) -> list[Tensor]:
+    """Copies ``input`` into pieces along ``axis``, all in one pass.
+
+    Unlike :func:`torch.split` it gives copies, never views, also for a single piece.
+
+    Args:
+        input: tensor of any dtype, at least 1-D.
+        split_sizes: the size of each piece along ``axis``, each at least 1, together exactly the input's size there.
+        axis: from 0 to ``input.dim() - 1``; negative axes are refused, as DirectML's are unsigned.
+        out: tensors to write the pieces into, one for each.
+
+    Returns:
+        A list of tensors of ``input``'s dtype, with its sizes except along ``axis``; ``list(out)`` where that is given.
+
+    Raises:
+        RuntimeError: sizes that do not sum to the axis, an axis out of range, an ``out`` that does not fit.
+
+    Its derivative is :func:`join`. Source: `DML_SPLIT_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_split_operator_desc>`_.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> dml.split(torch.arange(6), [1, 2, 3], axis=0)
+    [tensor([0]), tensor([1, 2]), tensor([3, 4, 5])]
+    """
+    if out is None:
+        result: list[Tensor] = _ops.split.default(input, split_sizes, axis)
+        return result
+    pieces = list(out)
+    _ops.split.out(input, split_sizes, axis, out=pieces)
+    return pieces
+
+
+def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> Tensor:
+    """Copies tensors one after another along ``axis``: the inverse of :func:`split`.
+
+    Args:
+        inputs: at least one tensor, all of one dtype and device, with equal sizes except along ``axis``, where each has
+            at least 1 element.
+        axis: from 0 to the rank less 1.
+        out: where to write the result instead of into a new tensor.
+
+    Returns:
+        A tensor of the inputs' dtype. Where all inputs are dense in one and the same order of dimensions, so is it.
+
+    Raises:
+        RuntimeError: inputs that differ in dtype, device, rank or another size, an axis out of range, an ``out`` that
+            does not fit.
+
+    Its derivative is :func:`split`. Source: `DML_JOIN_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> dml.join([torch.zeros(2, 1), torch.ones(2, 2)], axis=1)
+    tensor([[0., 1., 1.],
+            [0., 1., 1.]])
+    """
+    if out is None:
+        result: Tensor = _ops.join.default(inputs, axis)
+        return result
+    _ops.join.out(inputs, axis, out=out)
+    return out
+
+
+def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, out: Tensor | None = None) -> Tensor:
+    """Reverses the first elements along ``axis``, as many as ``sequence_lengths`` says, and copies the rest as it is.
+
+    The lengths are read where they lie: no index tensor is made, and on a GPU nothing waits for the host.
+
+    Args:
+        input: tensor of any dtype, at least 1-D.
+        sequence_lengths: uint32, uint64, int32 or int64 tensor with the sizes of ``input`` but 1 at ``axis``, and on
+            its device. A length over the axis' size counts as that size, a negative one as 0. It may be a broadcast
+            view; :func:`sequence_lengths_like` makes one from a length per batch item.
+        axis: from 0 to ``input.dim() - 1``; negative axes are refused, as DirectML's are unsigned.
+        out: where to write the result instead of into a new tensor.
+
+    Returns:
+        A tensor with the dtype and sizes of ``input``.
+
+    Raises:
+        RuntimeError: lengths of another dtype, shape or device, an axis out of range, an ``out`` that does not fit.
+
+    Its derivative is itself, with the same lengths. Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_operator_desc>`_.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(1, 13).reshape(3, 4)
+    >>> dml.reverse_subsequences(x, torch.tensor([[2], [4], [3]]), axis=1)
+    tensor([[ 2,  1,  3,  4],
+            [ 8,  7,  6,  5],
+            [11, 10,  9, 12]])
+    """
+    if out is None:
+        result: Tensor = _ops.reverse_subsequences.default(input, sequence_lengths, axis)
+        return result
+    _ops.reverse_subsequences.out(input, sequence_lengths, axis, out=out)
+    return out
+
+
+def _walk(s: slice, size: int) -> tuple[int, int, int]:
+    """Where the walk ``range(*s.indices(size))`` starts, its number of steps, and its stride."""
+    step = 1 if s.step is None else s.step
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(index: int | None, default: int) -> int:
+        if index is None:
+            return default
+        return max(index + size, least) if index < 0 else min(index, most)
+
+    start = bound(s.start, least if step > 0 else most)
+    stop = bound(s.stop, most if step > 0 else least)
+    return start, max((stop - start + step + (-1 if step > 0 else 1)) // step, 0), step
+
+
+def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | EllipsisType, ...]) -> Window:
+    """The window that a NumPy-style index of slices means, for :func:`slice1` and :func:`slice_grad`.
+
+    ``slice1(x, *window(x.shape, index))`` equals ``x.numpy()[index]``.
+
+    Args:
+        shape: the sizes of the tensor that is to be sliced.
+        index: a slice for each dimension, as ``np.s_[::-2, 1:5]`` makes them; an Ellipsis, and the end, stand for whole
+            dimensions.
+
+    Returns:
+        ``(window_offsets, window_sizes, window_strides)``.
+
+    Raises:
+        TypeError: an entry that is neither a slice nor an Ellipsis.
+        ValueError: a slice that selects nothing (operators of DirectML have no empty results; a dimension of size 0
+            passes, with the window ``[0, 0)``), a step of 0, more entries than dimensions, more than one Ellipsis.
+
+    >>> import numpy as np, torch, torch_dml_ops as dml
+    >>> dml.window((5, 6), np.s_[::-2, 1:5])
+    ((0, 1), (5, 4), (-2, 1))
+    >>> dml.slice1(torch.arange(5), *dml.window((5,), np.s_[::-1]))
+    tensor([4, 3, 2, 1, 0])
+    """
+    entries = index if isinstance(index, tuple) else (index,)
+    for k, entry in enumerate(entries):
+        if not isinstance(entry, (slice, EllipsisType)):
+            way_out = f"; write {entry}:{entry + 1 or None} to keep the dimension" if isinstance(entry, int) else ""
+            raise TypeError(f"window: index[{k}] must be a slice or an Ellipsis, got {entry!r}{way_out}")
+    ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
+    if len(ellipses) > 1:
+        raise ValueError(f"window: index must have at most one Ellipsis, got {len(ellipses)}")
+    at = ellipses[0] if ellipses else len(entries)
+    before, after = list(entries[:at]), list(entries[at + 1 :])
+    if len(before) + len(after) > len(shape):
+        raise ValueError(
+            f"window: index must have at most {len(shape)} slices, one for each dimension, got "
+            f"{len(before) + len(after)}"
+        )
+    whole = [slice(None)] * (len(shape) - len(before) - len(after))
+    offsets, sizes, strides = [], [], []
+    for d, (s, size) in enumerate(zip([*before, *whole, *after], shape, strict=True)):
+        assert isinstance(s, slice)
+        if s.step is not None and s.step == 0:
+            raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
+        start, count, step = _walk(s, size)
+        if count == 0 and size != 0:
+            raise ValueError(f"window: the slice of dimension {d} must select something, got {s} for size {size}")
+        extent = (count - 1) * abs(step) + 1 if count else 0
+        offsets.append(0 if count == 0 else start if step > 0 else start - extent + 1)
+        sizes.append(extent)
+        strides.append(step)
+    return tuple(offsets), tuple(sizes), tuple(strides)
+
+
+def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis: int = 0) -> Tensor:
+    """One length per batch item in the shape that :func:`reverse_subsequences` wants, as a broadcast view.
+
+    Args:
+        input: the tensor that is to be reversed.
+        lengths: 1-D tensor with an entry for each index of ``batch_axis``.
+        axis: the axis that is to be reversed.
+        batch_axis: the axis that the lengths belong to, another than ``axis``.
+
+    Returns:
+        A view of ``lengths`` with the sizes of ``input`` but 1 at ``axis``; no memory is taken.
+
+    Raises:
+        ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(12).reshape(2, 3, 2)
+    >>> lengths = dml.sequence_lengths_like(x, torch.tensor([3, 2]), axis=1)
+    >>> lengths.shape, lengths.stride(2)
+    (torch.Size([2, 1, 2]), 0)
+    >>> dml.reverse_subsequences(x, lengths, axis=1)[:, :, 0]
+    tensor([[ 4,  2,  0],
+            [ 8,  6, 10]])
+    """
+    op, rank = "sequence_lengths_like", input.dim()
+    for name, value in (("axis", axis), ("batch_axis", batch_axis)):
+        if not 0 <= value < rank:
+            instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""
+            raise ValueError(f"{op}: {name} must be from 0 to {rank - 1}, got {value}{instead}")
+    if axis == batch_axis:
+        raise ValueError(f"{op}: batch_axis must be another than axis, got {axis} for both")
+    if lengths.dim() != 1 or lengths.shape[0] != input.shape[batch_axis]:
+        raise ValueError(
+            f"{op}: lengths must have sizes [{input.shape[batch_axis]}], one for each index of axis {batch_axis} of "
+            f"input, got {list(lengths.shape)}"
+        )
+    column = lengths.reshape([-1 if d == batch_axis else 1 for d in range(rank)])
+    return column.expand([1 if d == axis else n for d, n in enumerate(input.shape)])
