@@ -4,7 +4,6 @@
 
 #include <stdexcept>
 
-#include "kernels/cpu/rows.h"
 #include "ops/ops.h"
 
 #ifdef TORCH_DML_OPS_CUDA_LIBRARY
@@ -57,17 +56,6 @@ LIBRARY_IMPL(TORCH_DML_OPS_NAMESPACE, DEVICE, m) {
   m.impl("reverse_subsequences", TORCH_BOX(&reverse_subsequences));
   m.impl("reverse_subsequences.out", TORCH_BOX(&reverse_subsequences_out));
 }
-
-// For `python -m torch_dml_ops`.
-#ifdef TORCH_DML_OPS_CUDA_LIBRARY
-extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_cuda_architectures() {
-  return TORCH_DML_OPS_CUDA_ARCHITECTURES;
-}
-#else
-extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_level() {
-  return torch_dml_ops::cpu::rows().level;
-}
-#endif
 
 #ifdef TORCH_DML_OPS_CPU_ONLY
 namespace {

@@ -1,6 +1,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "../kernels/cpu/engine.h"
+#include "../kernels/cpu/rows.h"
 #include "engine.h"
 
 namespace torch_dml_ops {
@@ -16,3 +17,8 @@ void run(AffineCopies plan, const torch::stable::Tensor&) { cpu::run(std::move(p
 void run(ReverseCopy plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
 
 }  // namespace torch_dml_ops
+
+// For `python -m torch_dml_ops`.
+extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_level() {
+  return torch_dml_ops::cpu::rows().level;
+}

@@ -25,3 +25,8 @@ void run(AffineCopies plan, const torch::stable::Tensor& on) { run_on_stream(std
 void run(ReverseCopy plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
 
 }  // namespace torch_dml_ops
+
+// For `python -m torch_dml_ops`.
+extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_cuda_architectures() {
+  return TORCH_DML_OPS_CUDA_ARCHITECTURES;
+}

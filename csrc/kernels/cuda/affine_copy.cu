@@ -186,7 +186,7 @@ void run(AffineCopies plan, Stream stream) {
   }
   with_item_type(plan.item_size * factor, [&](auto item) {
     using Item = decltype(item);
-    if (reach <= kMost32)
+    if (reach <= largest_32_bit_offset())
       launch_all<Item, int32_t>(copies, rank, windowed, stream);
     else
       launch_all<Item, int64_t>(copies, rank, windowed, stream);

@@ -24,6 +24,9 @@ __device__ __forceinline__ void store(T* to, T value) {
   *to = value;
 }
 
+// Offsets up to here are computed in 32 bits.
+constexpr int64_t largest_32_bit_offset() { return INT32_MAX; }
+
 template <class Parameters>
 void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream stream,
             const Parameters& parameters) {
@@ -100,10 +103,9 @@ struct Divisor<int64_t> {
   __device__ int64_t quotient(int64_t n) const { return n / divisor; }
 };
 
-// Whether a walk of `size` steps by `stride` keeps within 32 bits, together with what `reach` already holds.
+// Adds what a walk of `size` places by `stride` reaches to the largest offset so far.
 inline void add_reach(int64_t& reach, int64_t size, int64_t stride) {
   reach += (size - 1) * (stride < 0 ? -stride : stride);
 }
-constexpr int64_t kMost32 = INT32_MAX;
 
 }  // namespace torch_dml_ops::cuda

@@ -134,7 +134,7 @@ void run_peeled(const ReverseCopy& copy, Stream stream) {
   const int64_t reach = std::max({dst, src, length, copy.numel() + kItemsPerBlock});
   with_item_type(copy.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (reach <= kMost32)
+    if (reach <= largest_32_bit_offset())
       launch_rank<Item, int32_t>(copy, stream);
     else
       launch_rank<Item, int64_t>(copy, stream);

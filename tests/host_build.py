@@ -1,0 +1,71 @@
+"""Compiles what the tests run besides the package: the CUDA kernels for the host, and torch-free C++ programs.
+
+Results lie in build/tests and are made anew when a source is newer.
+"""
+
+import ctypes
+import functools
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from filelock import FileLock
+from torch.utils import cpp_extension
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "build" / "tests"
+EMULATION = ROOT / "tests" / "cuda_on_host"
+KERNELS = ROOT / "csrc" / "kernels"
+CUDA_KERNELS = sorted((KERNELS / "cuda").glob("*.cu"))
+CPU_KERNELS = sorted((KERNELS / "cpu").glob("*.cpp"))
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def compile_cpp(name: str, sources: Sequence[Path], *options: str) -> Path:
+    """The program or library `name`, made from C++ and, as C++, from .cu sources."""
+    target = FOLDER / name
+    newest = max(p.stat().st_mtime for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.*"))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):  # several test processes may want it at once
+        if target.exists() and target.stat().st_mtime > newest:
+            return target
+        cpp = [str(s) for s in sources if s.suffix == ".cpp"]
+        cuda = ["-x", "c++", *(str(s) for s in sources if s.suffix == ".cu"), "-x", "none"]
+        warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
+        command = ["g++", "-std=c++20", "-g", *warnings, f"-I{EMULATION}", *cpp, *cuda, *options, "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, f"{name} does not compile:\n{done.stderr}"
+    return target
+
+
+def run_program(program: Path, *arguments: object) -> str:
+    """What the program prints; it must exit with 0."""
+    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == 0, f"{program.name} {arguments} failed:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@functools.cache
+def cuda_on_host() -> ctypes.CDLL:
+    """Loads the operators as torch.ops.torch_dml_ops_on_host: the same fronts over the CUDA kernels, on CPU tensors."""
+    fronts = [ROOT / "csrc" / "library.cpp"]
+    fronts += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("engine_")]
+    library = compile_cpp(
+        "cuda_on_host.so",
+        [*fronts, EMULATION / "engine_on_host.cpp", *CUDA_KERNELS],
+        *("-O1", "-shared", "-fPIC", "-fvisibility=hidden"),
+        *("-DTORCH_TARGET_VERSION=0x020b000000000000", "-DTORCH_DML_OPS_NAMESPACE=torch_dml_ops_on_host"),
+        *(f"-isystem{p}" for p in cpp_extension.include_paths()),
+        *(f"-L{p}" for p in cpp_extension.library_paths()),
+        *("-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10"),
+    )
+    torch.ops.load_library(str(library))
+    return ctypes.CDLL(str(library))
+
+
+def take_accesses() -> dict[str, int]:
+    """What the emulated kernels loaded and stored since the last call."""
+    counts = (ctypes.c_int64 * 4)()
+    cuda_on_host().cuda_on_host_take_accesses(counts)
+    return dict(zip(("loads", "stores", "bytes_loaded", "bytes_stored"), counts, strict=True))

@@ -1,0 +1,265 @@
+// Runs both engines on random plans, without torch and under the sanitizers, and compares each with the plan's own words.
+//
+//     kernels_fuzz CASES SEED
+//
+// Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
+// the written items must stay as it was.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "../csrc/kernels/cpu/engine.h"
+#include "../csrc/kernels/cuda/device.h"
+
+using namespace torch_dml_ops;
+
+namespace {
+
+std::mt19937_64 random_bits;
+
+int64_t any(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_bits); }
+bool chance(double p) { return std::bernoulli_distribution(p)(random_bits); }
+
+// Threads that get every odd split there can be.
+void ragged_parallel_for(int64_t total, int64_t, const std::function<void(int64_t, int64_t)>& body) {
+  for (int64_t begin = 0; begin < total;) {
+    const int64_t end = chance(0.3) ? total : any(begin + 1, total);
+    body(begin, end);
+    begin = end;
+  }
+}
+
+int64_t any_size() {
+  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100};
+  return sizes[any(0, 13)];
+}
+
+std::vector<int64_t> any_sizes() {
+  std::vector<int64_t> sizes(std::size_t(any(1, chance(0.1) ? 11 : 4)));
+  int64_t numel = 1;
+  for (int64_t& n : sizes) {
+    n = any_size();
+    while (numel * n > 6000) n = (n + 1) / 2 == n ? 1 : (n + 1) / 2;
+    numel *= n;
+  }
+  return sizes;
+}
+
+// Strides in some order of dimensions, with gaps now and then; no two indices meet.
+std::vector<int64_t> any_strides(const std::vector<int64_t>& sizes) {
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (chance(0.4)) std::shuffle(order.begin(), order.end(), random_bits);
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = chance(0.2) ? any(1, 4) : 1;
+  for (std::size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = stride;
+    stride *= sizes[order[k]];
+    if (chance(0.2)) stride += any(0, 9);
+  }
+  return strides;
+}
+
+struct Buffer {
+  std::vector<char> bytes;
+  int64_t first;  // the byte of index 0
+
+  // Room for exactly what sizes and strides reach, filled with random bytes.
+  Buffer(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t item) {
+    int64_t low = 0, high = 0;
+    for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? low : high) += (sizes[d] - 1) * strides[d];
+    first = -low * item;
+    bytes.resize(std::size_t((high - low + 1) * item));
+    for (char& b : bytes) b = char(random_bits());
+  }
+};
+
+// Calls f(index) for every index.
+template <class F>
+void for_each(const std::vector<int64_t>& sizes, F f) {
+  std::vector<int64_t> index(sizes.size());
+  for (;;) {
+    f(index);
+    std::size_t k = sizes.size();
+    while (k-- > 0 && ++index[k] == sizes[k]) index[k] = 0;
+    if (k == std::size_t(-1)) return;
+  }
+}
+
+int64_t dot(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), int64_t(0));
+}
+
+// Memory that starts `offset` bytes past a 16-byte boundary and ends where the plan's reach ends.
+struct Placed {
+  explicit Placed(const std::vector<char>& bytes, int64_t offset)
+      : size(bytes.size()), memory(static_cast<char*>(std::malloc(bytes.size() + std::size_t(offset)))), data(memory + offset) {
+    std::memcpy(data, bytes.data(), size);
+  }
+  ~Placed() { std::free(memory); }
+  Placed(const Placed&) = delete;
+  std::size_t size;
+  char* memory;
+  char* data;
+};
+
+bool same(const char* engine, const Placed& got, const std::vector<char>& expected) {
+  if (std::memcmp(got.data, expected.data(), expected.size()) == 0) return true;
+  std::printf("%s is wrong\n", engine);
+  return false;
+}
+
+// One copy of a batch, with what it must give.
+struct Case {
+  AffineCopy copy;
+  std::vector<char> expected;
+  std::unique_ptr<Placed> src, cpu_dst, cuda_dst;
+  int64_t dst_first;
+};
+
+bool affine_case() {
+  const int64_t item = int64_t(1) << any(0, 4), pieces = chance(0.2) ? any(1, 70) : 1;
+  const bool windowed = chance(0.4);
+  std::vector<Case> cases;
+  for (int64_t p = 0; p < pieces; ++p) {
+    const std::vector<int64_t> sizes = pieces > 1 ? std::vector<int64_t>{any(1, 5), any_size()} : any_sizes();
+    const std::vector<int64_t> dst_strides = any_strides(sizes);
+    std::vector<CopyDim> dims;
+    std::vector<int64_t> counts, src_strides;
+    for (const int64_t n : sizes) {
+      CopyDim d = plain_dim(n, 0, 0);
+      if (windowed && chance(0.7)) {
+        d.step = chance(0.5) ? 1 : any(2, 5);
+        d.count = any(1, 1 + (n - 1) / d.step);
+        d.begin = any(0, n - 1 - (d.count - 1) * d.step);
+      }
+      dims.push_back(d);
+      counts.push_back(d.count);
+    }
+    src_strides = any_strides(counts);
+    if (chance(0.3)) src_strides = dst_strides;  // the case in which dimensions merge
+    for (int64_t& s : src_strides) s = chance(0.2) ? -s : chance(0.1) ? 0 : chance(0.1) ? 2 * s : s;
+    const Buffer src(counts, src_strides, item), dst(sizes, dst_strides, item);
+    Case c{{}, dst.bytes, {}, {}, {}, dst.first};
+    for_each(sizes, [&](const std::vector<int64_t>& index) {
+      int64_t from = 0;
+      bool zero = false;
+      for (std::size_t d = 0; d < dims.size(); ++d) {
+        const int64_t distance = index[d] - dims[d].begin;
+        zero |= distance < 0 || distance % dims[d].step != 0 || distance / dims[d].step >= dims[d].count;
+        from += distance / dims[d].step * src_strides[d];
+      }
+      char* to = c.expected.data() + dst.first + dot(index, dst_strides) * item;
+      if (zero)
+        std::memset(to, 0, std::size_t(item));
+      else
+        std::memcpy(to, src.bytes.data() + src.first + from * item, std::size_t(item));
+    });
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      dims[d].dst_stride = dst_strides[d];
+      dims[d].src_stride = src_strides[d];
+    }
+    const auto offset = [&] { return chance(0.5) ? 0 : item * any(0, 16 / item - 1); };
+    c.src = std::make_unique<Placed>(src.bytes, offset());
+    const int64_t at = offset();
+    c.cpu_dst = std::make_unique<Placed>(dst.bytes, at);
+    c.cuda_dst = std::make_unique<Placed>(dst.bytes, at);
+    c.copy = {nullptr, c.src->data + src.first, dims};
+    cases.push_back(std::move(c));
+  }
+  for (const bool cuda : {false, true}) {
+    AffineCopies plan{item, {}};
+    for (const Case& c : cases) {
+      plan.copies.push_back(c.copy);
+      plan.copies.back().dst = (cuda ? c.cuda_dst : c.cpu_dst)->data + c.dst_first;
+    }
+    if (cuda)
+      cuda::run(std::move(plan), nullptr);
+    else
+      cpu::run(std::move(plan), ragged_parallel_for);
+    for (const Case& c : cases)
+      if (!same(cuda ? "affine_copy on CUDA" : "affine_copy on the CPU", *(cuda ? c.cuda_dst : c.cpu_dst), c.expected))
+        return false;
+  }
+  return true;
+}
+
+template <class T>
+bool reverse_case(LengthType type) {
+  const int64_t item = int64_t(1) << any(0, 4);
+  const std::vector<int64_t> sizes = any_sizes(), dst_strides = any_strides(sizes);
+  std::vector<int64_t> src_strides = chance(0.4) ? dst_strides : any_strides(sizes);
+  for (int64_t& s : src_strides) s = chance(0.1) ? 0 : s;
+  const auto axis = std::size_t(any(0, int64_t(sizes.size()) - 1));
+  std::vector<int64_t> length_sizes = sizes;
+  length_sizes[axis] = 1;
+  std::vector<int64_t> length_strides = any_strides(length_sizes);
+  for (int64_t& s : length_strides) s = chance(0.3) ? 0 : s;
+  length_strides[axis] = 0;
+  const Buffer src(sizes, src_strides, item), dst(sizes, dst_strides, item);
+  std::vector<T> lengths(std::size_t(1 + dot(length_strides, length_sizes)));
+  for (T& n : lengths) n = chance(0.05) ? T(random_bits()) : T(any(-2, sizes[axis] + 2));
+
+  std::vector<char> expected = dst.bytes;
+  for_each(sizes, [&](const std::vector<int64_t>& index) {
+    const T given = lengths[std::size_t(dot(index, length_strides))];
+    const auto n = __int128(given) < 0 ? 0 : int64_t(std::min<__int128>(given, sizes[axis]));
+    std::vector<int64_t> from = index;
+    if (index[axis] < n) from[axis] = n - 1 - index[axis];
+    std::memcpy(expected.data() + dst.first + dot(index, dst_strides) * item,
+                src.bytes.data() + src.first + dot(from, src_strides) * item, std::size_t(item));
+  });
+  const auto offset = [&] { return chance(0.5) ? 0 : item * any(0, 16 / item - 1); };
+  const Placed source(src.bytes, offset());
+  const int64_t at = offset();
+  for (const bool cuda : {false, true}) {
+    const Placed out(dst.bytes, at);
+    ReverseCopy plan{item, out.data + dst.first, source.data + src.first, lengths.data(), type, {}};
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      plan.dims.push_back({sizes[d], dst_strides[d], src_strides[d], length_strides[d], d == axis});
+    if (cuda)
+      cuda::run(std::move(plan), nullptr);
+    else
+      cpu::run(std::move(plan), ragged_parallel_for);
+    if (!same(cuda ? "reverse_copy on CUDA" : "reverse_copy on the CPU", out, expected)) return false;
+  }
+  return true;
+}
+
+bool run_case() {
+  cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
+  cuda_on_host::reversed = chance(0.5);
+  switch (any(0, 7)) {
+    case 0:
+      return reverse_case<int32_t>(LengthType::kInt32);
+    case 1:
+      return reverse_case<int64_t>(LengthType::kInt64);
+    case 2:
+      return reverse_case<uint32_t>(LengthType::kUInt32);
+    case 3:
+      return reverse_case<uint64_t>(LengthType::kUInt64);
+    default:
+      return affine_case();
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
+  const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  for (int k = 0; k < cases; ++k) {
+    random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
+    if (!run_case()) {
+      std::printf("in case %d of seed %llu\n", k, static_cast<unsigned long long>(seed));
+      return 1;
+    }
+  }
+  std::printf("%d cases right\n", cases);
+  return 0;
+}
