@@ -87,11 +87,11 @@ def extension(
     result: Extension = cpp_extension.CppExtension(
         f"torch_dml_ops.{name}",
         sources,
-        depends=[str(p) for p in Path("csrc").rglob("*.h")],
+        depends=[str(p) for p in Path("csrc").rglob("*.[him]*")],
         extra_compile_args={"cxx": cxx, "nvcc": nvcc or []},
         py_limited_api=True,
         # libtorch.so stays among the needed libraries: on a CUDA torch it brings libtorch_cuda into scope.
-        extra_link_args=["-Wl,--no-as-needed", "-ltorch", "-Wl,--exclude-libs,ALL", "-Wl,-s"],
+        extra_link_args=["-Wl,--no-as-needed", "-ltorch", "-Wl,--version-script=csrc/exports.map", "-Wl,-s"],
         **more,
     )
     return result

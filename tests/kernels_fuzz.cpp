@@ -1,4 +1,5 @@
-// Runs both engines on random plans, without torch and under the sanitizers, and compares each with the plan's own words.
+// Runs both engines on random plans, without torch and under the sanitizers, and compares each with the plan's own
+// words.
 //
 //     kernels_fuzz CASES SEED
 //
@@ -98,7 +99,9 @@ int64_t dot(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
 // Memory that starts `offset` bytes past a 16-byte boundary and ends where the plan's reach ends.
 struct Placed {
   explicit Placed(const std::vector<char>& bytes, int64_t offset)
-      : size(bytes.size()), memory(static_cast<char*>(std::malloc(bytes.size() + std::size_t(offset)))), data(memory + offset) {
+      : size(bytes.size()),
+        memory(static_cast<char*>(std::malloc(bytes.size() + std::size_t(offset)))),
+        data(memory + offset) {
     std::memcpy(data, bytes.data(), size);
   }
   ~Placed() { std::free(memory); }

@@ -48,6 +48,13 @@ Order shared_order(std::span<const Tensor> tensors) {
   return contiguous;
 }
 
+// As a number of torch's own, which every dtype has.
+int32_t dtype_of(const Tensor& t) {
+  int32_t dtype = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
+  return dtype;
+}
+
 std::string device_name(const Tensor& t) {
   if (t.is_cpu()) return "cpu";
   if (t.is_cuda()) return "cuda:" + std::to_string(t.get_device_index());
@@ -119,8 +126,8 @@ void check_same_device(const char* op, const std::string& name, const Tensor& t,
 void check_same_kind(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
                      const Tensor& like) {
   check_same_device(op, name, t, like_name, like);
-  require(t.scalar_type() == like.scalar_type(), op, ": ", name, " must have the dtype of ", like_name, ", ",
-          dtype_name(like), ", got ", dtype_name(t));
+  require(dtype_of(t) == dtype_of(like), op, ": ", name, " must have the dtype of ", like_name, ", ", dtype_name(like),
+          ", got ", dtype_name(t));
 }
 
 Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of) {
@@ -136,11 +143,11 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
             ": a result of sizes ", text(sizes), " would have more than 2^63 - 1 bytes");
   }
   AtenTensorHandle handle = nullptr;
-  int32_t dtype = 0, device_type = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(like.get(), &dtype));
+  int32_t device_type = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(), dtype,
-                                                         device_type, like.get_device_index(), &handle));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
+                                                         dtype_of(like), device_type, like.get_device_index(),
+                                                         &handle));
   return Tensor(handle);
 }
 

@@ -1,8 +1,8 @@
 // Runs a CUDA kernel's own source on the CPU, so that its tests need no GPU. Stands in for <cuda_runtime.h>.
 //
-// Blocks run one after another. The threads of a block are fibers that take turns at each __syncthreads(). It finds wrong
-// indices, accesses out of bounds (with AddressSanitizer), missing barriers that the order of the fibers exposes, and
-// accesses that are narrower, or more, than they need be (it counts them). It cannot find races that need real
+// Blocks run one after another. The threads of a block are fibers that take turns at each __syncthreads(). It finds
+// wrong indices, accesses out of bounds (with AddressSanitizer), missing barriers that the order of the fibers exposes,
+// and accesses that are narrower, or more, than they need be (it counts them). It cannot find races that need real
 // concurrency, errors of the memory model, or anything about speed.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Accesses {
 inline Index block_index, thread_index;
 inline Accesses accesses;
 inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
-inline bool reversed = false;  // the order in which the threads of a block take turns
+inline bool reversed = false;                      // the order in which the threads of a block take turns
 
 inline std::mutex one_launch_at_a_time;
 inline ucontext_t scheduler;
@@ -110,7 +110,8 @@ void store(T* to, T value) {
 }
 
 template <class Parameters>
-void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream, const Parameters& given) {
+void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream,
+            const Parameters& given) {
   using cuda_on_host::require;
   static_assert(std::is_trivially_copyable_v<Parameters>);
   require(blocks >= 1 && blocks <= INT32_MAX, std::string(name) + " was given " + std::to_string(blocks) + " blocks");

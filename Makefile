@@ -1,0 +1,62 @@
+# `make` lists the targets. Everything but the gpu-* targets runs in a virtual environment of its own, .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+TORCH := torch==2.13.0
+
+CPP := $(shell find csrc tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.inl')
+BUILT_FROM := setup.py pyproject.toml $(filter csrc/%,$(CPP))
+EDITABLE := -m pip install -q --no-build-isolation -e
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint wheel gpu-check bench bench-gpu notebooks clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+# torch first and pinned: a package that needs it would bring another build of it.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q $(TORCH)
+	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
+
+$(VENV)/examples: $(BUILT_FROM) | $(BIN)/python
+	$(BIN)/python $(EDITABLE) '.[examples]'
+	@touch $@
+
+$(VENV)/dev: $(BUILT_FROM) | $(BIN)/python
+	$(BIN)/python $(EDITABLE) '.[dev]'
+	@touch $@
+
+demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real recordings
+	$(BIN)/python examples/japanese_vowels.py
+
+test: lint ## set up, build, and run every check and test
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/dev ## check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/mypy
+
+wheel: | $(BIN)/python ## build a wheel for every CPython from 3.10 on into dist/
+	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist .
+
+gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU
+	TORCH_DML_OPS_CUDA=1 $(PYTHON) $(EDITABLE) . --no-deps
+	$(PYTHON) benchmarks/gpu_check.py $(if $(OUT),--also '$(OUT)')
+
+bench: $(VENV)/dev ## compare speed with the torch idioms on the CPU
+	$(BIN)/python benchmarks/bench.py
+
+bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with the torch idioms there
+	TORCH_DML_OPS_CUDA=1 $(PYTHON) $(EDITABLE) . --no-deps
+	$(PYTHON) benchmarks/bench.py --device cuda $(if $(OUT),--also '$(OUT)')
+
+notebooks: $(VENV)/dev ## run the notebooks and write their outputs into them
+	$(BIN)/python notebooks/refresh.py
+
+clean: ## remove what was built and the virtual environment
+	rm -rf $(VENV) build dist torch_dml_ops/*.so *.egg-info .mypy_cache .ruff_cache .hypothesis

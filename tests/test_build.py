@@ -1,0 +1,170 @@
+"""What is built: the stable ABI alone, one wheel for every CPython, CUDA kernels wherever nvcc is."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from host_build import ROOT, compile_cpp, run_program
+from torch.utils import cpp_extension
+
+import torch_dml_ops
+from torch_dml_ops import _libraries
+from torch_dml_ops.__main__ import report
+
+LIBRARIES = [p for p in (_libraries.CPU_LIBRARY, _libraries.CUDA_LIBRARY) if p.exists()]
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, to build CUDA kernels")
+
+
+def run(*command, cwd=ROOT, **environment):
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=os.environ | environment, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def source_copy(tmp_path_factory):
+    """The sources as a fresh checkout has them, to build in without touching this build."""
+    copy = tmp_path_factory.mktemp("source")
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for folder in ("csrc", "torch_dml_ops"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return copy
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda p: p.name)
+def test_library_needs_nothing_outside_the_stable_abi(library):
+    code, text = run("nm", "-D", "--undefined-only", library)
+    assert code == 0
+    symbols = [line.split()[-1].split("@")[0] for line in text.splitlines()]
+    # C++ names of torch's namespaces, wherever they stand in the mangled name.
+    cpp_of_torch = [s for s in symbols if s.startswith("_Z") and re.search(r"\d(at|c10|torch|caffe2)(?=\d|[A-Z])", s)]
+    python = [s for s in symbols if s.startswith(("Py", "_Py"))]
+    of_torch = [s for s in symbols if s.startswith(("aoti_torch_", "torch_"))]
+    assert cpp_of_torch == []
+    assert python == []
+    assert "aoti_torch_library_init_impl" in of_torch
+
+
+def test_symbol_rule_finds_a_cpp_symbol_of_torch():
+    symbol = "_ZN2at6Tensor5zero_Ev"
+    assert re.search(r"\d(at|c10|torch|caffe2)(?=\d|[A-Z])", symbol)
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda p: p.name)
+def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
+    code, text = run("nm", "-D", "--defined-only", library)
+    assert code == 0
+    (exported,) = (line.split()[-1] for line in text.splitlines())
+    assert exported in ("torch_dml_ops_simd_level", "torch_dml_ops_cuda_architectures")
+
+
+def test_library_loads_in_a_program_without_python():
+    source = ROOT / "tests" / "load_library.cpp"
+    folders = cpp_extension.library_paths()
+    program = compile_cpp(
+        "load_library",
+        [source],
+        *(f"-L{p}" for p in folders),
+        *(f"-Wl,-rpath,{p}" for p in folders),
+        *("-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl"),
+    )
+    assert run_program(program, _libraries.CPU_LIBRARY) == "loaded\n"
+
+
+@pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
+def test_cuda_library_loads_on_any_torch():
+    code = f"import torch, torch_dml_ops; torch.ops.load_library({str(_libraries.CUDA_LIBRARY)!r}); print('loaded')"
+    assert run(sys.executable, "-c", code) == (0, "loaded\n")
+
+
+@needs_nvcc
+def test_one_wheel_holds_both_libraries_and_serves_every_cpython(tmp_path):
+    code, text = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ".")
+    assert code == 0, text
+    (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.name.startswith(f"torch_dml_ops-{torch_dml_ops.__version__}-cp310-abi3-linux_")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"torch_dml_ops/_C.abi3.so", "torch_dml_ops/_C_cuda.abi3.so", "torch_dml_ops/py.typed"} <= set(names)
+    # Installed elsewhere, it works: import, an operator, and what it says of itself.
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    program = (
+        "import torch, torch_dml_ops as dml, sys; assert dml.__file__.startswith(sys.argv[1]); "
+        "print(dml.slice1(torch.arange(6), [0], [6], [-2]).tolist())"
+    )
+    command = (sys.executable, "-c", program, installed)
+    assert run(*command, cwd=tmp_path, PYTHONPATH=str(installed)) == (0, "[5, 3, 1]\n")
+
+
+def test_build_without_nvcc(source_copy):
+    # auto finds no nvcc where the PATH has none, says so, and builds for the CPU alone.
+    bare = source_copy / "bin"
+    bare.mkdir()
+    for tool in ("g++", "gcc", "c++", "cc", "ld", "as", "ninja", "uname", "sh", "which"):
+        if found := shutil.which(tool):
+            (bare / tool).symlink_to(found)
+    environment = {"PATH": f"{bare}:{Path(sys.executable).parent}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "auto"}
+    code, text = run(sys.executable, "setup.py", "build_ext", "--inplace", cwd=source_copy, **environment)
+    assert code == 0, text
+    assert "building for the CPU alone (no nvcc was found)" in text
+    assert [p.name for p in (source_copy / "torch_dml_ops").glob("*.so")] == ["_C.abi3.so"]
+    # A CUDA tensor would meet this. Here the CPU's stands in for it: the dispatch key decides.
+    program = (
+        "import torch; torch.ops.load_library('torch_dml_ops/_C.abi3.so')\n"
+        "key = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)\n"
+        "ops, x = torch.ops.torch_dml_ops, torch.arange(6.)\n"
+        "for call in (lambda: ops.slice1.default.redispatch(key, x, [0], [6], [1]),\n"
+        "             lambda: ops.join.out.redispatch(key, [x], 0, out=x)):\n"
+        "    try: call()\n"
+        "    except RuntimeError as error: print(error)\n"
+    )
+    code, text = run(sys.executable, "-c", program, cwd=source_copy)
+    sentence = (
+        "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or "
+        "move the tensors to the CPU\n"
+    )
+    assert (code, text) == (0, 2 * sentence)
+
+    environment["TORCH_DML_OPS_CUDA"] = "1"
+    code, text = run(sys.executable, "setup.py", "build_ext", "--inplace", cwd=source_copy, **environment)
+    assert code != 0
+    assert "TORCH_DML_OPS_CUDA=1 needs nvcc, and none was found: install the CUDA toolkit" in text
+
+
+def test_build_refuses_an_unknown_choice(source_copy):
+    code, text = run(sys.executable, "setup.py", "--version", cwd=source_copy, TORCH_DML_OPS_CUDA="yes")
+    assert code != 0
+    assert text.splitlines()[-1] == "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'"
+
+
+def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, tmp_path):
+    package = tmp_path / "torch_dml_ops"
+    shutil.copytree(source_copy / "torch_dml_ops", package, ignore=shutil.ignore_patterns("*.so"))
+    code, text = run(sys.executable, "-c", "import torch_dml_ops", cwd=tmp_path)
+    assert code != 0
+    assert f"torch_dml_ops is not built in {package}: run `pip install --no-build-isolation -e .`" in text
+
+
+@needs_nvcc
+def test_default_architectures():
+    if "TORCH_CUDA_ARCH_LIST" in os.environ:
+        pytest.skip("TORCH_CUDA_ARCH_LIST chooses the architectures here")
+    assert _libraries.cuda_architectures() == "8.0;9.0;10.0;12.0+PTX"
+
+
+def test_report():
+    lines = report()
+    assert lines["torch_dml_ops"] == torch_dml_ops.__version__
+    assert lines["torch"] == torch.__version__
+    assert lines["SIMD level"] in ("AVX-512", "AVX2", "baseline")
+    code, text = run(sys.executable, "-m", "torch_dml_ops")
+    assert code == 0
+    assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]

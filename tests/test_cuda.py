@@ -1,0 +1,161 @@
+"""What only a GPU can show: streams, graphs, devices, memory. The other test files run on it with
+TORCH_DML_OPS_TEST_DEVICE=cuda; `make gpu-check` does both.
+"""
+
+import pytest
+import torch
+
+import torch_dml_ops as dml
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+
+LENGTH_DTYPES = [torch.uint32, torch.uint64, torch.int32, torch.int64]
+
+
+def reversed_by_length(x, lengths):
+    """x of shape (batch, time, channels), reversed along time."""
+    return torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, lengths.tolist(), strict=True)])
+
+
+def all_operators(x, lengths):
+    """A result of each operator; lengths of shape (batch, 1, channels)."""
+    window = dml.window(x.shape, (slice(None, None, -1), slice(1, None, 2)))
+    y = dml.slice1(x, *window)
+    pieces = dml.split(x, [1, x.shape[2] - 1], 2)
+    return [
+        y,
+        dml.slice_grad(y, x.shape, *window),
+        *pieces,
+        dml.join(pieces[::-1], 2),
+        dml.reverse_subsequences(x, lengths, 1),
+    ]
+
+
+@pytest.fixture
+def x():
+    return torch.randn(6, 50, 33, device="cuda")
+
+
+@pytest.mark.parametrize("dtype", LENGTH_DTYPES)
+def test_same_bits_as_on_the_cpu(x, dtype):
+    lengths = torch.randint(0, 60, (6, 1, 33)).to(dtype)
+    on_gpu, on_cpu = all_operators(x, lengths.cuda()), all_operators(x.cpu(), lengths)
+    for a, b in zip(on_gpu, on_cpu, strict=True):
+        assert torch.equal(a.cpu(), b)
+        assert a.stride() == b.stride()
+
+
+@pytest.mark.parametrize("dtype", LENGTH_DTYPES)
+def test_graph_replays_with_new_lengths(x, dtype):
+    lengths = torch.full((6,), 50).to(dtype).cuda()
+    shaped = dml.sequence_lengths_like(x, lengths, axis=1)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        all_operators(x, shaped)
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results = all_operators(x, shaped)
+    for new in ([0, 1, 2, 3, 49, 50], [50, 7, 99, 0, 1, 25]):
+        lengths.copy_(torch.tensor(new).to(dtype))
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        expected = [t.cpu() for t in all_operators(x, shaped)]
+        assert all(torch.equal(a.cpu(), b) for a, b in zip(results, expected, strict=True))
+        assert torch.equal(results[-1].cpu(), reversed_by_length(x.cpu(), torch.tensor(new).clamp(max=50)))
+
+
+def test_graph_of_out_forms_and_backward(x):
+    lengths = torch.randint(0, 51, (6, 1, 1), device="cuda").expand(6, 1, 33)
+    out = torch.empty_like(x)
+    weight = torch.randn_like(x).requires_grad_()
+
+    def step():
+        dml.reverse_subsequences(x, lengths, 1, out=out)
+        (grad,) = torch.autograd.grad((dml.reverse_subsequences(x * weight, lengths, 1) * out).sum(), weight)
+        return grad
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        step()
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        grad = step()
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    captured = grad.clone()
+    assert torch.equal(captured, step())
+    assert torch.equal(captured, x * x)
+
+
+def test_work_is_queued_on_the_callers_stream(x):
+    lengths = torch.randint(0, 51, (6, 1, 1), device="cuda").expand(6, 1, 33)
+    expected = all_operators(x.flip(0), lengths)
+    streams = [torch.cuda.Stream(), torch.cuda.Stream()]
+    torch.cuda.synchronize()
+    results = []
+    for stream in streams:
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)  # tens of milliseconds: who does not wait for it reads old data
+            fresh = x.clone()
+            torch.cuda._sleep(50_000_000)
+            fresh.copy_(x.flip(0))
+            results.append(all_operators(fresh, lengths))
+    torch.cuda.synchronize()
+    for result in results:
+        assert all(torch.equal(a, b) for a, b in zip(result, expected, strict=True))
+
+
+def test_nothing_waits_for_the_host(x):
+    lengths = torch.randint(0, 51, (6, 1, 33), device="cuda")
+    all_operators(x, lengths)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        all_operators(x, lengths)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_no_temporary_memory(x):
+    out, lengths = torch.empty_like(x), torch.randint(0, 51, (6, 1, 33), device="cuda")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    dml.reverse_subsequences(x, lengths, 1, out=out)
+    dml.slice1(x, [0, 0, 0], list(x.shape), [-1, 1, -1], out=out)
+    dml.join([x[:3], x[3:]], 0, out=out)
+    assert torch.cuda.max_memory_allocated() == before
+
+
+def test_devices_must_be_one(x):
+    lengths = torch.full((6, 1, 33), 3)
+    with pytest.raises(RuntimeError, match=r"sequence_lengths must be on the device of input, cuda:0, got cpu$"):
+        dml.reverse_subsequences(x, lengths, 1)
+    with pytest.raises(RuntimeError, match=r"sequence_lengths must be on the device of input, cpu, got cuda:0$"):
+        dml.reverse_subsequences(x.cpu(), lengths.cuda(), 1)
+    with pytest.raises(RuntimeError, match=r"join: inputs\[1\] must be on the device of inputs\[0\], cuda:0, got cpu$"):
+        dml.join([x, x.cpu()], 0)
+    with pytest.raises(RuntimeError, match=r"slice1: out must be on the device of input, cpu, got cuda:0$"):
+        dml.slice1(x.cpu(), [0, 0, 0], list(x.shape), [1, 1, 1], out=x)
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_runs_on_the_tensors_device():
+    x = torch.randn(4, 5, device="cuda:1")
+    assert torch.equal(dml.slice1(x, [0, 0], [4, 5], [-1, -1]), x.flip(0, 1))
+
+
+@pytest.mark.memory
+def test_more_than_2_to_the_31_elements():
+    """uint8: 3 GB in, 3 GB out."""
+    if torch.cuda.mem_get_info()[0] < 8 * 2**30:
+        pytest.skip("needs 8 GB of free GPU memory")
+    x = torch.randint(0, 256, (3, 1 << 30), dtype=torch.uint8, device="cuda")
+    y = dml.slice1(x, [0, 0], list(x.shape), [-1, -1])
+    assert all(torch.equal(y[k], x[2 - k].flip(0)) for k in range(3))
+    del y
+    lengths = torch.tensor([[5], [1 << 30], [(1 << 30) - 1]], device="cuda")
+    y = dml.reverse_subsequences(x, lengths, 1)
+    for row, was, n in zip(y, x, lengths.flatten().tolist(), strict=True):
+        assert torch.equal(row[:n], was[:n].flip(0))
+        assert torch.equal(row[n:], was[n:])
