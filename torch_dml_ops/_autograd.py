@@ -7,7 +7,7 @@ register_autograd serves instead (`composes` is False then).
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -46,6 +46,15 @@ Transpose = Callable[[list[Tensor], list[torch.Size], tuple[Any, ...]], list[Ten
 
 def _as_list(tensors: Tensor | Sequence[Tensor]) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _named_tensors(arguments: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors among an operator's arguments; one of a list has its index in its name."""
+    for name, value in arguments:
+        if isinstance(value, Tensor):
+            yield name, value
+        elif isinstance(value, (list, tuple)):
+            yield from ((f"{name}[{k}]", t) for k, t in enumerate(value) if isinstance(t, Tensor))
 
 
 def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
@@ -150,20 +159,17 @@ def _register_out(name: str) -> None:
     names = [a.name for a in op._schema.arguments]
 
     def check_no_derivative(keyset: Any, *args: Any, out: Any) -> None:
-        for argument, value in (*zip(names, args, strict=False), ("out", out)):
-            for t in _as_list(value) if isinstance(value, (Tensor, list, tuple)) else ():
-                if not isinstance(t, Tensor):
-                    continue
-                if torch.is_grad_enabled() and t.requires_grad:
-                    raise RuntimeError(
-                        f"{name}: with out there is no automatic differentiation, and {argument} requires grad; call "
-                        "it without out, or under torch.no_grad()"
-                    )
-                if forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None:
-                    raise RuntimeError(
-                        f"{name}: with out there is no automatic differentiation, and {argument} has a tangent; call "
-                        "it without out"
-                    )
+        for argument, t in _named_tensors((*zip(names, args, strict=False), ("out", out))):
+            if torch.is_grad_enabled() and t.requires_grad:
+                raise RuntimeError(
+                    f"{name}: with out there is no automatic differentiation, and {argument} requires grad; call it "
+                    "without out, or under torch.no_grad()"
+                )
+            if forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None:
+                raise RuntimeError(
+                    f"{name}: with out there is no automatic differentiation, and {argument} has a tangent; call it "
+                    "without out"
+                )
         with _AutoDispatchBelowAutograd():
             op.redispatch(keyset & _after_autograd_keyset, *args, out=out)
 

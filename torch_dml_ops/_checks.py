@@ -5,6 +5,7 @@ The rules and their sentences are those of csrc/ops, and the tests hold both to 
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,16 +13,22 @@ from torch import Tensor
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
 
-def require(condition: bool, message: str) -> None:
-    torch._check(condition, lambda: message)
+def _text(value: Any) -> str:
+    """Of a symbolic size, the number that it stands for: the sentence is the same as without torch.compile."""
+    if isinstance(value, torch.SymInt):
+        from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+        return str(value if free_unbacked_symbols(value) else int(value))
+    return str(value) if isinstance(value, int) else f"[{', '.join(map(_text, value))}]"
+
+
+def require(condition: bool, message: str, *numbers: int | Sequence[int]) -> None:
+    """Raises `message` with the numbers, or lists of them, in the places of its "%s"; only then are they looked at."""
+    torch._check(condition, lambda: message % tuple(map(_text, numbers)))
 
 
 def _dtype_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _list(numbers: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, numbers))}]"
 
 
 def _check_rank(op: str, argument: str, tensor: Tensor) -> None:
@@ -53,8 +60,13 @@ def _same(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def check_out(op: str, name: str, out: Tensor, sizes: Sequence[int], like_name: str, like: Tensor) -> None:
-    require(_same(out.shape, sizes), f"{op}: {name} must have sizes {_list(sizes)}, got {_list(out.shape)}")
+    require(_same(out.shape, sizes), f"{op}: {name} must have sizes %s, got %s", sizes, out.shape)
     _check_same_kind(op, name, out, like_name, like)
+
+
+def _check_from(least: int, size: int, limit: int, message: str) -> None:
+    for condition in (size >= least, size <= limit):
+        require(condition, message, least, limit, size)
 
 
 def _check_window(
@@ -73,16 +85,19 @@ def _check_window(
         )
     most = []
     for d, size in enumerate(sizes):
-        least = 0 if isinstance(size, int) and size == 0 else 1
+        least = torch.sym_min(size, 1)
         require(strides[d] != 0, f"{op}: window_strides[{d}] must not be 0")
-        require(offsets[d] >= 0, f"{op}: window_offsets[{d}] must be at least 0, got {offsets[d]}")
-        require(window[d] >= least, f"{op}: window_sizes[{d}] must be at least {least}, got {window[d]}")
+        require(offsets[d] >= 0, f"{op}: window_offsets[{d}] must be at least 0, got %s", offsets[d])
+        require(window[d] >= least, f"{op}: window_sizes[{d}] must be at least %s, got %s", least, window[d])
         require(
             offsets[d] + window[d] <= size,
-            f"{op}: window_offsets[{d}] + window_sizes[{d}] must be at most {size}, the size of {sized} in dimension "
-            f"{d}, got {offsets[d]} + {window[d]}",
+            f"{op}: window_offsets[{d}] + window_sizes[{d}] must be at most %s, the size of {sized} in dimension {d}, "
+            "got %s + %s",
+            size,
+            offsets[d],
+            window[d],
         )
-        most.append(1 + (window[d] - 1) // abs(strides[d]) if least else 0)
+        most.append(1 + (window[d] - 1) // abs(strides[d]))
     return most
 
 
@@ -103,10 +118,7 @@ def slice1_sizes(
         f"{len(output_sizes)}",
     )
     for d, (size, limit) in enumerate(zip(output_sizes, most, strict=True)):
-        least = 0 if isinstance(limit, int) and limit == 0 else 1
-        message = f"slice1: output_sizes[{d}] must be from {least} to {limit}, got {size}"
-        require(size >= least, message)
-        require(size <= limit, message)
+        _check_from(torch.sym_min(limit, 1), size, limit, f"slice1: output_sizes[{d}] must be from %s to %s, got %s")
     return output_sizes
 
 
@@ -124,13 +136,11 @@ def check_slice_grad(
         f"got {len(input_sizes)}",
     )
     for d, size in enumerate(input_sizes):
-        require(size >= 0, f"slice_grad: input_sizes[{d}] must be at least 0, got {size}")
+        require(size >= 0, f"slice_grad: input_sizes[{d}] must be at least 0, got %s", size)
     most = _check_window("slice_grad", window_offsets, window_sizes, window_strides, input_sizes, "input_sizes")
     for d, (size, limit) in enumerate(zip(grad_output.shape, most, strict=True)):
-        least = 0 if isinstance(limit, int) and limit == 0 else 1
-        message = f"slice_grad: grad_output must have from {least} to {limit} elements in dimension {d}, got {size}"
-        require(size >= least, message)
-        require(size <= limit, message)
+        message = f"slice_grad: grad_output must have from %s to %s elements in dimension {d}, got %s"
+        _check_from(torch.sym_min(limit, 1), size, limit, message)
 
 
 def split_sizes_of_pieces(input: Tensor, split_sizes: Sequence[int], axis: int) -> list[list[int]]:
@@ -139,11 +149,12 @@ def split_sizes_of_pieces(input: Tensor, split_sizes: Sequence[int], axis: int) 
     _check_axis("split", axis, input.dim())
     require(len(split_sizes) > 0, "split: split_sizes must have at least 1 entry, got none")
     for k, size in enumerate(split_sizes):
-        require(size >= 1, f"split: split_sizes[{k}] must be at least 1, got {size}")
+        require(size >= 1, f"split: split_sizes[{k}] must be at least 1, got %s", size)
     require(
         sum(split_sizes) == input.shape[axis],
-        f"split: split_sizes must sum to {input.shape[axis]}, the size of input along axis {axis}, got "
-        f"{_list(split_sizes)}",
+        f"split: split_sizes must sum to %s, the size of input along axis {axis}, got %s",
+        input.shape[axis],
+        split_sizes,
     )
     return [[*input.shape[:axis], size, *input.shape[axis + 1 :]] for size in split_sizes]
 
@@ -162,14 +173,21 @@ def join_sizes(inputs: Sequence[Tensor], axis: int) -> list[int]:
         for d in range(first.dim()):
             require(
                 d == axis or piece.shape[d] == first.shape[d],
-                f"join: inputs[{k}] must have the sizes of inputs[0], {_list(first.shape)}, except along axis {axis}, "
-                f"got {_list(piece.shape)}",
+                f"join: inputs[{k}] must have the sizes of inputs[0], %s, except along axis {axis}, got %s",
+                first.shape,
+                piece.shape,
             )
         require(
             piece.shape[axis] >= 1,
-            f"join: inputs[{k}] must have at least 1 element along axis {axis}, got {piece.shape[axis]}",
+            f"join: inputs[{k}] must have at least 1 element along axis {axis}, got %s",
+            piece.shape[axis],
         )
-    return [*first.shape[:axis], sum(t.shape[axis] for t in inputs), *first.shape[axis + 1 :]]
+    total = sum(t.shape[axis] for t in inputs)
+    # Asked of a symbolic size, this would be a guard that bounds what can be exported.
+    require(
+        isinstance(total, torch.SymInt) or total < 2**63, f"join: inputs must sum to less than 2^63 along axis {axis}"
+    )
+    return [*first.shape[:axis], total, *first.shape[axis + 1 :]]
 
 
 def check_reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) -> None:
@@ -184,6 +202,7 @@ def check_reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: in
     expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]
     require(
         _same(sequence_lengths.shape, expected),
-        f"{op}: sequence_lengths must have sizes {_list(expected)}, those of input with 1 at axis {axis}, got "
-        f"{_list(sequence_lengths.shape)}",
+        f"{op}: sequence_lengths must have sizes %s, those of input with 1 at axis {axis}, got %s",
+        expected,
+        sequence_lengths.shape,
     )

@@ -1,6 +1,7 @@
 """How the dimensions of a tensor lie in memory: the layout that results take over from inputs.
 
-The same rules as new_dense in csrc/ops/check.cpp, for shapes without data.
+The same rules as new_dense in csrc/ops/check.cpp, for shapes without data. A size that depends on data (the rows that a
+mask selects, say) cannot be compared with every number: what is not known of it counts as false.
 """
 
 from collections.abc import Sequence
@@ -10,11 +11,17 @@ import torch
 from torch import Tensor
 
 
-def _has_unknown_extent(tensor: Tensor) -> bool:
-    """Whether a size depends on data (the rows that a mask selects, say), so that sizes cannot be compared."""
-    from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+def _known(condition: bool) -> bool:
+    if isinstance(condition, bool):
+        return condition
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes as long to import as this package
 
-    return bool(free_unbacked_symbols([*tensor.shape, *tensor.stride()]))
+    return guard_or_false(condition)
+
+
+def _at_least(a: int, b: int) -> bool:
+    """Whether a >= b. Where a size is unknown, as in strides (n, 1), a multiple of b counts as that."""
+    return _known(a >= b) or (not _known(a < b) and _known(a % b == 0))
 
 
 def memory_order(tensor: Tensor) -> list[int]:
@@ -22,11 +29,10 @@ def memory_order(tensor: Tensor) -> list[int]:
     sizes, strides = tensor.shape, tensor.stride()
 
     def compare(a: int, b: int) -> int:
-        if strides[a] != strides[b]:
-            return -1 if strides[a] > strides[b] else 1
-        if sizes[a] != sizes[b]:
-            return -1 if sizes[a] > sizes[b] else 1
-        return 0
+        keys = sizes if _known(strides[a] == strides[b]) else strides
+        if _known(keys[a] == keys[b]):
+            return 0
+        return -1 if _at_least(keys[a], keys[b]) else 1
 
     return sorted(range(tensor.dim()), key=cmp_to_key(compare))
 
@@ -34,22 +40,21 @@ def memory_order(tensor: Tensor) -> list[int]:
 def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
     expected = 1
     for d in reversed(order):
-        if tensor.shape[d] != 1 and tensor.stride(d) != expected:
+        if not (_known(tensor.shape[d] == 1) or _known(tensor.stride(d) == expected)):
             return False
-        expected *= tensor.shape[d]
-    return tensor.numel() != 0
+        expected *= torch.sym_max(tensor.shape[d], 1)
+    return not _known(tensor.numel() == 0)
 
 
 def new_dense(sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
     """A new tensor, dense, its dimensions in memory in the order that `order_of` share, else contiguous."""
     like = order_of[0]
     order = list(range(like.dim()))
-    if not any(isinstance(n, torch.SymInt) and _has_unknown_extent(t) for t in order_of for n in t.shape):
-        for candidate in order_of:
-            shared = memory_order(candidate)
-            if all(_dense_in(shared, t) for t in order_of):
-                order = shared
-                break
+    for candidate in order_of:
+        shared = memory_order(candidate)
+        if all(_dense_in(shared, t) for t in order_of):
+            order = shared
+            break
     strides: list[int] = [0] * len(order)
     stride = 1
     for d in reversed(order):

@@ -23,8 +23,12 @@ def _front(tensor: Tensor, dim: int | None, batch_size: int) -> Tensor:
 
 
 def _example(tensor: Tensor, dim: int | None) -> Tensor:
-    """One of the batch, to check the arguments as they were given: the batch's own dimension shifts every index."""
-    return tensor if dim is None else tensor.select(dim, 0)
+    """What one of the batch is like, to check the arguments as they were given: the batch would shift every index."""
+    if dim is None:
+        return tensor
+    sizes = list(tensor.shape)
+    del sizes[dim]
+    return tensor.new_empty(()).expand(sizes)  # select(dim, 0) would fail on an empty batch
 
 
 @torch.library.register_vmap("torch_dml_ops::slice1")

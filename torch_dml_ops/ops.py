@@ -110,7 +110,7 @@ def slice_grad(
     return out
 
 
-def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence[Tensor] | None = None) -> list[Tensor]:
+def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Tensor] | None = None) -> list[Tensor]:
     """Copies ``input`` into pieces along ``axis``, all in one pass.
 
     Unlike :func:`torch.split` it gives copies, never views, also for a single piece.
@@ -122,7 +122,7 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence
         out: tensors to write the pieces into, one for each.
 
     Returns:
-        A list of tensors of ``input``'s dtype, with its sizes except along ``axis``; ``list(out)`` where that is given.
+        A list of tensors of ``input``'s dtype, with its sizes except along ``axis``; ``out`` where that is given.
 
     Raises:
         RuntimeError: sizes that do not sum to the axis, an axis out of range, an ``out`` that does not fit.
@@ -137,9 +137,8 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence
     if out is None:
         result: list[Tensor] = _ops.split.default(input, split_sizes, axis)
         return result
-    pieces = list(out)
-    _ops.split.out(input, split_sizes, axis, out=pieces)
-    return pieces
+    _ops.split.out(input, split_sizes, axis, out=out)
+    return out
 
 
 def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> Tensor:

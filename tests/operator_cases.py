@@ -1,0 +1,118 @@
+"""What the tests of derivatives, vmap, torch.compile and torch.export are run over: calls of the operators.
+
+A call takes the module to find the operators in, ``torch_dml_ops`` or ``plain_torch``, and the tensors that the
+operator is linear in.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+import pytest
+import torch
+from hypothesis import settings
+from torch import Tensor
+
+examples = settings(deadline=None, derandomize=True, database=None)  # the same ones every time
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    call: Callable[..., Tensor | list[Tensor]]
+    sizes: tuple[tuple[int, ...], ...]  # of the tensors
+
+    def results(self, ops: ModuleType, *tensors: Tensor) -> list[Tensor]:
+        return as_list(self.call(ops, *tensors))
+
+    def tensors(self, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+        return [values(sizes, dtype, seed) for seed, sizes in enumerate(self.sizes)]
+
+
+def as_list(results: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+def values(sizes: Sequence[int], dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point or dtype.is_complex:
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        return torch.randn(tuple(sizes), dtype=wide, generator=generator).to(dtype)
+    return torch.randint(0, 2 if dtype == torch.bool else 100, tuple(sizes), generator=generator).to(dtype)
+
+
+def same(actual: object, expected: object) -> None:
+    """Equal to the last bit but for the sign of zeros, which sums of derivatives may change."""
+    torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+
+
+COLUMN = torch.tensor([[2], [4], [0]])
+ROW = torch.tensor([[3, 1, 2, 9]], dtype=torch.uint32)
+
+
+def _all_five(ops: ModuleType, x: Tensor) -> Tensor:
+    left, right = ops.split(ops.reverse_subsequences(x, COLUMN, 1), [1, 3], 1)
+    y = ops.join([right, left, right], 1)
+    return ops.slice_grad(ops.slice1(y, [0, 1], [3, 5], [-2, 2]), [4, 4], [1, 0], [3, 4], [2, -1])
+
+
+CASES = (
+    Case("slice1", lambda ops, x: ops.slice1(x, [1, 0], [3, 5], [1, 2]), ((4, 5),)),
+    Case("slice1 backwards", lambda ops, x: ops.slice1(x, [0, 1], [4, 3], [-2, -1]), ((4, 5),)),
+    Case("slice1 of fewer steps", lambda ops, x: ops.slice1(x, [0, 0], [4, 5], [-1, 2], [3, 2]), ((4, 5),)),
+    Case("slice_grad", lambda ops, g: ops.slice_grad(g, [4, 5], [1, 0], [3, 5], [1, 2]), ((3, 3),)),
+    Case("slice_grad backwards", lambda ops, g: ops.slice_grad(g, [4, 5], [0, 1], [4, 3], [-2, -1]), ((2, 3),)),
+    Case("slice_grad of fewer steps", lambda ops, g: ops.slice_grad(g, [4, 5], [0, 0], [4, 5], [-1, 2]), ((3, 2),)),
+    Case("split", lambda ops, x: ops.split(x, [1, 3, 2], 1), ((2, 6),)),
+    Case("one piece of a split", lambda ops, x: ops.split(x, [1, 2], 0)[1], ((3, 4),)),
+    Case("join", lambda ops, *xs: ops.join(xs, 1), ((3, 2), (3, 1), (3, 3))),
+    Case("join of a tensor with itself", lambda ops, x: ops.join([x, x], 0), ((2, 3),)),
+    Case("reverse_subsequences", lambda ops, x: ops.reverse_subsequences(x, COLUMN, 1), ((3, 4),)),
+    Case("reverse_subsequences, axis 0", lambda ops, x: ops.reverse_subsequences(x, ROW, 0), ((3, 4),)),
+    Case("all five", _all_five, ((3, 4),)),
+)
+FIVE = tuple(case for case in CASES if " " not in case.name)  # one for each operator
+
+
+# Calls for one tensor of any shape, with arguments that follow from it.
+
+
+def _last_axis(x: Tensor) -> int:
+    """The last one that is not empty."""
+    return max(d for d in range(x.dim()) if x.shape[d] != 0)
+
+
+def _strides(x: Tensor) -> list[int]:
+    return [2 if d % 2 else -1 for d in range(x.dim())]
+
+
+def _split(ops: ModuleType, x: Tensor) -> list[Tensor]:
+    axis = _last_axis(x)
+    size = x.shape[axis]
+    return ops.split(x, [1, size - 1] if size > 1 else [1], axis)
+
+
+def _slice_grad(ops: ModuleType, g: Tensor) -> Tensor:
+    sizes = [n * abs(stride) for n, stride in zip(g.shape, _strides(g), strict=True)]
+    return ops.slice_grad(g, sizes, [0] * g.dim(), sizes, _strides(g))
+
+
+def _reverse_subsequences(ops: ModuleType, x: Tensor) -> Tensor:
+    axis = _last_axis(x)
+    rows = [1 if d == axis else n for d, n in enumerate(x.shape)]
+    lengths = torch.arange(math.prod(rows), device=x.device).reshape(rows) % (x.shape[axis] + 2)
+    return ops.reverse_subsequences(x, lengths, axis)
+
+
+ANY_SHAPE = (
+    Case("slice1", lambda ops, x: ops.slice1(x, [0] * x.dim(), x.shape, _strides(x)), ((4, 5),)),
+    Case("slice_grad", _slice_grad, ((4, 5),)),
+    Case("split", _split, ((4, 5),)),
+    Case("join", lambda ops, x: ops.join([x, x], _last_axis(x)), ((4, 5),)),
+    Case("reverse_subsequences", _reverse_subsequences, ((4, 5),)),
+)

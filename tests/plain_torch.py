@@ -1,0 +1,52 @@
+"""The operators in plain torch: index arithmetic from DirectML's texts, and torch's own differentiable functions.
+
+They have the signatures of ``torch_dml_ops``, so that a test runs one lambda with either of the two.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def _walk(offset: int, size: int, stride: int, count: int) -> Tensor:
+    """The indices that are read: from the window's first on, or from its last where the stride is negative."""
+    first = offset if stride > 0 else offset + size - 1
+    return first + stride * torch.arange(count)
+
+
+def slice1(
+    x: Tensor,
+    offsets: Sequence[int],
+    sizes: Sequence[int],
+    strides: Sequence[int],
+    output_sizes: Sequence[int] | None = None,
+) -> Tensor:
+    if output_sizes is None:
+        output_sizes = [1 + (size - 1) // abs(stride) for size, stride in zip(sizes, strides, strict=True)]
+    for d, step in enumerate(zip(offsets, sizes, strides, output_sizes, strict=True)):
+        x = x.index_select(d, _walk(*step))
+    return x
+
+
+def slice_grad(
+    g: Tensor, input_sizes: Sequence[int], offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> Tensor:
+    for d, step in enumerate(zip(offsets, sizes, strides, g.shape, strict=True)):
+        zeros = g.new_zeros([*g.shape[:d], input_sizes[d], *g.shape[d + 1 :]])
+        g = zeros.index_copy(d, _walk(*step), g)
+    return g
+
+
+def split(x: Tensor, split_sizes: Sequence[int], axis: int) -> list[Tensor]:
+    return [piece.clone() for piece in x.split(split_sizes, axis)]
+
+
+def join(xs: Sequence[Tensor], axis: int) -> Tensor:
+    return torch.cat(list(xs), axis)
+
+
+def reverse_subsequences(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
+    steps = torch.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.dim())])
+    lengths = lengths.long()
+    return x.gather(axis, torch.where(steps < lengths, lengths.clamp(max=x.shape[axis]) - 1 - steps, steps))

@@ -1,0 +1,316 @@
+"""Calls that the operators refuse, and the sentences they refuse them with, after the operator's name.
+
+Arguments are made by a function of `t`, which makes tensors: t(*sizes, dtype=float32).
+"""
+
+import torch
+
+FAR = 2**62
+LIMIT = 2**63 - 1
+
+ARGUMENTS = {
+    "slice1": [
+        ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [])),
+        (
+            "window_offsets must have one entry for each of the 2 dimensions of input, got 1",
+            lambda t: (t(2, 3), [0], [2, 3], [1, 1]),
+        ),
+        (
+            "window_sizes must have one entry for each of the 2 dimensions of input, got 3",
+            lambda t: (t(2, 3), [0, 0], [2, 3, 1], [1, 1]),
+        ),
+        (
+            "window_strides must have one entry for each of the 2 dimensions of input, got 0",
+            lambda t: (t(2, 3), [0, 0], [2, 3], []),
+        ),
+        (
+            "output_sizes must have one entry for each of the 2 dimensions of input, got 1",
+            lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [2]),
+        ),
+        ("window_strides[1] must not be 0", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 0])),
+        ("window_offsets[1] must be at least 0, got -1", lambda t: (t(2, 3), [0, -1], [2, 3], [1, 1])),
+        ("window_sizes[0] must be at least 1, got 0", lambda t: (t(2, 3), [0, 0], [0, 3], [1, 1])),
+        ("window_sizes[1] must be at least 1, got -3", lambda t: (t(2, 3), [0, 0], [2, -3], [1, 1])),
+        (
+            "window_offsets[1] + window_sizes[1] must be at most 3, the size of input in dimension 1, got 1 + 3",
+            lambda t: (t(2, 3), [0, 1], [2, 3], [1, 1]),
+        ),
+        (
+            "window_offsets[0] + window_sizes[0] must be at most 2, the size of input in dimension 0, got 2 + 1",
+            lambda t: (t(2, 3), [2, 0], [1, 3], [-1, 1]),
+        ),
+        ("output_sizes[1] must be from 1 to 2, got 3", lambda t: (t(2, 3), [0, 0], [2, 3], [1, -2], [2, 3])),
+        ("output_sizes[0] must be from 1 to 2, got 0", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [0, 3])),
+        ("output_sizes[1] must be from 1 to 3, got -1", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [2, -1])),
+        # a dimension of size 0 has nothing that a window could cover
+        (
+            "window_offsets[0] + window_sizes[0] must be at most 0, the size of input in dimension 0, got 0 + 1",
+            lambda t: (t(0, 3), [0, 0], [1, 3], [1, 1]),
+        ),
+        (
+            "window_offsets[0] + window_sizes[0] must be at most 0, the size of input in dimension 0, got 1 + 0",
+            lambda t: (t(0, 3), [1, 0], [0, 3], [1, 1]),
+        ),
+        ("window_sizes[0] must be at least 0, got -1", lambda t: (t(0, 3), [0, 0], [-1, 3], [1, 1])),
+        ("output_sizes[0] must be from 0 to 0, got 1", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1], [1, 3])),
+        # numbers near the limits of 64 bits
+        (
+            "window_offsets[0] + window_sizes[0] must be at most 3, the size of input in dimension 0, got "
+            f"{FAR} + {FAR}",
+            lambda t: (t(3), [FAR], [FAR], [1]),
+        ),
+        (
+            f"window_offsets[0] + window_sizes[0] must be at most 3, the size of input in dimension 0, got 3 + {LIMIT}",
+            lambda t: (t(3), [3], [LIMIT], [-1]),
+        ),
+        (f"window_offsets[0] must be at least 0, got {-LIMIT - 1}", lambda t: (t(3), [-LIMIT - 1], [1], [1])),
+        (f"window_sizes[0] must be at least 1, got {-LIMIT - 1}", lambda t: (t(3), [0], [-LIMIT - 1], [1])),
+        (f"output_sizes[0] must be from 1 to 1, got {LIMIT}", lambda t: (t(3), [0], [3], [-LIMIT - 1], [LIMIT])),
+    ],
+    "slice_grad": [
+        ("grad_output must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [], [])),
+        (
+            "input_sizes must have one entry for each of the 2 dimensions of grad_output, got 3",
+            lambda t: (t(2, 3), [2, 3, 1], [0, 0], [2, 3], [1, 1]),
+        ),
+        ("input_sizes[1] must be at least 0, got -3", lambda t: (t(2, 3), [2, -3], [0, 0], [2, 3], [1, 1])),
+        (
+            "window_offsets must have one entry for each of the 2 dimensions of input_sizes, got 1",
+            lambda t: (t(2, 3), [2, 3], [0], [2, 3], [1, 1]),
+        ),
+        (
+            "window_sizes must have one entry for each of the 2 dimensions of input_sizes, got 1",
+            lambda t: (t(2, 3), [2, 3], [0, 0], [2], [1, 1]),
+        ),
+        (
+            "window_strides must have one entry for each of the 2 dimensions of input_sizes, got 1",
+            lambda t: (t(2, 3), [2, 3], [0, 0], [2, 3], [1]),
+        ),
+        ("window_strides[0] must not be 0", lambda t: (t(2, 3), [2, 3], [0, 0], [2, 3], [0, 1])),
+        ("window_offsets[0] must be at least 0, got -2", lambda t: (t(2, 3), [2, 3], [-2, 0], [2, 3], [1, 1])),
+        ("window_sizes[1] must be at least 1, got 0", lambda t: (t(2, 3), [2, 3], [0, 0], [2, 0], [1, 1])),
+        (
+            "window_offsets[0] + window_sizes[0] must be at most 2, the size of input_sizes in dimension 0, got 1 + 2",
+            lambda t: (t(2, 3), [2, 3], [1, 0], [2, 3], [1, 1]),
+        ),
+        (
+            "grad_output must have from 1 to 3 elements in dimension 1, got 4",
+            lambda t: (t(2, 4), [4, 9], [0, 0], [4, 9], [-3, 4]),
+        ),
+        (
+            "grad_output must have from 1 to 2 elements in dimension 0, got 0",
+            lambda t: (t(0, 3), [2, 3], [0, 0], [2, 3], [1, 1]),
+        ),
+        (
+            "grad_output must have from 0 to 0 elements in dimension 0, got 1",
+            lambda t: (t(1, 3), [0, 3], [0, 0], [0, 3], [1, 1]),
+        ),
+        (
+            f"window_offsets[0] + window_sizes[0] must be at most {LIMIT}, the size of input_sizes in dimension 0, got "
+            f"{LIMIT} + {LIMIT}",
+            lambda t: (t(2), [LIMIT], [LIMIT], [LIMIT], [1]),
+        ),
+        (
+            "grad_output must have from 1 to 1 elements in dimension 0, got 2",
+            lambda t: (t(2), [LIMIT], [0], [LIMIT], [-LIMIT - 1]),
+        ),
+    ],
+    "split": [
+        ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [1], 0)),
+        ("axis must be from 0 to 1, got -1; write 1 instead", lambda t: (t(2, 3), [2, 1], -1)),
+        ("axis must be from 0 to 1, got -2; write 0 instead", lambda t: (t(2, 3), [1, 1], -2)),
+        ("axis must be from 0 to 1, got -3", lambda t: (t(2, 3), [1, 1], -3)),
+        ("axis must be from 0 to 1, got 2", lambda t: (t(2, 3), [1, 1], 2)),
+        (f"axis must be from 0 to 1, got {LIMIT}", lambda t: (t(2, 3), [1, 1], LIMIT)),
+        (f"axis must be from 0 to 1, got {-LIMIT - 1}", lambda t: (t(2, 3), [1, 1], -LIMIT - 1)),
+        ("split_sizes must have at least 1 entry, got none", lambda t: (t(2, 3), [], 1)),
+        ("split_sizes[1] must be at least 1, got 0", lambda t: (t(2, 3), [3, 0], 1)),
+        ("split_sizes[1] must be at least 1, got 0", lambda t: (t(2, 3), [5, 0], 1)),
+        ("split_sizes[0] must be at least 1, got -1", lambda t: (t(2, 3), [-1, 4], 1)),
+        ("split_sizes[0] must be at least 1, got 0", lambda t: (t(0, 3), [0], 0)),
+        (
+            "split_sizes must sum to 3, the size of input along axis 1, got [1, 1]",
+            lambda t: (t(2, 3), [1, 1], 1),
+        ),
+        (
+            "split_sizes must sum to 3, the size of input along axis 1, got [2, 2]",
+            lambda t: (t(2, 3), [2, 2], 1),
+        ),
+        (
+            "split_sizes must sum to 0, the size of input along axis 0, got [1]",
+            lambda t: (t(0, 3), [1], 0),
+        ),
+        # this sum is 3 where 64 bits overflow
+        (
+            f"split_sizes must sum to 3, the size of input along axis 1, got [{FAR}, {FAR}, {FAR}, {FAR}, 3]",
+            lambda t: (t(2, 3), [FAR, FAR, FAR, FAR, 3], 1),
+        ),
+    ],
+    "join": [
+        ("inputs must have at least 1 tensor, got none", lambda t: ([], 0)),
+        ("inputs[0] must have at least 1 dimension, got a 0-d tensor", lambda t: ([t()], 0)),
+        ("axis must be from 0 to 1, got -1; write 1 instead", lambda t: ([t(2, 1), t(2, 2)], -1)),
+        ("axis must be from 0 to 1, got -3", lambda t: ([t(2, 1), t(2, 2)], -3)),
+        ("axis must be from 0 to 1, got 2", lambda t: ([t(2, 1), t(2, 2)], 2)),
+        ("inputs[1] must have 2 dimensions, as inputs[0] has, got 1", lambda t: ([t(2, 3), t(2)], 1)),
+        ("inputs[1] must have 2 dimensions, as inputs[0] has, got 0", lambda t: ([t(2, 3), t()], 1)),
+        (
+            "inputs[2] must have the dtype of inputs[0], float32, got int32",
+            lambda t: ([t(2, 3), t(2, 3), t(2, 3, dtype=torch.int32)], 1),
+        ),
+        (
+            "inputs[1] must have the sizes of inputs[0], [2, 3], except along axis 1, got [1, 3]",
+            lambda t: ([t(2, 3), t(1, 3)], 1),
+        ),
+        ("inputs[1] must have at least 1 element along axis 1, got 0", lambda t: ([t(2, 3), t(2, 0)], 1)),
+        ("inputs[0] must have at least 1 element along axis 0, got 0", lambda t: ([t(0, 3)], 0)),
+        (
+            "inputs must sum to less than 2^63 along axis 0",
+            lambda t: ([t(1).expand(FAR), t(1).expand(FAR)], 0),
+        ),
+    ],
+    "reverse_subsequences": [
+        ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), t(dtype=torch.int32), 0)),
+        (
+            "axis must be from 0 to 1, got -1; write 1 instead",
+            lambda t: (t(2, 3), t(2, 1, dtype=torch.int32), -1),
+        ),
+        ("axis must be from 0 to 1, got 2", lambda t: (t(2, 3), t(2, 1, dtype=torch.int32), 2)),
+        *(
+            (
+                f"sequence_lengths must have dtype uint32, uint64, int32 or int64, got {name}",
+                lambda t, name=name: (t(2, 3), t(2, 1, dtype=getattr(torch, name)), 1),
+            )
+            for name in ("bool", "uint8", "int8", "int16", "uint16", "float32", "float64", "bfloat16", "complex64")
+        ),
+        (
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [2]",
+            lambda t: (t(2, 3), t(2, dtype=torch.int32), 1),
+        ),
+        (
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [2, 3]",
+            lambda t: (t(2, 3), t(2, 3, dtype=torch.int64), 1),
+        ),
+        (
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [1, 1]",
+            lambda t: (t(2, 3), t(1, 1, dtype=torch.uint64), 1),
+        ),
+        (
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got []",
+            lambda t: (t(2, 3), t(dtype=torch.uint32), 1),
+        ),
+    ],
+}
+
+# New results of more bytes than there can be.
+TOO_LARGE = {
+    "slice1": [
+        (
+            f"a result of sizes [{FAR}] would have more than 2^63 - 1 bytes",
+            lambda t: (t(1).expand(FAR), [0], [FAR], [1]),
+        )
+    ],
+    "slice_grad": [
+        (
+            f"a result of sizes [{FAR}, 3] would have more than 2^63 - 1 bytes",
+            lambda t: (t(1, 2), [FAR, 3], [5, 0], [1, 2], [1, 1]),
+        )
+    ],
+    "split": [
+        (
+            f"a result of sizes [{FAR}] would have more than 2^63 - 1 bytes",
+            lambda t: (t(1).expand(FAR + 1), [1, FAR], 0),
+        )
+    ],
+    "join": [
+        (
+            f"a result of sizes [{FAR}] would have more than 2^63 - 1 bytes",
+            lambda t: ([t(1).expand(FAR // 2), t(1).expand(FAR // 2)], 0),
+        )
+    ],
+    "reverse_subsequences": [
+        (
+            f"a result of sizes [{2**31}, {2**31}] would have more than 2^63 - 1 bytes",
+            lambda t: (t(1, 1).expand(2**31, 2**31), t(1, 1, dtype=torch.int64).expand(2**31, 1), 1),
+        )
+    ],
+}
+
+# With an `out` that does not fit; it is made by a third function.
+OUT = {
+    "slice1": [
+        ("out must have sizes [2, 2], got [2, 3]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), lambda t: t(2, 3)),
+        ("out must have sizes [2, 2], got [4]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), lambda t: t(4)),
+        (
+            "out must have sizes [2, 1], got [2, 2]",
+            lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2], [2, 1]),
+            lambda t: t(2, 2),
+        ),
+        ("out must have sizes [0, 3], got [1, 3]", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1]), lambda t: t(1, 3)),
+        (
+            "out must have the dtype of input, float32, got float64",
+            lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1]),
+            lambda t: t(2, 3, dtype=torch.float64),
+        ),
+    ],
+    "slice_grad": [
+        ("out must have sizes [3], got [4]", lambda t: (t(2), [3], [0], [3], [-2]), lambda t: t(4)),
+        (
+            "out must have the dtype of grad_output, float32, got bfloat16",
+            lambda t: (t(2), [3], [0], [3], [-2]),
+            lambda t: t(3, dtype=torch.bfloat16),
+        ),
+    ],
+    "split": [
+        (
+            "out must have one tensor for each of the 2 split_sizes, got 0",
+            lambda t: (t(2, 3), [1, 2], 1),
+            lambda t: [],
+        ),
+        (
+            "out must have one tensor for each of the 2 split_sizes, got 1",
+            lambda t: (t(2, 3), [1, 2], 1),
+            lambda t: [t(2, 1)],
+        ),
+        (
+            "out must have one tensor for each of the 2 split_sizes, got 3",
+            lambda t: (t(2, 3), [1, 2], 1),
+            lambda t: [t(2, 1), t(2, 2), t(2, 1)],
+        ),
+        (
+            "out[0] must have sizes [2, 1], got [2, 2]",
+            lambda t: (t(2, 3), [1, 2], 1),
+            lambda t: [t(2, 2), t(2, 1)],
+        ),
+        (
+            "out[1] must have sizes [2, 2], got [2, 1]",
+            lambda t: (t(2, 3), [1, 2], 1),
+            lambda t: [t(2, 1), t(2, 1)],
+        ),
+        (
+            "out[1] must have the dtype of input, float32, got int64",
+            lambda t: (t(2, 3), [1, 2], 1),
+            lambda t: [t(2, 1), t(2, 2, dtype=torch.int64)],
+        ),
+    ],
+    "join": [
+        ("out must have sizes [2, 3], got [3, 2]", lambda t: ([t(2, 1), t(2, 2)], 1), lambda t: t(3, 2)),
+        (
+            "out must have the dtype of inputs[0], float32, got float16",
+            lambda t: ([t(2, 1), t(2, 2)], 1),
+            lambda t: t(2, 3, dtype=torch.float16),
+        ),
+    ],
+    "reverse_subsequences": [
+        (
+            "out must have sizes [2, 3], got [2, 1, 3]",
+            lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1),
+            lambda t: t(2, 1, 3),
+        ),
+        (
+            "out must have the dtype of input, float32, got uint32",
+            lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1),
+            lambda t: t(2, 3, dtype=torch.uint32),
+        ),
+    ],
+}

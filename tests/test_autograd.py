@@ -1,0 +1,411 @@
+"""Derivatives: of every order, in reverse and forward mode, under torch.func, and what must not be differentiated."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import plain_torch
+import pytest
+import torch
+import torch.autograd.forward_ad as forward_ad
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_cases import CASES, FIVE, Case, by_name, examples, same, values
+from torch import Tensor
+from torch.func import grad, jacfwd, jacrev, jvp, vmap
+from torch.utils.checkpoint import checkpoint
+from transforms import TRANSFORMS, Problem, point
+
+import torch_dml_ops as dml
+from torch_dml_ops.__main__ import report
+
+# Warnings of torch's own linearize.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
+]
+by_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["real", "complex"])
+
+
+@by_dtype
+@by_name(CASES)
+def test_gradcheck(case: Case, dtype: torch.dtype) -> None:
+    leaves = [x.requires_grad_() for x in case.tensors(dtype)]
+
+    def call(*tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(case.results(dml, *tensors))
+
+    def nonlinear(*tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(result.sin() for result in call(*tensors))
+
+    assert torch.autograd.gradcheck(call, leaves, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(nonlinear, leaves, check_fwd_over_rev=True)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@by_dtype
+@by_name(CASES)
+def test_torch_func(case: Case, dtype: torch.dtype, transform: str) -> None:
+    problem, reference = (Problem(case, dtype, ops) for ops in (dml, plain_torch))
+    x = point(problem, transform)
+    same(TRANSFORMS[transform](problem, x), TRANSFORMS[transform](reference, x))
+
+
+def gradients(case: Case, ops: ModuleType, through: Callable[..., Sequence[Tensor]]) -> list[Tensor | None]:
+    leaves = [x.requires_grad_() for x in case.tensors()]
+    torch.stack([result.sin().sum() for result in through(ops, *leaves)]).sum().backward()
+    return [x.grad for x in leaves]
+
+
+def same_gradients(case: Case, through: Callable[..., Sequence[Tensor]]) -> None:
+    same(gradients(case, dml, through), gradients(case, plain_torch, through))
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+@by_name(FIVE)
+def test_activation_checkpointing(case: Case, use_reentrant: bool) -> None:
+    def through(ops: ModuleType, *leaves: Tensor) -> tuple[Tensor, ...]:
+        def segment(*xs: Tensor) -> tuple[Tensor, ...]:
+            return tuple(case.results(ops, *(x.exp() for x in xs)))
+
+        return checkpoint(segment, *leaves, use_reentrant=use_reentrant)
+
+    same_gradients(case, through)
+
+
+@by_name(FIVE)
+def test_a_result_may_be_written_to_before_backward(case: Case) -> None:
+    def through(ops: ModuleType, *leaves: Tensor) -> list[Tensor]:
+        results = case.results(ops, *leaves)
+        results[-1].mul_(2)  # of a split, one piece alone
+        return results
+
+    same_gradients(case, through)
+
+
+@by_name(FIVE)
+def test_inputs_may_be_results_and_expanded(case: Case) -> None:
+    same_gradients(case, lambda ops, *leaves: case.results(ops, *(x.exp()[:1].expand(x.shape) for x in leaves)))
+
+
+@by_name(FIVE)
+def test_inputs_may_be_transposed_and_cotangents_too(case: Case) -> None:
+    same_gradients(
+        case, lambda ops, *leaves: [y.t() for y in case.results(ops, *(x.t().contiguous().t() for x in leaves))]
+    )
+
+
+@pytest.mark.parametrize("used", [[0], [2], [0, 2], [1, 1]], ids=str)
+def test_a_split_of_which_not_every_piece_is_used(used: list[int]) -> None:
+    case = Case("", lambda ops, x: [ops.split(x, [1, 3, 2], 1)[k] for k in used], ((2, 6),))
+    same_gradients(case, case.results)
+
+
+def test_join_of_which_not_every_input_has_a_derivative() -> None:
+    a, b, c = (values((2, 3), seed=k) for k in range(3))
+
+    def joined(ops: ModuleType, x: Tensor) -> Tensor:
+        return ops.join([a, x, c], 0).sin()
+
+    for transform in (jacrev, jacfwd, lambda f: jacfwd(jacrev(f))):
+        same(transform(lambda x: joined(dml, x))(b), transform(lambda x: joined(plain_torch, x))(b))
+    leaf = b.requires_grad_()
+    joined(dml, leaf).sum().backward()
+    assert a.grad is None
+    assert c.grad is None
+    same(leaf.grad, leaf.cos())
+
+
+def test_sequence_lengths_have_no_derivative_and_may_be_computed_from_the_input() -> None:
+    x = values((2, 3, 4))
+
+    def f(ops: ModuleType, x: Tensor) -> Tensor:
+        lengths = (x > 0).sum(-1, keepdim=True)
+        return ops.reverse_subsequences(x * x, lengths, x.dim() - 1).sin()
+
+    for transform in (jacrev, jacfwd, lambda f: jacfwd(jacrev(f)), lambda f: jacrev(vmap(f))):
+        same(transform(lambda x: f(dml, x))(x), transform(lambda x: f(plain_torch, x))(x))
+
+
+def test_lengths_written_to_before_backward_are_an_error() -> None:
+    x, lengths = values((3, 4)).requires_grad_(), torch.tensor([[2], [4], [0]])
+    y = dml.reverse_subsequences(x, lengths, 1)
+    lengths[0] = 3
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+@by_name(FIVE)
+def test_nothing_but_sequence_lengths_is_kept_for_backward(case: Case) -> None:
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        case.results(dml, *(x.requires_grad_() for x in case.tensors()))
+    assert [t.dtype for t in kept] == ([torch.int64] if case.name == "reverse_subsequences" else [])
+
+
+@by_name(FIVE)
+def test_what_needs_no_derivative_records_none(case: Case) -> None:
+    leaves = [x.requires_grad_() for x in case.tensors()]
+    with torch.no_grad():
+        assert all(y.is_leaf and not y.requires_grad for y in case.results(dml, *leaves))
+    assert all(y.is_leaf for y in case.results(dml, *(x.detach() for x in leaves)))
+    assert all(y.is_leaf for y in case.results(dml, *(x.detach().to(torch.int16) for x in leaves)))
+
+
+@by_name(FIVE)
+def test_inference_mode(case: Case) -> None:
+    expected = case.results(plain_torch, *case.tensors())
+    with torch.inference_mode():
+        inputs = case.tensors()
+        results = case.results(dml, *inputs)
+    assert all(y.is_inference() for y in results)
+    same(results, expected)
+    same(case.results(dml, *inputs), expected)  # inference tensors, outside the mode
+
+
+def test_lengths_made_in_inference_mode_cannot_be_kept_for_backward() -> None:
+    with torch.inference_mode():
+        lengths = torch.tensor([[2], [4], [0]])
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        dml.reverse_subsequences(values((3, 4)).requires_grad_(), lengths, 1)
+
+
+# Each operator is linear, and its derivative is its transpose A^T: <A x, y> = <x, A^T y>. Whole numbers, so exactly.
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> tuple[list[int], ...]:
+    """Input sizes, the window's offsets, sizes and strides, output sizes."""
+    input_sizes, offsets, sizes, strides, output_sizes = columns = [], [], [], [], []
+    for _ in range(draw(st.integers(1, 4))):
+        input_sizes.append(draw(st.integers(1, 6)))
+        offsets.append(draw(st.integers(0, input_sizes[-1] - 1)))
+        sizes.append(draw(st.integers(1, input_sizes[-1] - offsets[-1])))
+        strides.append(draw(st.sampled_from([-7, -3, -2, -1, 1, 2, 3, 7])))
+        output_sizes.append(draw(st.integers(1, 1 + (sizes[-1] - 1) // abs(strides[-1]))))
+    return columns
+
+
+def integers(sizes: Sequence[int], seed: int) -> Tensor:
+    return torch.randint(-99, 100, tuple(sizes), generator=torch.Generator().manual_seed(seed))
+
+
+def check_transposed(
+    op: Callable[[Tensor], Sequence[Tensor]], transposed: Callable[[Sequence[Tensor]], Tensor], sizes: Sequence[int]
+) -> None:
+    x = integers(sizes, 0)
+    ys = [integers(result.shape, 1 + k) for k, result in enumerate(op(x))]
+    back = transposed(ys)
+    assert sum((a * y).sum() for a, y in zip(op(x), ys, strict=True)) == (x * back).sum()
+    leaf = x.double().requires_grad_()
+    same(torch.autograd.grad(op(leaf), leaf, [y.double() for y in ys])[0], back.double())
+
+
+@examples
+@given(windows())
+def test_slice1_and_slice_grad_are_each_others_transpose(window: tuple[list[int], ...]) -> None:
+    input_sizes, *walk, output_sizes = window
+
+    def gather(x: Tensor) -> list[Tensor]:
+        return [dml.slice1(x, *walk, output_sizes)]
+
+    def scatter(y: Tensor) -> list[Tensor]:
+        return [dml.slice_grad(y, input_sizes, *walk)]
+
+    check_transposed(gather, lambda ys: scatter(*ys)[0], input_sizes)
+    check_transposed(scatter, lambda xs: gather(*xs)[0], output_sizes)
+
+
+@examples
+@given(
+    st.lists(st.integers(1, 4), min_size=1, max_size=3), st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data()
+)
+def test_split_and_join_are_each_others_transpose(sizes: list[int], pieces: list[int], data: st.DataObject) -> None:
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    sizes[axis] = sum(pieces)
+    check_transposed(lambda x: dml.split(x, pieces, axis), lambda ys: dml.join(ys, axis), sizes)
+    # A join's input is the list of pieces: here, cut out of one tensor by torch.
+    check_transposed(
+        lambda x: [dml.join(x.split(pieces, axis), axis)],
+        lambda ys: torch.cat(dml.split(*ys, pieces, axis), axis),
+        sizes,
+    )
+
+
+@examples
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
+def test_reverse_subsequences_is_its_own_transpose(sizes: list[int], data: st.DataObject) -> None:
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    rows = [1 if d == axis else n for d, n in enumerate(sizes)]
+    lengths = integers(rows, 9).remainder(sizes[axis] + 3)
+    check_transposed(
+        lambda x: [dml.reverse_subsequences(x, lengths, axis)],
+        lambda ys: dml.reverse_subsequences(*ys, lengths, axis),
+        sizes,
+    )
+
+
+# With out, as in ATen: no derivatives, and the write is counted.
+
+
+@dataclass(frozen=True)
+class OutCase:
+    op: str
+    sizes: dict[str, tuple[int, ...]]  # of the arguments, by the names that errors give them
+    call: Callable[..., Any]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {name: values(sizes, seed=k) for k, (name, sizes) in enumerate(self.sizes.items())}
+
+
+OUT_CASES = (
+    OutCase("slice1", {"input": (4,), "out": (4,)}, lambda x, out: dml.slice1(x, [0], [4], [-1], out=out)),
+    OutCase(
+        "slice_grad", {"grad_output": (2,), "out": (4,)}, lambda g, out: dml.slice_grad(g, [4], [0], [4], [-2], out=out)
+    ),
+    OutCase("split", {"input": (4,), "out[0]": (1,), "out[1]": (3,)}, lambda x, *out: dml.split(x, [1, 3], 0, out=out)),
+    OutCase(
+        "join", {"inputs[0]": (1,), "inputs[1]": (3,), "out": (4,)}, lambda a, b, out: dml.join([a, b], 0, out=out)
+    ),
+    OutCase(
+        "reverse_subsequences",
+        {"input": (4,), "out": (4,)},
+        lambda x, out: dml.reverse_subsequences(x, torch.tensor([3]), 0, out=out),
+    ),
+)
+by_op = pytest.mark.parametrize("case", OUT_CASES, ids=lambda case: case.op)
+by_argument = pytest.mark.parametrize(
+    ("case", "argument"), [(case, name) for case in OUT_CASES for name in case.sizes], ids=lambda v: getattr(v, "op", v)
+)
+
+
+def outs(tensors: dict[str, Tensor]) -> list[Tensor]:
+    return [t for name, t in tensors.items() if name.startswith("out")]
+
+
+@by_argument
+def test_out_with_an_argument_that_requires_grad_is_refused(case: OutCase, argument: str) -> None:
+    tensors = case.tensors()
+    before = [t.clone() for t in outs(tensors)]
+    tensors[argument].requires_grad_()
+    with pytest.raises(RuntimeError) as error:
+        case.call(*tensors.values())
+    assert str(error.value) == (
+        f"{case.op}: with out there is no automatic differentiation, and {argument} requires grad; call it without "
+        "out, or under torch.no_grad()"
+    )
+    same([t.detach() for t in outs(tensors)], before)
+    assert all(t._version == 0 for t in outs(tensors))
+
+
+@by_argument
+def test_out_with_an_argument_that_requires_grad_is_allowed_under_no_grad(case: OutCase, argument: str) -> None:
+    expected = case.tensors()
+    case.call(*expected.values())
+    tensors = case.tensors()
+    tensors[argument].requires_grad_()
+    with torch.no_grad():
+        case.call(*tensors.values())
+    same([t.detach() for t in outs(tensors)], outs(expected))
+    assert all(t.is_leaf for t in outs(tensors))
+
+
+@by_argument
+def test_out_with_an_argument_that_has_a_tangent_is_refused(case: OutCase, argument: str) -> None:
+    tensors = case.tensors()
+    before = [t.clone() for t in outs(tensors)]
+    with forward_ad.dual_level():
+        tensors[argument] = forward_ad.make_dual(tensors[argument], torch.ones(case.sizes[argument]))
+        with pytest.raises(RuntimeError) as error:
+            case.call(*tensors.values())
+        same([forward_ad.unpack_dual(t).primal for t in outs(tensors)], before)
+    assert str(error.value) == (
+        f"{case.op}: with out there is no automatic differentiation, and {argument} has a tangent; call it without out"
+    )
+
+
+@by_op
+def test_out_in_a_dual_level_without_tangents_is_allowed(case: OutCase) -> None:
+    with forward_ad.dual_level():
+        case.call(*case.tensors().values())
+
+
+@by_op
+@pytest.mark.parametrize("transform", [grad, lambda f: lambda x: jvp(f, (x,), (x,))], ids=["grad", "jvp"])
+def test_out_under_torch_func_is_refused(case: OutCase, transform: Callable[..., Any]) -> None:
+    tensors = case.tensors()
+    before = [t.clone() for t in outs(tensors)]
+    first, *others = tensors.values()
+
+    def total(x: Tensor) -> Tensor:
+        case.call(x, *others)
+        return x.sum()
+
+    with pytest.raises(RuntimeError, match=f"^{case.op}: with out there is no automatic differentiation, and "):
+        transform(total)(first)
+    same(outs(tensors), before)
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@by_op
+def test_a_write_to_out_is_counted(case: OutCase, mode: Callable[[], Any]) -> None:
+    tensors = case.tensors()
+    with mode():
+        case.call(*tensors.values())
+    assert all(t._version == 1 for t in outs(tensors))
+    assert all(t._version == 0 for name, t in tensors.items() if not name.startswith("out"))
+
+
+@pytest.mark.parametrize("mode", [torch.enable_grad, torch.inference_mode])
+@by_op
+def test_an_out_that_is_kept_for_backward_makes_backward_an_error(case: OutCase, mode: Callable[[], Any]) -> None:
+    tensors = case.tensors()
+    leaf = torch.ones((), dtype=torch.float64, requires_grad=True)
+    y = leaf * outs(tensors)[-1]
+    with mode():
+        case.call(*tensors.values())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+# A torch without the private names that the derivatives are built on.
+
+FALLBACK = """
+import warnings
+import torch
+import torch._functorch.utils
+
+del torch._functorch.utils.enable_single_level_autograd_function
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import torch_dml_ops as dml
+    from torch_dml_ops.__main__ import report
+[warning] = caught
+assert "lacks a name that the derivatives are built on" in str(warning.message), warning
+assert "enable_single_level_autograd_function" in str(warning.message), warning
+assert report()["derivatives"].startswith("backward only"), report()
+
+from operator_cases import CASES
+
+for case in CASES:
+    leaves = [x.requires_grad_() for x in case.tensors()]
+    call = lambda *tensors: tuple(y.sin() for y in case.results(dml, *tensors))
+    assert torch.autograd.gradcheck(call, leaves), case.name
+    assert torch.autograd.gradgradcheck(call, leaves), case.name
+print(len(CASES), "cases passed")
+"""
+
+
+def test_where_torch_lacks_the_private_names_backward_works_and_one_warning_says_so() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FALLBACK], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    )
+    assert run.stdout == f"{len(CASES)} cases passed\n", run.stderr
+
+
+def test_on_this_torch_every_derivative_is_there() -> None:
+    assert report()["derivatives"] == "every order, torch.func included"

@@ -1,0 +1,465 @@
+"""torch.compile: one graph, the results of eager mode to the bit and the stride, and shapes known without data."""
+
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import plain_torch
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_cases import ANY_SHAPE, CASES, FIVE, Case, as_list, by_name, examples, same, values
+from refusals import ARGUMENTS, OUT
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._functorch import config as functorch_config
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.library import opcheck
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from transforms import TRANSFORMS, Problem, point
+
+import torch_dml_ops as dml
+
+# Warnings of torch's own.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning"),
+]
+# Most of what torch.compile does is done before code is generated. "aot_eager" stops there; "inductor" takes seconds.
+BACKENDS = ["aot_eager", "inductor"]
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    """No graphs of other tests, and none of other runs: the caches on disk know nothing of changed fake kernels."""
+    torch._dynamo.reset()
+    with torch._inductor.config.patch(fx_graph_cache=False), functorch_config.patch(enable_autograd_cache=False):
+        yield
+
+
+def compiled(f: Callable[..., Any], backend: Any = "aot_eager", **options: Any) -> Callable[..., Any]:
+    return torch.compile(f, fullgraph=True, backend=backend, **options)
+
+
+def strides(results: Sequence[Tensor]) -> list[tuple[int, ...]]:
+    return [y.stride() for y in results]
+
+
+# Layouts.
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
+    "sliced": lambda x: torch.stack([x, x], -1)[..., 1],
+    "expanded": lambda x: x[:1].expand(x.shape),
+}
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Tensor:
+    """Dimensions of all sizes, in any order in memory, some with gaps or expanded, those of size 1 with any stride."""
+    sizes = draw(st.lists(st.sampled_from([0, 1, 1, 2, 2, 3, 3]), min_size=1, max_size=5).filter(any))
+    order = draw(st.permutations(range(len(sizes))))
+    strides, stride = [0] * len(sizes), 1
+    for d in reversed(order):
+        at_will = draw(st.sampled_from([None] * 5 + ["expanded", "gap"]))
+        strides[d] = {None: stride, "expanded": 0, "gap": 2 * stride}[at_will]
+        if sizes[d] == 1 and draw(st.booleans()):
+            strides[d] = draw(st.sampled_from([0, 1, 5, 100]))
+        stride *= max(sizes[d], 1) * (2 if at_will == "gap" else 1)
+    return torch.empty(stride, dtype=torch.int8).as_strided(sizes, strides)
+
+
+# opcheck: schemas, fake kernels and what AOT dispatch makes of the operators, as torch's own tool sees it.
+
+
+class Opcheck:
+    """Stands where a call expects the operators' module, and puts both forms of the operator through opcheck."""
+
+    def __init__(self, **options: Any) -> None:
+        self.options = options
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        op = getattr(torch.ops.torch_dml_ops, name)
+
+        def check(*arguments: Any) -> Any:
+            arguments = tuple(list(a) if isinstance(a, tuple) else a for a in arguments)
+            opcheck(op.default, arguments, **self.options)
+            with torch.no_grad():
+                results = op.default(*arguments)
+            detached = tree_map(lambda a: a.detach() if isinstance(a, Tensor) else a, arguments)
+            opcheck(op.out, detached, {"out": tree_map(torch.empty_like, results)}, **self.options)
+            return results
+
+        return check
+
+
+DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.int8, torch.uint8, torch.bool]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@by_name(FIVE)
+def test_opcheck_of_dtypes(case: Case, dtype: torch.dtype) -> None:
+    differentiable = dtype.is_floating_point or dtype.is_complex
+    case.results(Opcheck(), *(x.requires_grad_(differentiable) for x in case.tensors(dtype)))
+
+
+@by_name(FIVE)
+def test_opcheck_of_float8(case: Case) -> None:
+    # Its other parts multiply and compare, which torch cannot do with float8.
+    parts = ("test_autograd_registration", "test_faketensor")
+    case.results(Opcheck(test_utils=parts), *case.tensors(torch.float8_e4m3fn))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@by_name(FIVE)
+def test_opcheck_of_layouts(case: Case, layout: str) -> None:
+    case.results(Opcheck(), *(LAYOUTS[layout](x).requires_grad_() for x in case.tensors(torch.float32)))
+
+
+@by_name(ANY_SHAPE)
+def test_opcheck_of_channels_last(case: Case) -> None:
+    x = values((2, 3, 4, 5), torch.float32).to(memory_format=torch.channels_last)
+    case.results(Opcheck(), x.requires_grad_())
+
+
+# Shapes and strides without data.
+
+
+def fake_mode(symbolic: bool) -> FakeTensorMode:
+    return FakeTensorMode(shape_env=ShapeEnv() if symbolic else None)
+
+
+def on_meta(x: Tensor) -> Tensor:
+    storage = torch.empty(x.untyped_storage().size(), dtype=x.dtype, device="meta")
+    return storage.as_strided(x.shape, x.stride(), x.storage_offset())
+
+
+def check_known_without_data(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
+    for a, e in zip(actual, expected, strict=True):
+        assert [int(n) for n in a.shape] == list(e.shape)
+        assert [int(n) for n in a.stride()] == list(e.stride())
+        assert (a.dtype, a.storage_offset()) == (e.dtype, 0)
+
+
+@by_name(ANY_SHAPE)
+@examples
+@given(layouts())
+def test_meta_tensors_have_the_strides_of_eager_mode(case: Case, x: Tensor) -> None:
+    results = case.results(dml, on_meta(x))
+    check_known_without_data(results, case.results(dml, x))
+    assert all(y.is_meta for y in results)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@by_name(ANY_SHAPE)
+@settings(examples, max_examples=50)
+@given(layouts())
+def test_fake_tensors_have_the_strides_of_eager_mode(case: Case, symbolic: bool, x: Tensor) -> None:
+    with fake_mode(symbolic) as mode:
+        results = case.results(dml, mode.from_tensor(x))
+    check_known_without_data(results, case.results(dml, x))
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
+    """Of equal sizes: as like as two eggs, in another order of dimensions, or in another layout."""
+    x = draw(layouts())
+    order = draw(st.permutations(range(x.dim())))
+    reordered = torch.empty_like(x.permute(order), memory_format=torch.contiguous_format)
+    return x, draw(
+        st.sampled_from([x, torch.empty_like(x), reordered.permute([order.index(d) for d in range(x.dim())])])
+    )
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+@settings(examples, max_examples=100)
+@given(pairs())
+def test_fake_join_has_the_strides_of_eager_mode(symbolic: bool, tensors: tuple[Tensor, Tensor]) -> None:
+    axis = max(d for d, n in enumerate(tensors[0].shape) if n != 0)
+    with fake_mode(symbolic) as mode:
+        result = dml.join([mode.from_tensor(x) for x in tensors], axis)
+    check_known_without_data([result], [dml.join(tensors, axis)])
+
+
+# Compiled calls.
+
+
+def gradients(f: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    results = f(*leaves)
+    return results, torch.autograd.grad(results, leaves, [torch.arange(y.numel()).view(y.shape).cos() for y in results])
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@by_name(CASES)
+def test_forward_and_backward(case: Case, dynamic: bool) -> None:
+    def f(ops: ModuleType) -> Callable[..., list[Tensor]]:
+        return lambda *xs: [y.sin() for y in case.results(ops, *(x.exp() for x in xs))]
+
+    tensors = case.tensors(torch.float32)
+    same(gradients(compiled(f(dml), dynamic=dynamic), *tensors), gradients(f(plain_torch), *tensors))
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed"])
+@by_name(ANY_SHAPE)
+def test_one_graph_serves_every_size(case: Case, layout: str) -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+    f = compiled(lambda x: case.results(dml, x), counter, dynamic=True)
+    for sizes in ((4, 5), (7, 3), (2, 9)):
+        x = LAYOUTS[layout](values(sizes, torch.float32))
+        same(gradients(f, x), gradients(lambda x: case.results(plain_torch, x), x))
+        assert strides(f(x)) == strides(case.results(dml, x))
+    assert counter.frame_count <= 2  # the second for the call without gradients
+
+
+@by_name(ANY_SHAPE)
+def test_windows_and_sizes_may_change_without_another_graph(case: Case) -> None:
+    """Not only the tensors: numbers that are arguments of the compiled function too."""
+    counter = CompileCounterWithBackend("aot_eager")
+    calls: dict[str, Callable[..., Any]] = {
+        "slice1": lambda ops, x, n: ops.slice1(x, [n, 0], [2, 7], [1, -n], [2, 1]),
+        "slice_grad": lambda ops, x, n: ops.slice_grad(x, [n * 9, n * 8], [n, 0], [8, 7], [-1, 1]),
+        "split": lambda ops, x, n: ops.split(x, [n, 7 - n], 1),
+        "join": lambda ops, x, n: ops.join([x[:n], x], 0),
+        "reverse_subsequences": lambda ops, x, n: ops.reverse_subsequences(x, torch.full((1, 7), n), 0),
+    }
+    call = calls[case.name]
+    f = compiled(lambda x, n: call(dml, x, n), counter, dynamic=True)
+    x = values((8, 7), torch.float32)
+    for n in (2, 4, 5):
+        same(f(x, n), call(plain_torch, x, n))
+    assert counter.frame_count == 1
+
+
+COMPILED_TRANSFORMS = ["jvp", "grad", "jacrev", "hessian", "jvp of vjp", "vmap", "vmap of grad"]
+
+
+@pytest.mark.parametrize("transform", COMPILED_TRANSFORMS)
+@by_name((*FIVE, CASES[-1]))
+def test_torch_func_inside_of_compile(case: Case, transform: str) -> None:
+    problem, reference = (Problem(case, torch.float64, ops) for ops in (dml, plain_torch))
+    x = point(problem, transform)
+    actual = compiled(lambda *x: TRANSFORMS[transform](problem, x))(*x)
+    torch.testing.assert_close(actual, TRANSFORMS[transform](reference, x))
+
+
+ALL_LAYOUTS = {**LAYOUTS, "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last)}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_compiled_results_have_the_strides_of_eager_mode(backend: str) -> None:
+    x = values((2, 3, 4, 5), torch.float32)
+    inputs = [layout(x) for layout in ALL_LAYOUTS.values()]
+
+    def f(*inputs: Tensor) -> list[Tensor]:
+        results = [y for case in ANY_SHAPE for x in inputs for y in case.results(dml, x)]
+        return [*results, *(dml.join([x, y], 1) for x in inputs for y in inputs)]
+
+    expected, actual = f(*inputs), compiled(f, backend)(*inputs)
+    same(actual, expected)
+    assert strides(actual) == strides(expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_compiled_result_never_shares_memory_with_an_input(backend: str) -> None:
+    """Not even where the operators have nothing to do."""
+
+    def f(x: Tensor, lengths: Tensor) -> list[Tensor]:
+        whole = [0, 0], x.shape, [1, 1]
+        return [
+            dml.slice1(x, *whole),
+            dml.slice_grad(x, x.shape, *whole),
+            *dml.split(x, [x.shape[1]], 1),
+            dml.join([x], 0),
+            dml.reverse_subsequences(x, lengths, 0),
+        ]
+
+    x = values((4, 5), torch.float32)
+    before = x.clone()
+    results = compiled(f, backend)(x, torch.zeros(1, 5, dtype=torch.int32))
+    same(results, [x] * 5)
+    for y in results:
+        y.zero_()
+    same(x, before)
+    assert len({y.data_ptr() for y in results}) == 5
+
+
+def all_out(x: Tensor, lengths: Tensor, *out: Tensor) -> tuple[Any, ...]:
+    a, b, c, d, e, f = out
+    return (
+        dml.slice1(x, [0, 0], x.shape, [-1, 2], out=a),
+        dml.slice_grad(x, [4, 10], [0, 0], [4, 10], [-1, 2], out=b),
+        dml.split(x, [1, 4], 1, out=[c, d]),
+        dml.join([x, x], 0, out=e),
+        dml.reverse_subsequences(x, lengths, 1, out=f),
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("gaps", [False, True])
+def test_compiled_calls_write_to_out_and_return_it(gaps: bool, backend: str, dynamic: bool) -> None:
+    x, lengths = values((4, 5), torch.float32), torch.tensor([[3], [0], [5], [2]])
+    step = 2 if gaps else 1
+    storages, expected_storages = (
+        [torch.full((n * step, m), 7.0) for n, m in [(4, 3), (4, 10), (4, 1), (4, 4), (8, 5), (4, 5)]] for _ in range(2)
+    )
+    out = [storage[::step] for storage in storages]
+    all_out(x, lengths, *(storage[::step] for storage in expected_storages))
+    # Dynamo takes no `out` with gaps into a graph, and leaves such a call to eager mode.
+    f = torch.compile(all_out, backend=backend, dynamic=dynamic, fullgraph=not gaps)
+    returned = f(x, lengths, *out)
+    same(storages, expected_storages)
+    assert [id(y) for y in tree_flatten(returned)[0]] == [id(y) for y in out]
+
+
+# Errors.
+
+
+def leaves_of(arguments: Callable[..., Any]) -> tuple[list[Any], Any]:
+    return tree_flatten(arguments(lambda *sizes, dtype=torch.float32: torch.ones(sizes, dtype=dtype)))
+
+
+REFUSED = [
+    pytest.param(op, sentence, lambda t, a=arguments: (a(t), {}), id=f"{op}: {sentence}")
+    for op, refusals in ARGUMENTS.items()
+    for sentence, arguments in refusals
+] + [
+    pytest.param(op, sentence, lambda t, a=arguments, o=out: (a(t), {"out": o(t)}), id=f"{op}.out: {sentence}")
+    for op, refusals in OUT.items()
+    for sentence, arguments, out in refusals
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("op", "sentence", "arguments"), REFUSED)
+def test_a_compiled_call_refuses_with_the_sentence_of_eager_mode(
+    op: str, sentence: str, arguments: Callable[..., Any], dynamic: bool
+) -> None:
+    leaves, structure = leaves_of(arguments)
+
+    def f(*leaves: Any) -> Any:
+        args, kwargs = tree_unflatten(leaves, structure)
+        return getattr(dml, op)(*args, **kwargs)
+
+    with pytest.raises(RuntimeError) as error:
+        compiled(f, "eager", dynamic=dynamic)(*leaves)
+    assert f"{op}: {sentence}" in str(error.value)
+
+
+def test_a_compiled_call_refuses_an_out_that_shares_memory_with_the_input() -> None:
+    x = values((4,), torch.float32)
+    before = x.clone()
+    with pytest.raises(RuntimeError, match=r"^slice1: out must not share memory with input$"):
+        compiled(lambda x, out: dml.slice1(x, [0], [4], [-1], out=out), "inductor")(x, x)
+    same(x, before)
+
+
+@pytest.mark.parametrize("argument", ["input", "out"])
+def test_a_compiled_call_refuses_an_out_where_something_requires_grad(argument: str) -> None:
+    tensors = {"input": values((4,)), "out": torch.zeros(4, dtype=torch.float64)}
+    tensors[argument].requires_grad_()
+    f = compiled(lambda x, out: dml.slice1(x, [0], [4], [-1], out=out))
+    with pytest.raises(RuntimeError, match=f"with out there is no automatic differentiation, and {argument} requires"):
+        f(*tensors.values())
+    assert not tensors["out"].any()
+    with torch.no_grad():
+        f(*tensors.values())
+    same(tensors["out"].detach(), tensors["input"].detach().flip(0))
+
+
+# The package's conveniences inside of a compiled function.
+
+
+def test_window_inside_of_a_compiled_function() -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+
+    def f(x: Tensor) -> list[Tensor]:
+        window = dml.window(x.shape, (slice(None, None, -2), ..., slice(1, -1)))
+        y = dml.slice1(x, *window)
+        return [y, dml.slice_grad(y, x.shape, *window)]
+
+    g = compiled(f, counter, dynamic=True)
+    for sizes in ((6, 5, 7), (7, 2, 9), (3, 6, 4)):
+        x = values(sizes, torch.float32)
+        y, back = g(x)
+        same(y, x.flip(0)[::2, ..., 1:-1])
+        same(back.flip(0)[::2, ..., 1:-1], y)
+        assert back.count_nonzero() == y.count_nonzero()
+    assert counter.frame_count == 1
+
+
+def test_sequence_lengths_like_inside_of_a_compiled_function() -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+
+    def f(x: Tensor, lengths: Tensor) -> Tensor:
+        return dml.reverse_subsequences(x, dml.sequence_lengths_like(x, lengths, axis=1), 1)
+
+    g = compiled(f, counter, dynamic=True)
+    for sizes in ((3, 5, 2), (4, 6, 7), (2, 3, 5)):
+        x, lengths = values(sizes, torch.float32), torch.arange(sizes[0])
+        same(g(x, lengths), plain_torch.reverse_subsequences(x, lengths[:, None, None].expand(-1, 1, sizes[2]), 1))
+    assert counter.frame_count == 1
+
+
+# Sizes that depend on data: the rows that a mask selects.
+
+SELECTING: dict[str, Callable[..., Any]] = {
+    "slice1": lambda ops, x: ops.slice1(x, [0, 0], [x.shape[0], 4], [-1, 2]),
+    "slice1, a part of the rows": lambda ops, x: ops.slice1(x, [0, 0], [x.shape[0], 4], [2, -1]),
+    "slice_grad": lambda ops, x: ops.slice_grad(x, [x.shape[0], 9], [0, 1], [x.shape[0], 8], [1, -2]),
+    "split": lambda ops, x: ops.split(x, [1, 3], 1),
+    "join": lambda ops, x: ops.join([x, x], 1),
+    "reverse_subsequences": lambda ops, x: ops.reverse_subsequences(x, x.new_full((x.shape[0], 1), 3).int(), 1),
+    "reverse_subsequences of rows": lambda ops, x: ops.reverse_subsequences(x, torch.arange(4)[None], 0),
+    "split of a transposed tensor": lambda ops, x: ops.split(x.t(), [1, 3], 0),
+    "slice1 of a transposed tensor, twice": lambda ops, x: ops.slice1(
+        ops.slice1(x.t(), [0, 0], [4, x.shape[0]], [1, 1]), [0, 0], [4, x.shape[0]], [-1, 1]
+    ),
+}
+
+
+def check_selecting(f: Callable[..., Any], reference: Callable[..., Any]) -> None:
+    x = values((6, 4), torch.float32)
+    for selected in ([0, 2, 3], [], [0, 1, 2, 3, 4, 5], [4]):
+        mask = torch.zeros(6, dtype=torch.bool)
+        mask[selected] = True
+        actual, expected = f(x, mask), reference(x, mask)
+        same(actual, expected)
+        for a, e in zip(as_list(actual), as_list(expected), strict=True):
+            assert a.stride() == e.stride() or a.numel() == 0
+
+
+@pytest.mark.parametrize("name", SELECTING)
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_sizes_that_depend_on_data(name: str) -> None:
+    call = SELECTING[name]
+    f = compiled(lambda x, mask: call(dml, x[mask]), dynamic=False)
+    check_selecting(f, lambda x, mask: call(dml, x[mask]))
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_sizes_that_depend_on_data_in_generated_code() -> None:
+    def f(ops: ModuleType, x: Tensor, mask: Tensor) -> list[Tensor]:
+        return [y for call in SELECTING.values() for y in as_list(call(ops, x[mask]))]
+
+    check_selecting(compiled(lambda *a: f(dml, *a), "inductor"), lambda *a: f(dml, *a))
+
+
+# Generated code, forward and backward: all of it in as few compilations as can be.
+
+
+def test_generated_code_with_dynamic_sizes_forward_and_backward() -> None:
+    counter = CompileCounterWithBackend("inductor")
+
+    def f(ops: ModuleType) -> Callable[[Tensor], list[Tensor]]:
+        return lambda x: [y.square() for case in ANY_SHAPE for y in case.results(ops, x + 1)]
+
+    g = compiled(f(dml), counter, dynamic=True)
+    for sizes in ((4, 5), (7, 3), (2, 9)):
+        x = values(sizes, torch.float32)
+        torch.testing.assert_close(gradients(g, x), gradients(f(plain_torch), x))
+    assert counter.frame_count == 1

@@ -1,0 +1,138 @@
+"""The examples of DirectML's texts, value for value: in FLOAT32 as printed there, and in every other dtype.
+
+SLICE_GRAD and JOIN have no examples of their own. They are the inverses of SLICE1 and SPLIT, so theirs are read
+backwards.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import oracle
+import pytest
+import torch
+from backends import Backend
+from torch import Tensor
+
+import torch_dml_ops as dml
+
+# bool and the narrow floats cannot tell the examples' numbers apart: there, the number is in the item's bits.
+BY_BITS = (torch.bool, *(dtype for dtype in oracle.DTYPES if str(dtype).startswith("torch.float8")))
+
+
+class Maker:
+    """Makes the examples' tensors, of one dtype on one device."""
+
+    def __init__(self, dtype: torch.dtype, device: str) -> None:
+        self.dtype, self.device = dtype, device
+
+    def __call__(self, values: object) -> Tensor:
+        if self.dtype in BY_BITS:
+            return oracle.tensor(oracle.numbered(values, self.dtype), self.dtype, self.device)
+        return torch.tensor(values, dtype=self.dtype).to(self.device)
+
+
+@pytest.fixture(params=oracle.DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+def make(request: pytest.FixtureRequest, backend: Backend) -> Maker:
+    return Maker(request.param, backend.device)
+
+
+def check(backend: Backend, expected: Tensor | Sequence[Tensor], op: str, *arguments: Any) -> None:
+    """The call gives `expected`, as a new result and in a given `out`."""
+    several = not isinstance(expected, Tensor)
+    wanted = list(expected) if several else [expected]
+    outs = [torch.empty_like(t) for t in wanted]
+    new = backend(op, *arguments)
+    backend(op, *arguments, out=outs if several else outs[0])
+    for results in (new if several else [new], outs):
+        assert len(results) == len(wanted)
+        for result, want in zip(results, wanted, strict=True):
+            assert result.dtype == want.dtype
+            assert oracle.equal(result, oracle.items(want))
+
+
+SLICE1_INPUT = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
+SLICE1_EXAMPLE_1 = [[[[2, 4], [10, 12]]]]
+SLICE1_EXAMPLE_2 = [[[[14, 16], [6, 8]]]]
+
+
+def test_slice1_example_1_positive_strides(backend: Backend, make: Maker) -> None:
+    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2]
+    check(backend, make(SLICE1_EXAMPLE_1), "slice1", make(SLICE1_INPUT), *window)
+    check(backend, make(SLICE1_EXAMPLE_1), "slice1", make(SLICE1_INPUT), *window, [1, 1, 2, 2])
+
+
+def test_slice1_example_2_negative_strides(backend: Backend, make: Maker) -> None:
+    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
+    check(backend, make(SLICE1_EXAMPLE_2), "slice1", make(SLICE1_INPUT), *window)
+    check(backend, make(SLICE1_EXAMPLE_2), "slice1", make(SLICE1_INPUT), *window, [1, 1, 2, 2])
+
+
+def test_slice1_example_1_read_backwards(backend: Backend, make: Maker) -> None:
+    expected = [[[[0, 2, 0, 4], [0, 0, 0, 0], [0, 10, 0, 12], [0, 0, 0, 0]]]]
+    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2]
+    check(backend, make(expected), "slice_grad", make(SLICE1_EXAMPLE_1), [1, 1, 4, 4], *window)
+
+
+def test_slice1_example_2_read_backwards(backend: Backend, make: Maker) -> None:
+    expected = [[[[0, 0, 0, 0], [0, 6, 0, 8], [0, 0, 0, 0], [0, 14, 0, 16]]]]
+    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
+    check(backend, make(expected), "slice_grad", make(SLICE1_EXAMPLE_2), [1, 1, 4, 4], *window)
+
+
+SPLIT_INPUT = [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]
+SPLIT_EXAMPLE_1 = ([[[[1, 2], [3, 4]]]], [[[[5, 6]]]], [[[[7, 8], [9, 10], [11, 12]]]])
+SPLIT_EXAMPLE_2 = ([[[[1], [3], [5], [7], [9], [11]]]], [[[[2], [4], [6], [8], [10], [12]]]])
+
+
+def test_split_example_1_axis_2(backend: Backend, make: Maker) -> None:
+    check(backend, [make(piece) for piece in SPLIT_EXAMPLE_1], "split", make(SPLIT_INPUT), [2, 1, 3], 2)
+
+
+def test_split_example_2_axis_3(backend: Backend, make: Maker) -> None:
+    check(backend, [make(piece) for piece in SPLIT_EXAMPLE_2], "split", make(SPLIT_INPUT), [1, 1], 3)
+
+
+def test_split_example_1_read_backwards(backend: Backend, make: Maker) -> None:
+    check(backend, make(SPLIT_INPUT), "join", [make(piece) for piece in SPLIT_EXAMPLE_1], 2)
+
+
+def test_split_example_2_read_backwards(backend: Backend, make: Maker) -> None:
+    check(backend, make(SPLIT_INPUT), "join", [make(piece) for piece in SPLIT_EXAMPLE_2], 3)
+
+
+REVERSE_INPUT = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]]
+
+lengths_of_every_dtype = pytest.mark.parametrize("length_dtype", oracle.LENGTH_DTYPES, ids=str)
+
+
+@lengths_of_every_dtype
+def test_reverse_subsequences_example_1(backend: Backend, make: Maker, length_dtype: torch.dtype) -> None:
+    expected = [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]
+    lengths = torch.tensor([[[[2], [4], [3]]]], dtype=length_dtype).to(backend.device)
+    check(backend, make(expected), "reverse_subsequences", make(REVERSE_INPUT), lengths, 3)
+
+
+@lengths_of_every_dtype
+def test_reverse_subsequences_example_2_another_axis(backend: Backend, make: Maker, length_dtype: torch.dtype) -> None:
+    expected = [[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]]  # lengths of 1 and 0 leave a column as it is
+    lengths = torch.tensor([[[[2, 3, 1, 0]]]], dtype=length_dtype).to(backend.device)
+    check(backend, make(expected), "reverse_subsequences", make(REVERSE_INPUT), lengths, 2)
+
+
+@lengths_of_every_dtype
+def test_sizes_of_sequence_lengths(backend: Backend, length_dtype: torch.dtype) -> None:
+    """If the input has sizes {2,3,4,5} and the axis is 1, then the lengths' sizes must be {2,1,4,5}."""
+    x = torch.arange(120.0, device=backend.device).reshape(2, 3, 4, 5)
+    lengths = torch.full([2, 1, 4, 5], 3, dtype=length_dtype).to(backend.device)
+    check(backend, x.flip(1), "reverse_subsequences", x, lengths, 1)
+
+
+def test_the_package_functions_give_the_same() -> None:
+    x, y = torch.tensor(SLICE1_INPUT), torch.tensor(SPLIT_INPUT)
+    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
+    assert dml.slice1(x, *window).tolist() == SLICE1_EXAMPLE_2
+    assert dml.slice_grad(dml.slice1(x, *window), x.shape, *window).count_nonzero() == 4
+    pieces = dml.split(y, [2, 1, 3], 2)
+    assert [piece.tolist() for piece in pieces] == list(SPLIT_EXAMPLE_1)
+    assert dml.join(pieces, 2).tolist() == SPLIT_INPUT
+    assert dml.reverse_subsequences(x, torch.full([1, 1, 4, 1], 4), 3).equal(x.flip(3))

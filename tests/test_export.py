@@ -1,0 +1,99 @@
+"""torch.export and AOTInductor: calls that are saved, and run where the Python package is not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import plain_torch
+import pytest
+import torch
+from operator_cases import ANY_SHAPE, Case, as_list, by_name, same, values
+from torch import Tensor
+from torch.export import Dim, ExportedProgram
+
+import torch_dml_ops as dml
+from torch_dml_ops._libraries import CPU_LIBRARY
+
+# Warnings of torch's own.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
+]
+
+
+class Call(torch.nn.Module):
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.case = case
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return self.case.results(dml, x)
+
+
+def exported(module: torch.nn.Module, x: Tensor, *dynamic: Dim) -> ExportedProgram:
+    return torch.export.export(module, (x,), dynamic_shapes=(dict(enumerate(dynamic)),))
+
+
+@by_name(ANY_SHAPE)
+def test_an_exported_call_runs_for_other_sizes_after_a_file(case: Case, tmp_path: Path) -> None:
+    # Fewer columns would make results of size 1, to which torch.export specialises by itself.
+    program = exported(Call(case), values((4, 5)), Dim("rows"), Dim("columns", min=3))
+    torch.export.save(program, tmp_path / "call.pt2")
+    loaded = torch.export.load(tmp_path / "call.pt2")
+    calls = [node.target for node in loaded.graph.nodes if node.op == "call_function"]
+    assert calls.count(getattr(torch.ops.torch_dml_ops, case.name).default) == 1
+    for sizes in ((4, 5), (7, 3), (2, 9), (1, 4), (0, 6)):
+        x = values(sizes)
+        same(loaded.module()(x), case.results(plain_torch, x))
+
+
+class AllFive(torch.nn.Module):
+    def forward(self, x: Tensor) -> list[Tensor]:
+        y = dml.reverse_subsequences(x, dml.sequence_lengths_like(x, torch.arange(x.shape[0]), axis=1), 1)
+        left, right = dml.split(y, [1, 4], 1)
+        z = dml.slice1(dml.join([right, left], 1), [0, 0, 1], [x.shape[0], 5, 2], [-1, 2, 1])
+        return [left, right, z, dml.slice_grad(z, x.shape, [0, 0, 1], [x.shape[0], 5, 2], [-1, 2, 1])]
+
+
+RUN = """
+import sys
+import torch
+
+{load}
+package, inputs, results = sys.argv[1:]
+run = torch._inductor.aoti_load_package(package)
+torch.save([run(x) for x in torch.load(inputs)], results)
+assert ("torch_dml_ops" in sys.modules) == {imported}
+"""
+LOADERS = {
+    "the Python package": RUN.format(load="import torch_dml_ops", imported=True),
+    "the library alone": RUN.format(load=f"torch.ops.load_library({str(CPU_LIBRARY)!r})", imported=False),
+}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A function of all five operators for any batch size, compiled ahead of time."""
+    path = tmp_path_factory.mktemp("aoti") / "all_five.pt2"
+    with torch.no_grad(), torch._inductor.config.patch(fx_graph_cache=False):
+        program = exported(AllFive(), values((4, 5, 3), torch.float32), Dim("batch"))
+        torch._inductor.aoti_compile_and_package(program, package_path=str(path))
+    return path
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+def test_a_package_of_aotinductor_runs_in_a_fresh_process(loader: str, package: Path, tmp_path: Path) -> None:
+    inputs = [values((batch, 5, 3), torch.float32) for batch in (4, 2, 7)]
+    torch.save(inputs, tmp_path / "inputs.pt")
+    run = subprocess.run(
+        [sys.executable, "-c", LOADERS[loader], package, tmp_path / "inputs.pt", tmp_path / "results.pt"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    for x, actual in zip(inputs, torch.load(tmp_path / "results.pt"), strict=True):
+        for a, e in zip(as_list(actual), AllFive()(x), strict=True):
+            same(a.view(torch.int32), e.view(torch.int32))
+            assert a.stride() == e.stride()

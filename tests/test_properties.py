@@ -1,0 +1,424 @@
+"""Random calls against the oracle, bit for bit.
+
+TORCH_DML_OPS_CASES=400    how many examples each property is tried on
+TORCH_DML_OPS_SEED=        a number: other examples than the fixed ones that are tried without it
+
+Every example runs in both forms. With `out`, all of its storage is compared: what lies between and beside the view's
+elements must stay as it was.
+"""
+
+import itertools
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from backends import Backend
+from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import strategies as st
+from oracle import Block, Items
+
+import torch_dml_ops as dml
+
+CASES = int(os.environ.get("TORCH_DML_OPS_CASES", "400"))
+SEED = os.environ.get("TORCH_DML_OPS_SEED")
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+PROFILE = settings(
+    max_examples=CASES,
+    derandomize=SEED is None,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],  # the machine's speed is not what is tested here
+)
+
+
+def examples(test: Test) -> Test:
+    """CASES examples: the same ones every time, or those of SEED."""
+    test = PROFILE(test)
+    return test if SEED is None else seed(int(SEED))(test)
+
+
+# Sizes, windows, layouts.
+
+AROUND_VECTORS = [15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
+MOST_ELEMENTS = 40_000  # at 4 bytes and more, enough that threads share the work
+
+dtypes = st.sampled_from(oracle.DTYPES)
+few = st.integers(1, 4)
+many = st.sampled_from(AROUND_VECTORS) | st.integers(100, 3000)
+
+
+@st.composite
+def shapes(
+    draw: st.DrawFn, min_rank: int = 1, max_rank: int = 8, most_elements: int = MOST_ELEMENTS
+) -> tuple[int, ...]:
+    sizes = draw(st.lists(few, min_size=min_rank, max_size=max_rank))
+    longest = draw(st.integers(0, len(sizes) - 1))
+    if draw(st.integers(0, 2)) == 0:
+        sizes[longest] = draw(many)
+    for d in range(len(sizes)):
+        if d != longest and math.prod(sizes) > (most_elements if sizes[longest] > 4 else 1000):
+            sizes[d] = 1
+    return tuple(sizes)
+
+
+@st.composite
+def with_empty_dimension(draw: st.DrawFn, sizes: tuple[int, ...], keep: int | None = None) -> tuple[int, ...]:
+    """Now and then, one dimension of size 0, but not `keep`."""
+    others = [d for d in range(len(sizes)) if d != keep]
+    if not others or draw(st.integers(0, 15)):
+        return sizes
+    empty = draw(st.sampled_from(others))
+    return (*sizes[:empty], 0, *sizes[empty + 1 :])
+
+
+Window = tuple[list[int], list[int], list[int]]
+
+small_strides = st.sampled_from([1, -1, 2, -2, 3, -3, 4, -5, 8])
+huge_strides = st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63)])
+
+
+@st.composite
+def windows(draw: st.DrawFn, sizes: Sequence[int]) -> tuple[Window, list[int]]:
+    """A window of a tensor of these sizes, and output sizes from 1 to as many as it has."""
+    offsets, extents, strides, steps = [], [], [], []
+    for size in sizes:
+        kind = draw(st.sampled_from(["whole", "whole", "backwards", "strided", "any", "huge stride"]))
+        offset, extent, stride = 0, size, -1 if kind == "backwards" else 1
+        if kind in ("any", "huge stride"):
+            offset = draw(st.integers(0, max(size - 1, 0)))
+            extent = draw(st.just(size - offset) | st.integers(min(1, size), size - offset))
+        if kind in ("any", "strided"):
+            stride = draw(small_strides)
+        if kind == "huge stride":
+            stride = draw(huge_strides)
+        most = oracle.most_steps(extent, stride)
+        offsets.append(offset)
+        extents.append(extent)
+        strides.append(stride)
+        steps.append(draw(st.integers(min(1, most), most)) if kind == "any" else most)
+    return (offsets, extents, strides), steps
+
+
+@st.composite
+def blocks(draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, writable: bool = False) -> Block:
+    """Random memory, and a view in it whose dimensions lie in any order, with steps, padding and an offset.
+
+    Where nothing is written to it, elements may share memory: broadcast, or windows that slide over one another.
+    """
+    rank = len(sizes)
+    order = list(range(rank))
+    gaps, pads, offset = [1] * rank, [0] * rank, 0
+    lone = [0] * rank  # strides of dimensions of size 1, which mean nothing
+    kind = draw(st.sampled_from(["contiguous", "any order", "any", "any"] + ["sharing"] * (not writable)))
+    if kind != "contiguous":
+        order = list(draw(st.permutations(order)))
+        lone = draw(st.lists(st.sampled_from([0, 1, 7, 10**9]), min_size=rank, max_size=rank))
+    if kind in ("any", "sharing"):
+        gaps = draw(st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=rank, max_size=rank))
+        pads = draw(st.lists(st.sampled_from([0, 0, 0, 1, 5]), min_size=rank, max_size=rank))
+        offset = draw(st.sampled_from([0, 1, 3, 8, 16]))
+    strides, stride = [0] * rank, 1
+    for d in reversed(order):
+        strides[d] = stride * gaps[d]
+        stride = strides[d] * max(sizes[d], 1) + pads[d]
+        if sizes[d] == 1 and kind != "contiguous":
+            strides[d] = lone[d]
+    if kind == "sharing":
+        for d in range(rank):
+            if draw(st.booleans()):
+                strides[d] = draw(st.sampled_from([0, 0, 1, 2]))
+    reach = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) if 0 not in sizes else 0
+    length = (offset + reach + 1 + draw(st.integers(0, 3))) * dtype.itemsize
+    memory = np.random.default_rng(draw(st.integers(0, 999))).integers(0, 256, length, np.uint8)
+    return Block(memory, dtype, tuple(sizes), tuple(strides), offset)
+
+
+@st.composite
+def cut(draw: st.DrawFn, size: int) -> list[int]:
+    """At least one size, each at least 1, that sum to `size`."""
+    places = draw(st.sets(st.integers(1, size - 1), max_size=12)) if size > 1 else set()
+    ends = [0, *sorted(places), size]
+    return [end - begin for begin, end in itertools.pairwise(ends)]
+
+
+# What is checked of every call.
+
+
+def check(
+    backend: Backend,
+    op: str,
+    arguments: Sequence[Any],
+    expected: Items | list[Items],
+    out: Block | list[Block],
+) -> None:
+    """Both forms of the call give `expected`. Blocks among the arguments become tensors."""
+    given = [_tensors(a, backend.device) for a in arguments]
+    results = _as_list(backend(op, *given))
+    wanted = expected if isinstance(expected, list) else [expected]
+    assert len(results) == len(wanted)
+    for result, want in zip(results, wanted, strict=True):
+        assert oracle.equal(result, want)
+        assert oracle.is_dense(result)
+    on_meta = [oracle.on_tensors(oracle.without_data, a) for a in given]
+    without_data = _as_list(getattr(torch.ops.torch_dml_ops, op).default(*on_meta))
+    assert [t.stride() for t in results] == [t.stride() for t in without_data]
+
+    outs = _tensors(out, backend.device)
+    backend(op, *given, out=outs)
+    for block, written, want in zip(_as_list(out), _as_list(outs), wanted, strict=True):
+        assert oracle.storage_bytes(written).tobytes() == block.written(want).tobytes()
+
+
+def _as_list(values: Any) -> list[Any]:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _tensors(value: Any, device: str) -> Any:
+    if isinstance(value, Block):
+        return value.tensor(device)
+    return [_tensors(v, device) for v in value] if isinstance(value, list) else value
+
+
+# The operators.
+
+
+@examples
+@given(st.data())
+def test_slice1(backend: Backend, data: st.DataObject) -> None:
+    sizes = data.draw(shapes().flatmap(with_empty_dimension))
+    dtype = data.draw(dtypes)
+    window, steps = data.draw(windows(sizes))
+    x, out = data.draw(blocks(sizes, dtype)), data.draw(blocks(steps, dtype, writable=True))
+    check(backend, "slice1", [x, *window, steps], oracle.slice1(x.items(), *window, steps), out)
+
+
+@examples
+@given(st.data())
+def test_slice1_takes_all_steps_without_output_sizes(backend: Backend, data: st.DataObject) -> None:
+    sizes = data.draw(shapes(max_rank=4))
+    dtype = data.draw(dtypes)
+    window, _ = data.draw(windows(sizes))
+    x = data.draw(blocks(sizes, dtype))
+    expected = oracle.slice1(x.items(), *window)
+    check(backend, "slice1", [x, *window], expected, data.draw(blocks(expected.shape, dtype, writable=True)))
+
+
+@examples
+@given(st.data())
+def test_slice_grad(backend: Backend, data: st.DataObject) -> None:
+    sizes = data.draw(shapes().flatmap(with_empty_dimension))
+    dtype = data.draw(dtypes)
+    window, steps = data.draw(windows(sizes))
+    g, out = data.draw(blocks(steps, dtype)), data.draw(blocks(sizes, dtype, writable=True))
+    check(backend, "slice_grad", [g, list(sizes), *window], oracle.slice_grad(g.items(), sizes, *window), out)
+
+
+@examples
+@given(st.data())
+def test_split(backend: Backend, data: st.DataObject) -> None:
+    sizes = data.draw(shapes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    sizes = data.draw(with_empty_dimension(sizes, keep=axis))
+    dtype = data.draw(dtypes)
+    split_sizes = data.draw(cut(sizes[axis]))
+    x = data.draw(blocks(sizes, dtype))
+    outs = [data.draw(blocks(_with(sizes, axis, size), dtype, writable=True)) for size in split_sizes]
+    check(backend, "split", [x, split_sizes, axis], oracle.split(x.items(), split_sizes, axis), outs)
+
+
+@examples
+@given(st.data())
+def test_join(backend: Backend, data: st.DataObject) -> None:
+    sizes = data.draw(shapes())
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    sizes = data.draw(with_empty_dimension(sizes, keep=axis))
+    dtype = data.draw(dtypes)
+    xs = [data.draw(blocks(_with(sizes, axis, size), dtype)) for size in data.draw(cut(sizes[axis]))]
+    out = data.draw(blocks(sizes, dtype, writable=True))
+    check(backend, "join", [xs, axis], oracle.join([x.items() for x in xs], axis), out)
+
+
+def _with(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
+
+
+@st.composite
+def length_blocks(draw: st.DrawFn, sizes: Sequence[int], axis: int) -> Block:
+    """Lengths that fit, exceed the axis or are negative, in any layout, broadcast ones included."""
+    dtype = draw(st.sampled_from(oracle.LENGTH_DTYPES))
+    block = draw(blocks(_with(sizes, axis, 1), dtype))
+    limits = np.iinfo(str(dtype).removeprefix("torch."))
+    size = sizes[axis]
+    strange = [0, 1, 2, size - 1, size, size + 1, -1, 2**31, 2**32 - 1, 2**63, limits.min, limits.max]
+    strange = [n for n in strange if limits.min <= n <= limits.max]
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    everywhere = block.memory.view(limits.dtype)
+    everywhere[:] = rng.integers(0, size + 1, everywhere.size)
+    odd = rng.random(everywhere.size) < draw(st.sampled_from([0, 0.3, 1]))
+    everywhere[odd] = np.array(strange, limits.dtype)[rng.integers(0, len(strange), odd.sum())]
+    return block
+
+
+def _lengths(block: Block) -> np.ndarray:
+    return block.items().view(str(block.dtype).removeprefix("torch."))
+
+
+@examples
+@given(st.data())
+def test_reverse_subsequences(backend: Backend, data: st.DataObject) -> None:
+    sizes = data.draw(shapes().flatmap(with_empty_dimension))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    dtype = data.draw(dtypes)
+    x, out = data.draw(blocks(sizes, dtype)), data.draw(blocks(sizes, dtype, writable=True))
+    lengths = data.draw(length_blocks(sizes, axis))
+    expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
+    check(backend, "reverse_subsequences", [x, lengths, axis], expected, out)
+
+
+@examples
+@given(st.data())
+def test_rank_9(backend: Backend, data: st.DataObject) -> None:
+    """A batch of tensors of DirectML's largest rank."""
+    sizes = (data.draw(st.integers(1, 3)), *data.draw(shapes(min_rank=8, most_elements=3000)))
+    axis = data.draw(st.integers(1, 8))
+    dtype = data.draw(dtypes)
+    op = data.draw(st.sampled_from(["slice1", "slice_grad", "split", "join", "reverse_subsequences"]))
+    x, out = data.draw(blocks(sizes, dtype)), data.draw(blocks(sizes, dtype, writable=True))
+    if op in ("slice1", "slice_grad"):
+        window, steps = data.draw(windows(sizes))
+        part = data.draw(blocks(steps, dtype, writable=True))
+        if op == "slice1":
+            check(backend, op, [x, *window, steps], oracle.slice1(x.items(), *window, steps), part)
+        else:
+            check(backend, op, [part, list(sizes), *window], oracle.slice_grad(part.items(), sizes, *window), out)
+    elif op in ("split", "join"):
+        split_sizes = data.draw(cut(sizes[axis]))
+        pieces = [data.draw(blocks(_with(sizes, axis, size), dtype, writable=True)) for size in split_sizes]
+        if op == "split":
+            check(backend, op, [x, split_sizes, axis], oracle.split(x.items(), split_sizes, axis), pieces)
+        else:
+            check(backend, op, [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), out)
+    else:
+        lengths = data.draw(length_blocks(sizes, axis))
+        expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
+        check(backend, op, [x, lengths, axis], expected, out)
+
+
+@examples
+@given(st.data())
+def test_vmap_of_rank_8_examples(data: st.DataObject) -> None:
+    n, sizes = data.draw(st.integers(1, 3)), data.draw(shapes(min_rank=8, most_elements=3000))
+    axis = data.draw(st.integers(0, 7))
+    window, steps = data.draw(windows(sizes))
+    x = data.draw(blocks((n, *sizes), torch.float32))
+    lengths = data.draw(length_blocks((n, *sizes), axis + 1))
+    vmapped = torch.func.vmap(lambda x: dml.slice1(x, *window, steps))(x.tensor("cpu"))
+    assert oracle.equal(vmapped, np.stack([oracle.slice1(example, *window, steps) for example in x.items()]))
+    vmapped = torch.func.vmap(lambda x, n: dml.reverse_subsequences(x, n, axis))(x.tensor("cpu"), lengths.tensor("cpu"))
+    pairs = zip(x.items(), _lengths(lengths), strict=True)
+    assert oracle.equal(vmapped, np.stack([oracle.reverse_subsequences(*pair, axis) for pair in pairs]))
+    split_sizes = data.draw(cut(sizes[axis]))
+    pieces = torch.func.vmap(lambda x: tuple(dml.split(x, split_sizes, axis)))(x.tensor("cpu"))
+    for piece, want in zip(pieces, oracle.split(x.items(), split_sizes, axis + 1), strict=True):
+        assert oracle.equal(piece, want)
+    assert oracle.equal(torch.func.vmap(lambda *xs: dml.join(xs, axis))(*pieces), x.items())
+
+
+# The operators together.
+
+
+@examples
+@given(st.data())
+def test_inverses(backend: Backend, data: st.DataObject) -> None:
+    """What slice_grad puts back slice1 reads again, join undoes split, and reversing twice changes nothing."""
+    sizes = data.draw(shapes(max_rank=5))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    block = data.draw(blocks(sizes, data.draw(dtypes)))
+    window, steps = data.draw(windows(sizes))
+    x = block.tensor(backend.device)
+    part = backend("slice1", x, *window, steps)
+    again = backend("slice1", backend("slice_grad", part, list(sizes), *window), *window, steps)
+    assert oracle.equal(again, oracle.items(part))
+    split_sizes = data.draw(cut(sizes[axis]))
+    assert oracle.equal(backend("join", backend("split", x, split_sizes, axis), axis), block.items())
+    lengths = data.draw(length_blocks(sizes, axis)).tensor(backend.device)
+    twice = backend("reverse_subsequences", backend("reverse_subsequences", x, lengths, axis), lengths, axis)
+    assert oracle.equal(twice, block.items())
+
+
+# Which `out` is accepted.
+
+
+@st.composite
+def views(draw: st.DrawFn, sizes: Sequence[int], factor: int, length: int) -> tuple[tuple[int, ...], int]:
+    """Strides, all multiples of `factor`, and offset of any view of these sizes in a storage of so many items."""
+    strides, reach = [0] * len(sizes), 0
+    for d in draw(st.permutations(range(len(sizes)))):
+        most = (length - 1 - reach) // max(sizes[d] - 1, 1) // factor
+        beyond = min(reach // factor + 1, most)  # so that the elements reached so far are stepped over
+        strides[d] = factor * draw(st.just(beyond) | st.integers(0, min(12, most)))
+        reach += (sizes[d] - 1) * strides[d]
+    return tuple(strides), draw(st.integers(0, length - 1 - reach))
+
+
+def _addresses(sizes: Sequence[int], strides: Sequence[int], offset: int) -> list[int]:
+    return [offset + sum(map(int.__mul__, index, strides)) for index in np.ndindex(*sizes)]
+
+
+@examples
+@given(st.data())
+def test_out_must_share_no_memory_with_itself_or_an_input(backend: Backend, data: st.DataObject) -> None:
+    """Exactly those are refused of which two elements lie on one another."""
+    dtype = oracle.DTYPE_OF_SIZE[data.draw(st.sampled_from(sorted(oracle.DTYPE_OF_SIZE)))]
+    sizes = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    factor, length = data.draw(st.integers(1, 4)), 150
+    memory = np.random.default_rng(0).integers(0, 256, length * dtype.itemsize, np.uint8)
+    source, target = (Block(memory, dtype, tuple(sizes), *data.draw(views(sizes, factor, length))) for _ in range(2))
+    read = _addresses(sizes, source.strides, source.offset)
+    written = _addresses(sizes, target.strides, target.offset)
+    whole = torch.from_numpy(memory.copy()).to(backend.device).view(dtype)
+    x, out = (whole.as_strided(b.sizes, b.strides, b.offset) for b in (source, target))
+    window = [0] * len(sizes), sizes, [1] * len(sizes)
+    if len(set(written)) < len(written):
+        refusal = f"slice1: out must not overlap itself, got strides {list(out.stride())}"
+    elif set(written) & set(read):
+        refusal = "slice1: out must not share memory with input"
+    else:
+        backend("slice1", x, *window, out=out)
+        assert oracle.storage_bytes(whole).tobytes() == target.written(source.items()).tobytes()
+        return
+    with pytest.raises(RuntimeError) as caught:
+        backend("slice1", x, *window, out=out)
+    assert str(caught.value) == refusal
+    assert oracle.storage_bytes(whole).tobytes() == memory.tobytes()
+
+
+# The conveniences.
+
+bounds = st.none() | st.integers(-12, 12)
+slices = st.builds(slice, bounds, bounds, st.none() | st.integers(-4, 4).filter(bool))
+
+
+@examples
+@given(st.lists(st.tuples(st.integers(1, 9), slices), min_size=1, max_size=4), st.data())
+def test_window_is_a_numpy_index(dims: list[tuple[int, slice]], data: st.DataObject) -> None:
+    shape = tuple(size for size, _ in dims)
+    index: list[Any] = [entry for _, entry in dims]
+    at = data.draw(st.integers(0, len(index)))
+    index[at : at + data.draw(st.integers(0, len(index)))] = [...]
+    x = torch.arange(math.prod(shape)).reshape(shape)
+    expected = x.numpy()[tuple(index)]
+    assume(expected.size)
+    window = dml.window(shape, tuple(index))
+    assert dml.slice1(x, *window).numpy().tolist() == expected.tolist()
+    whole = np.zeros(shape, np.int64)
+    whole[tuple(index)] = expected
+    assert dml.slice_grad(torch.from_numpy(expected.copy()), shape, *window).numpy().tolist() == whole.tolist()

@@ -1,0 +1,154 @@
+"""torch.func.vmap: what a loop over the batch gives, in one call, whichever arguments carry the batch and wherever."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import plain_torch
+import pytest
+import torch
+from operator_cases import CASES, FIVE, Case, as_list, by_name, same, values
+from refusals import ARGUMENTS
+from torch import Tensor
+from torch.func import vmap
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+import torch_dml_ops as dml
+
+BATCH = 3
+
+
+def batched(tensor: Tensor, dim: int | None) -> Tensor:
+    """The tensor and others of its kind, stacked along `dim`."""
+    if dim is None:
+        return tensor
+    others = [tensor.roll(k, -1) for k in range(BATCH)]
+    return torch.stack(others, dim)
+
+
+def loop(call: Callable[..., Any], tensors: Sequence[Tensor], in_dims: Sequence[int | None]) -> list[Tensor]:
+    """The results for every item of the batch, stacked along dimension 0."""
+    size = next(t.shape[d] for t, d in zip(tensors, in_dims, strict=True) if d is not None)
+    items = [
+        as_list(call(*(t if d is None else t.select(d, k) for t, d in zip(tensors, in_dims, strict=True))))
+        for k in range(size)
+    ]
+    return [torch.stack(results) for results in zip(*items, strict=True)]
+
+
+def placements(count: int) -> list[tuple[int | None, ...]]:
+    """Every way to give `count` tensors a batch dimension, or none to some of them."""
+    return [dims for dims in itertools.product((None, 0, 1, -1), repeat=count) if any(d is not None for d in dims)]
+
+
+@pytest.mark.parametrize(
+    ("case", "in_dims"),
+    [(case, in_dims) for case in CASES for in_dims in placements(len(case.sizes))],
+    ids=lambda v: v.name if isinstance(v, Case) else str(v),
+)
+def test_every_input_may_be_batched_in_any_dimension(case: Case, in_dims: tuple[int | None, ...]) -> None:
+    tensors = [batched(x, dim) for x, dim in zip(case.tensors(), in_dims, strict=True)]
+    expected = loop(lambda *xs: case.results(plain_torch, *xs), tensors, in_dims)
+    same(vmap(lambda *xs: case.results(dml, *xs), in_dims)(*tensors), expected)
+
+
+@pytest.mark.parametrize("in_dims", placements(2), ids=str)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint32, torch.uint64], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_lengths_may_be_batched_or_not(axis: int, dtype: torch.dtype, in_dims: tuple[int | None, int | None]) -> None:
+    sizes = (2, 3, 4)
+    rows = [1 if d == axis else n for d, n in enumerate(sizes)]
+    lengths = torch.randint(0, 6, rows, generator=torch.Generator().manual_seed(0))
+    x, lengths = batched(values(sizes), in_dims[0]), batched(lengths, in_dims[1]).to(dtype)
+    (expected,) = loop(lambda *a: plain_torch.reverse_subsequences(*a, axis), (x, lengths.long()), in_dims)
+    same(vmap(lambda *a: dml.reverse_subsequences(*a, axis), in_dims)(x, lengths), expected)
+
+
+@pytest.mark.parametrize("out_dim", [0, 1, 2, -1])
+@by_name(FIVE)
+def test_the_batch_may_come_out_in_any_dimension(case: Case, out_dim: int) -> None:
+    tensors = [batched(x, 0) for x in case.tensors()]
+    expected = loop(lambda *xs: case.results(plain_torch, *xs), tensors, [0] * len(tensors))
+    actual = vmap(lambda *xs: case.results(dml, *xs), out_dims=out_dim)(*tensors)
+    same(actual, [y.movedim(0, out_dim) for y in expected])
+
+
+@by_name(CASES)
+def test_nested(case: Case) -> None:
+    inner = [0] + [None] * (len(case.sizes) - 1)  # the inner batch lies in the first tensor alone
+    tensors = [batched(batched(x, dim), -1) for x, dim in zip(case.tensors(), inner, strict=True)]
+
+    def inner_vmap(*xs: Tensor) -> list[Tensor]:
+        return vmap(lambda *ys: case.results(dml, *ys), tuple(inner))(*xs)
+
+    def inner_loop(*xs: Tensor) -> list[Tensor]:
+        return loop(lambda *ys: case.results(plain_torch, *ys), xs, inner)
+
+    same(vmap(inner_vmap, -1)(*tensors), loop(inner_loop, tensors, [-1] * len(tensors)))
+
+
+@by_name(FIVE)
+def test_a_batch_of_one(case: Case) -> None:
+    tensors = [x[None] for x in case.tensors()]
+    same(vmap(lambda *xs: case.results(dml, *xs))(*tensors), [y[None] for y in case.results(dml, *case.tensors())])
+
+
+@by_name(FIVE)
+def test_an_empty_batch(case: Case) -> None:
+    tensors = [x.new_empty(0, *x.shape) for x in case.tensors()]
+    expected = [y.new_empty(0, *y.shape) for y in case.results(dml, *case.tensors())]
+    same(vmap(lambda *xs: case.results(dml, *xs))(*tensors), expected)
+
+
+@by_name(FIVE)
+def test_in_chunks(case: Case) -> None:
+    tensors = [batched(x, 0) for x in case.tensors()]
+    whole, chunked = (vmap(lambda *xs: tuple(case.results(dml, *xs)), chunk_size=n)(*tensors) for n in (None, 2))
+    same(chunked, whole)
+
+
+RANK_8 = (2, 1, 3, 1, 2, 1, 2, 4)
+OF_RANK_8: dict[str, Callable[..., Any]] = {
+    "slice1": lambda ops, x: ops.slice1(x, [0] * 8, RANK_8, [-1, 1, 2, 1, -1, 1, 1, -3]),
+    "slice_grad": lambda ops, x: ops.slice_grad(x, [3, *RANK_8[1:]], [1] + [0] * 7, RANK_8, [-1] * 8),
+    "split": lambda ops, x: ops.split(x, [1, 3], 7),
+    "join": lambda ops, x: ops.join([x, x * 2], 2),
+    "reverse_subsequences": lambda ops, x: ops.reverse_subsequences(x, torch.full((2, 1, 1, 1, 2, 1, 2, 4), 2), 2),
+}
+
+
+@pytest.mark.parametrize("op", OF_RANK_8)
+def test_examples_of_rank_8_make_rank_9_inside(op: str) -> None:
+    x = batched(values(RANK_8), 4)
+    expected = loop(lambda x: OF_RANK_8[op](plain_torch, x), [x], [4])
+    same(as_list(vmap(lambda x: OF_RANK_8[op](dml, x), 4)(x)), expected)
+
+
+REFUSED = [
+    pytest.param(op, sentence, arguments, id=f"{op}: {sentence}")
+    for op, refusals in ARGUMENTS.items()
+    for sentence, arguments in refusals
+    # Not those of which no batch can be made: no tensor, too many elements.
+    if sentence != "inputs must have at least 1 tensor, got none" and "2^63" not in sentence
+]
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0, 0), (-1, -1, -1), (0, None, None)], ids=["first", "last", "one tensor"])
+@pytest.mark.parametrize(("op", "sentence", "arguments"), REFUSED)
+def test_an_error_names_what_was_given_and_nothing_of_the_batch(
+    op: str, sentence: str, arguments: Callable[..., Any], in_dims: tuple[int | None, ...]
+) -> None:
+    leaves, structure = tree_flatten(arguments(lambda *sizes, dtype=torch.float32: torch.ones(sizes, dtype=dtype)))
+    dims = iter(in_dims)
+    dim_of = [next(dims) if isinstance(x, Tensor) else None for x in leaves]
+    many = [x if d is None else torch.stack([x] * BATCH, d) for x, d in zip(leaves, dim_of, strict=True)]
+    with pytest.raises(RuntimeError) as error:
+        vmap(lambda *items: getattr(dml, op)(*tree_unflatten(items, structure)), tuple(dim_of))(*many)
+    assert str(error.value) == f"{op}: {sentence}"
+
+
+def test_out_is_refused() -> None:
+    out = torch.zeros(3, 4)
+    with pytest.raises(RuntimeError, match="out= or view ops"):
+        vmap(lambda x: dml.slice1(x, [0], [4], [1], out=out))(torch.ones(3, 4))
+    assert not out.any()
