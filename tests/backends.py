@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import host_build
 import torch
 from torch import Tensor
 
@@ -19,8 +20,8 @@ DEVICE = os.environ.get("TORCH_DML_OPS_TEST_DEVICE", "cpu")
 @dataclass(frozen=True)
 class Backend:
     name: str
-    ops: Any  # a namespace such as torch.ops.torch_dml_ops
     device: str
+    namespace: str = "torch_dml_ops"
     slow: bool = False  # a call takes milliseconds: fewer and smaller ones
 
     def __str__(self) -> str:
@@ -28,12 +29,18 @@ class Backend:
 
     def __call__(self, op: str, *arguments: Any, out: Tensor | Sequence[Tensor] | None = None) -> Any:
         """Calls an operator; `out` comes back where it is given, as from the package's functions."""
-        overloads = getattr(self.ops, op)
+        if self.namespace == ON_HOST:
+            host_build.cuda_on_host()  # built and loaded by the first call
+        overloads = getattr(getattr(torch.ops, self.namespace), op)
         if out is None:
             return overloads.default(*arguments)
         assert overloads.out(*arguments, out=out) is None
         return out
 
 
+ON_HOST = "torch_dml_ops_on_host"  # the CUDA kernels' own code, run on the CPU
+
+
 def backends() -> list[Backend]:
-    return [Backend(DEVICE, torch.ops.torch_dml_ops, DEVICE)]
+    on_device = Backend(DEVICE, DEVICE)
+    return [on_device, Backend("cuda_on_host", "cpu", ON_HOST, slow=True)] if DEVICE == "cpu" else [on_device]

@@ -147,7 +147,6 @@ ARGUMENTS = {
         ),
     ],
     "join": [
-        ("inputs must have at least 1 tensor, got none", lambda t: ([], 0)),
         ("inputs[0] must have at least 1 dimension, got a 0-d tensor", lambda t: ([t()], 0)),
         ("axis must be from 0 to 1, got -1; write 1 instead", lambda t: ([t(2, 1), t(2, 2)], -1)),
         ("axis must be from 0 to 1, got -3", lambda t: ([t(2, 1), t(2, 2)], -3)),

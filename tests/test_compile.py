@@ -238,7 +238,7 @@ COMPILED_TRANSFORMS = ["jvp", "grad", "jacrev", "hessian", "jvp of vjp", "vmap",
 
 
 @pytest.mark.parametrize("transform", COMPILED_TRANSFORMS)
-@by_name((*FIVE, CASES[-1]))
+@by_name((*ANY_SHAPE, CASES[-1]))
 def test_torch_func_inside_of_compile(case: Case, transform: str) -> None:
     problem, reference = (Problem(case, torch.float64, ops) for ops in (dml, plain_torch))
     x = point(problem, transform)

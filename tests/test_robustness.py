@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader, Dataset
 
 import torch_dml_ops as dml
 
-PAST = 2**31 + 1001  # more than an int32 can count
-ROW = 1_200_000_000  # two of them are more
+ROW = 1_200_000_000
+PAST = 2 * ROW  # more than an int32 can count
 
 # More than 2^31 elements.
 
@@ -44,15 +44,21 @@ PERIOD = 65_521  # a prime, so that an index that is wrong by a power of two fin
 
 
 @pytest.fixture(scope="module")
-def memory() -> tuple[Tensor, Tensor]:
-    """Two vectors of 2 · ROW elements, one of random bytes that repeat after PERIOD, and one to write to."""
+def memory() -> Iterator[tuple[Tensor, Tensor]]:
+    """Two vectors of PAST elements, one of random bytes that repeat after PERIOD, and one to write to.
+
+    Each half is one ROW. With 16 threads, the last one begins past 2^31.
+    """
     if free_memory() < 6 * 10**9:
         pytest.skip("needs 6 GB of free memory")
     pattern = torch.from_numpy(np.random.default_rng(0).integers(0, 256, PERIOD, np.uint8)).to(DEVICE)
-    repeats = 2 * ROW // PERIOD + 1
+    repeats = PAST // PERIOD + 1
     x = torch.empty(repeats, PERIOD, dtype=torch.uint8, device=DEVICE)
     x[:] = pattern
-    return x.view(-1)[: 2 * ROW], torch.empty(2 * ROW, dtype=torch.uint8, device=DEVICE)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(16)
+    yield x.view(-1)[:PAST], torch.empty(PAST, dtype=torch.uint8, device=DEVICE)
+    torch.set_num_threads(threads)
 
 
 def same(actual: Tensor, expected: Tensor, backwards: bool = False) -> bool:
@@ -73,10 +79,10 @@ def same(actual: Tensor, expected: Tensor, backwards: bool = False) -> bool:
 
 @pytest.mark.memory
 def test_slice1_of_more_than_2_31_elements(memory: tuple[Tensor, Tensor]) -> None:
-    x, out = (m[:PAST] for m in memory)
+    x, out = memory
     assert same(dml.slice1(x, [0], [PAST], [-1], out=out), x, backwards=True)
     assert same(dml.slice1(x, [5], [PAST - 5], [1], out=out[5:]), x[5:])
-    thirds = (PAST - 2) // 3 + 1
+    thirds = 1 + (PAST - 2) // 3
     dml.slice1(x, [1], [PAST - 1], [-3], out=out[:thirds])
     first = PAST - 1 - 3 * (thirds - 1)
     assert same(out[:thirds], x[first::3], backwards=True)
@@ -85,21 +91,21 @@ def test_slice1_of_more_than_2_31_elements(memory: tuple[Tensor, Tensor]) -> Non
 
 @pytest.mark.memory
 def test_slice_grad_of_more_than_2_31_elements(memory: tuple[Tensor, Tensor]) -> None:
-    x, out = (m[:PAST] for m in memory)
+    x, out = memory
     ends = torch.tensor([7, 9], dtype=torch.uint8, device=DEVICE)
     dml.slice_grad(ends, [PAST], [0], [PAST], [-(PAST - 1)], out=out)
     assert out[[0, -1]].tolist() == [9, 7]
     assert same(out[1:-1], torch.zeros(1, dtype=torch.uint8, device=DEVICE).expand(PAST - 2))
-    half = x[: (PAST + 1) // 2]
-    dml.slice_grad(half, [PAST], [0], [PAST], [-2], out=out)
+    half = x[: PAST // 2]
+    dml.slice_grad(half, [PAST], [0], [PAST - 1], [-2], out=out)
     assert same(out[::2], half, backwards=True)
     assert same(out[1::2], torch.zeros(1, dtype=torch.uint8, device=DEVICE).expand(PAST // 2))
 
 
 @pytest.mark.memory
 def test_split_and_join_of_more_than_2_31_elements(memory: tuple[Tensor, Tensor]) -> None:
-    x, out = (m[:PAST] for m in memory)
-    sizes = [3, 2**31 - 2, 1000]
+    x, out = memory
+    sizes = [3, 2**31 - 2, PAST - 2**31 - 1]
     begins = [0, 3, 2**31 + 1]
     pieces = [out[PAST - begin - size : PAST - begin] for begin, size in zip(begins, sizes, strict=True)]
     dml.split(x, sizes, 0, out=pieces)  # the first one lies last in memory
@@ -112,7 +118,7 @@ def test_split_and_join_of_more_than_2_31_elements(memory: tuple[Tensor, Tensor]
 
 @pytest.mark.memory
 def test_reverse_subsequences_along_an_axis_of_more_than_2_31_elements(memory: tuple[Tensor, Tensor]) -> None:
-    x, out = (m[:PAST] for m in memory)
+    x, out = memory
     for length, dtype in ((2**31 + 900, torch.uint32), (2**62, torch.int64)):
         n = min(length, PAST)
         lengths = oracle.tensor(np.array([length], str(dtype).removeprefix("torch.")), dtype, DEVICE)
@@ -134,7 +140,7 @@ def test_reverse_subsequences_of_rows_that_lie_past_2_31(memory: tuple[Tensor, T
 @pytest.mark.memory
 def test_reverse_subsequences_of_columns_that_lie_past_2_31(memory: tuple[Tensor, Tensor]) -> None:
     """One length for all 65 536 columns of every row, then a length for each of them in every 16th row."""
-    rows, columns = PAST // 2**16 + 1, 2**16
+    rows, columns = PAST // 2**16, 2**16
     x, out = (m[: rows * columns].view(rows, columns) for m in memory)
     for step, n in ((1, torch.tensor([[rows - 3]]).expand(1, columns)), (16, torch.arange(columns)[None] % 2100)):
         source, target, n = x[::step], out[::step], n.to(DEVICE)
@@ -151,8 +157,9 @@ def test_reverse_subsequences_of_columns_that_lie_past_2_31(memory: tuple[Tensor
 
 def test_offsets_past_2_31() -> None:
     """Elements far apart in memory of which no more than their pages is touched."""
-    whole = torch.empty(2 * PAST, dtype=torch.uint8, device=DEVICE)
-    x, out = whole.as_strided((2, 3), (PAST, 1)), whole.as_strided((2, 3), (PAST, 1), 5000)
+    far = 2**31 + 1001
+    whole = torch.empty(far + 6000, dtype=torch.uint8, device=DEVICE)
+    x, out = whole.as_strided((2, 3), (far, 1)), whole.as_strided((2, 3), (far, 1), 5000)
     x.copy_(torch.arange(6, device=DEVICE).reshape(2, 3))
     window = [0, 0], [2, 3], [-1, -1]
     lengths = torch.tensor([[2], [3]], device=DEVICE)
@@ -186,6 +193,14 @@ def calls(scale: int, dtype: torch.dtype, device: str) -> Iterator[tuple[str, li
     memory = np.random.default_rng(0).integers(0, 256, rows * columns * dtype.itemsize, np.uint8)
     x = oracle.tensor(memory.view(oracle.ITEMS[dtype.itemsize]).reshape(rows, columns), dtype, device)
     yield "slice1", [x, [0, 0], [rows, columns], [1, 1]]
+    n = rows * columns // 4
+    few = x.reshape(4, n)  # rows that threads share
+    for window in (([0, 0], [4, n], [1, -1]), ([1, 5], [3, n - 6], [-1, 3]), ([0, 0], [4, n - 1], [1, -2])):
+        yield "slice1", [few, *window]
+        yield "slice_grad", [dml.slice1(few, *window), [4, n], *window]
+    yield "reverse_subsequences", [few, torch.tensor([[n], [n - 3], [n // 2], [7]], device=device), 1]
+    yield "split", [few, [n - 9, 9], 1]
+    yield "join", [[few[:, 7:], few[:, :7]], 1]
     for tensor in (x, x.t()):  # along the memory and across it
         sizes = list(tensor.shape)
         n, m = sizes

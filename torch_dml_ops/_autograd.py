@@ -170,6 +170,12 @@ def _register_out(name: str) -> None:
                     f"{name}: with out there is no automatic differentiation, and {argument} has a tangent; call it "
                     "without out"
                 )
+        for argument, t in _named_tensors([("out", out)]):
+            if t.is_conj() or t.is_neg():
+                raise RuntimeError(
+                    f"{name}: {argument} must not be a lazily conjugated or negated view, whose elements are not what its "
+                    "memory holds; call resolve_conj() or resolve_neg() first"
+                )
         with _AutoDispatchBelowAutograd():
             op.redispatch(keyset & _after_autograd_keyset, *args, out=out)
 

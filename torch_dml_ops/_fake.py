@@ -25,7 +25,7 @@ def _(
     window_strides: Sequence[int],
     output_sizes: Sequence[int] | None = None,
 ) -> Tensor:
-    return new_dense(slice1_sizes(input, window_offsets, window_sizes, window_strides, output_sizes), [input])
+    return new_dense("slice1", slice1_sizes(input, window_offsets, window_sizes, window_strides, output_sizes), [input])
 
 
 @torch.library.register_fake("torch_dml_ops::slice1.out")
@@ -51,7 +51,7 @@ def _(
     window_strides: Sequence[int],
 ) -> Tensor:
     check_slice_grad(grad_output, input_sizes, window_offsets, window_sizes, window_strides)
-    return new_dense(input_sizes, [grad_output])
+    return new_dense("slice_grad", input_sizes, [grad_output])
 
 
 @torch.library.register_fake("torch_dml_ops::slice_grad.out")
@@ -70,7 +70,7 @@ def _(
 
 @torch.library.register_fake("torch_dml_ops::split")
 def _(input: Tensor, split_sizes: Sequence[int], axis: int) -> list[Tensor]:
-    return [new_dense(sizes, [input]) for sizes in split_sizes_of_pieces(input, split_sizes, axis)]
+    return [new_dense("split", sizes, [input]) for sizes in split_sizes_of_pieces(input, split_sizes, axis)]
 
 
 @torch.library.register_fake("torch_dml_ops::split.out")
@@ -86,7 +86,7 @@ def _(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence[Ten
 
 @torch.library.register_fake("torch_dml_ops::join")
 def _(inputs: Sequence[Tensor], axis: int) -> Tensor:
-    return new_dense(join_sizes(inputs, axis), inputs)
+    return new_dense("join", join_sizes(inputs, axis), inputs)
 
 
 @torch.library.register_fake("torch_dml_ops::join.out")
@@ -97,7 +97,7 @@ def _(inputs: Sequence[Tensor], axis: int, *, out: Tensor) -> None:
 @torch.library.register_fake("torch_dml_ops::reverse_subsequences")
 def _(input: Tensor, sequence_lengths: Tensor, axis: int) -> Tensor:
     check_reverse_subsequences(input, sequence_lengths, axis)
-    return new_dense(input.shape, [input])
+    return new_dense("reverse_subsequences", input.shape, [input])
 
 
 @torch.library.register_fake("torch_dml_ops::reverse_subsequences.out")

@@ -4,6 +4,7 @@ The same rules as new_dense in csrc/ops/check.cpp, for shapes without data. A si
 mask selects, say) cannot be compared with every number: what is not known of it counts as false.
 """
 
+import sys
 from collections.abc import Sequence
 from functools import cmp_to_key
 
@@ -43,10 +44,10 @@ def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
         if not (_known(tensor.shape[d] == 1) or _known(tensor.stride(d) == expected)):
             return False
         expected *= torch.sym_max(tensor.shape[d], 1)
-    return not _known(tensor.numel() == 0)
+    return True
 
 
-def new_dense(sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
+def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
     """A new tensor, dense, its dimensions in memory in the order that `order_of` share, else contiguous."""
     like = order_of[0]
     order = list(range(like.dim()))
@@ -60,4 +61,6 @@ def new_dense(sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
     for d in reversed(order):
         strides[d] = stride
         stride *= torch.sym_max(sizes[d], 1)
+    if isinstance(stride, int) and 0 not in sizes and stride * like.element_size() > sys.maxsize:
+        raise RuntimeError(f"{op}: a result of sizes {list(sizes)} would have more than 2^63 - 1 bytes")
     return like.new_empty_strided(tuple(sizes), tuple(strides))

@@ -13,6 +13,8 @@ They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 
 from __future__ import annotations
 
+import operator
+import sys
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
@@ -165,6 +167,8 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
     tensor([[0., 1., 1.],
             [0., 1., 1.]])
     """
+    if not inputs:  # torch itself would say that it cannot tell which device is meant
+        raise RuntimeError("join: inputs must have at least 1 tensor, got none")
     if out is None:
         result: Tensor = _ops.join.default(inputs, axis)
         return result
@@ -208,9 +212,21 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
     return out
 
 
-def _walk(s: slice, size: int) -> tuple[int, int, int]:
+def _whole_number(value: Any, d: int, s: slice) -> int | None:
+    if value is None or isinstance(value, (int, torch.SymInt)):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"window: the slice of dimension {d} must have whole numbers, got {s}") from None
+
+
+def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
     """Where the walk ``range(*s.indices(size))`` starts, its number of steps, and its stride."""
-    step = 1 if s.step is None else s.step
+    first, last, step = (_whole_number(value, d, s) for value in (s.start, s.stop, s.step))
+    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # one that is larger leaves at once as well
+    if step == 0:
+        raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
     least, most = (0, size) if step > 0 else (-1, size - 1)
 
     def bound(index: int | None, default: int) -> int:
@@ -218,8 +234,8 @@ def _walk(s: slice, size: int) -> tuple[int, int, int]:
             return default
         return max(index + size, least) if index < 0 else min(index, most)
 
-    start = bound(s.start, least if step > 0 else most)
-    stop = bound(s.stop, most if step > 0 else least)
+    start = bound(first, least if step > 0 else most)
+    stop = bound(last, most if step > 0 else least)
     return start, max((stop - start + step + (-1 if step > 0 else 1)) // step, 0), step
 
 
@@ -231,13 +247,14 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     Args:
         shape: the sizes of the tensor that is to be sliced.
         index: a slice for each dimension, as ``np.s_[::-2, 1:5]`` makes them; an Ellipsis, and the end, stand for whole
-            dimensions.
+            dimensions. (Inside a function that is compiled, write ``slice(None, None, -2)``: torch.compile does not
+            follow ``np.s_``.)
 
     Returns:
         ``(window_offsets, window_sizes, window_strides)``.
 
     Raises:
-        TypeError: an entry that is neither a slice nor an Ellipsis.
+        TypeError: an entry that is neither a slice nor an Ellipsis, a slice of other than whole numbers.
         ValueError: a slice that selects nothing (operators of DirectML have no empty results; a dimension of size 0
             passes, with the window ``[0, 0)``), a step of 0, more entries than dimensions, more than one Ellipsis.
 
@@ -266,9 +283,7 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     offsets, sizes, strides = [], [], []
     for d, (s, size) in enumerate(zip([*before, *whole, *after], shape, strict=True)):
         assert isinstance(s, slice)
-        if s.step is not None and s.step == 0:
-            raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
-        start, count, step = _walk(s, size)
+        start, count, step = _walk(s, size, d)
         if count == 0 and size != 0:
             raise ValueError(f"window: the slice of dimension {d} must select something, got {s} for size {size}")
         extent = (count - 1) * abs(step) + 1 if count else 0

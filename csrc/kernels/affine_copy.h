@@ -43,6 +43,38 @@ struct AffineCopies {
   std::vector<AffineCopy> copies;
 };
 
+// The largest power of two, up to `limit`, that divides every one of the numbers seen.
+class CommonPowerOfTwo {
+ public:
+  explicit CommonPowerOfTwo(int64_t limit) : bits_(uint64_t(limit)) {}
+  void see(int64_t number) { bits_ |= uint64_t(number); }
+  void see(const void* address) { bits_ |= uint64_t(reinterpret_cast<uintptr_t>(address)); }
+  int64_t value() const { return int64_t(1) << std::countr_zero(bits_); }
+
+ private:
+  uint64_t bits_;
+};
+
+// Items that do not lie at multiples of their own size, as on a foreign buffer they may, are moved in smaller ones that
+// do.
+inline void align(AffineCopies& plan) {
+  CommonPowerOfTwo aligned(plan.item_size);
+  for (const AffineCopy& copy : plan.copies) {
+    aligned.see(copy.dst);
+    aligned.see(copy.src);
+  }
+  const int64_t factor = plan.item_size / aligned.value();
+  if (factor == 1) return;
+  plan.item_size /= factor;
+  for (AffineCopy& copy : plan.copies) {
+    for (CopyDim& d : copy.dims) {
+      d.dst_stride *= factor;
+      d.src_stride *= factor;
+    }
+    copy.dims.push_back(plain_dim(factor, 1, 1));
+  }
+}
+
 // The same copy with as few dimensions as possible, the one whose writes lie closest together last.
 inline void normalize(AffineCopy& copy) {
   std::vector<CopyDim>& dims = copy.dims;
@@ -62,18 +94,6 @@ inline void normalize(AffineCopy& copy) {
     }
   }
 }
-
-// The largest power of two, up to `limit`, that divides every one of the numbers seen.
-class CommonPowerOfTwo {
- public:
-  explicit CommonPowerOfTwo(int64_t limit) : bits_(uint64_t(limit)) {}
-  void see(int64_t number) { bits_ |= uint64_t(number); }
-  void see(const void* address) { bits_ |= uint64_t(reinterpret_cast<uintptr_t>(address)); }
-  int64_t value() const { return int64_t(1) << std::countr_zero(bits_); }
-
- private:
-  uint64_t bits_;
-};
 
 constexpr int64_t kWidestItem = 16;  // bytes: the widest load and store of both engines
 

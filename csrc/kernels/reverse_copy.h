@@ -41,6 +41,21 @@ struct ReverseCopy {
   }
 };
 
+// As for an AffineCopy. (Lengths are read from tensors of integers, which are aligned.)
+inline void align(ReverseCopy& copy) {
+  CommonPowerOfTwo aligned(copy.item_size);
+  aligned.see(copy.dst);
+  aligned.see(copy.src);
+  const int64_t factor = copy.item_size / aligned.value();
+  if (factor == 1) return;
+  copy.item_size /= factor;
+  for (ReverseDim& d : copy.dims) {
+    d.dst_stride *= factor;
+    d.src_stride *= factor;
+  }
+  copy.dims.push_back({factor, 1, 1, 0, false});
+}
+
 // The same move with as few dimensions as possible, the one whose writes lie closest together last.
 inline void normalize(ReverseCopy& copy) {
   std::vector<ReverseDim>& dims = copy.dims;

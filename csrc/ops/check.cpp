@@ -33,9 +33,9 @@ bool dense_in(const Order& order, const Tensor& t) {
   for (std::size_t k = order.size(); k-- > 0;) {
     const std::size_t d = order[k];
     if (sizes[d] != 1 && strides[d] != expected) return false;
-    expected *= sizes[d];
+    expected *= std::max<int64_t>(sizes[d], 1);
   }
-  return t.numel() > 0;
+  return true;
 }
 
 Order shared_order(std::span<const Tensor> tensors) {
@@ -145,9 +145,11 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
   AtenTensorHandle handle = nullptr;
   int32_t device_type = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
-                                                         dtype_of(like), device_type, like.get_device_index(),
-                                                         &handle));
+  const AOTITorchError error = aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
+                                                        dtype_of(like), device_type, like.get_device_index(), &handle);
+  require(error == TORCH_SUCCESS, op, ": out of memory on ", device_name(like),
+          ", which cannot allocate a result of sizes ", text(sizes), ", ",
+          int64_t(stride) * int64_t(like.element_size()), " bytes");
   return Tensor(handle);
 }
 

@@ -45,16 +45,12 @@ void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
   check_axis("split", axis, input.dim());
   require(!split_sizes.empty(), "split: split_sizes must have at least 1 entry, got none");
   const int64_t available = input.size(axis);
-  int64_t sum = 0;
-  for (std::size_t k = 0; k < split_sizes.size(); ++k) {
+  for (std::size_t k = 0; k < split_sizes.size(); ++k)
     require(split_sizes[k] >= 1, "split: split_sizes[", k, "] must be at least 1, got ", split_sizes[k]);
-    // Not added up without bound: the sum of numbers that all fit may not.
-    require(split_sizes[k] <= available - sum, "split: split_sizes must sum to ", available,
-            ", the size of input along axis ", axis, ", got ", text(split_sizes));
-    sum += split_sizes[k];
-  }
-  require(sum == available, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis,
-          ", got ", text(split_sizes));
+  int64_t rest = available;  // not a sum: of numbers that all fit, it may not
+  for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
+  require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",
+          text(split_sizes));
 }
 
 // The result's sizes.

@@ -1,104 +1,155 @@
 #include "../affine_copy.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "engine.h"
-#include "rows.h"
+#include "writer.h"
 
 namespace torch_dml_ops::cpu {
 namespace {
 
-constexpr char kZeroItem[kWidestItem] = {};
+bool unit_source(const CopyDim& d) { return d.reads_all() && (d.src_stride == 1 || d.src_stride == -1); }
 
-// Where a row's source lies along one outer dimension.
-struct Place {
-  int64_t src_offset;  // in items
-  bool zero;           // the index reads nothing
+// Whether the source's neighbours are the destination's rows: then a block takes whole cache lines of both.
+bool is_transposition(Dims dims) {
+  return dims.size() >= 2 && dims.back().dst_stride == 1 && !unit_source(dims.back()) &&
+         unit_source(dims[dims.size() - 2]);
+}
+
+// Copies that are worked on together, block by block: the pieces of a split or join read, or write, neighbouring
+// memory, and a block of all of them stays in the cache. A block is one index of each dimension before `level`, a range
+// of indices of that dimension, and all of the later ones.
+struct Group {
+  std::span<const AffineCopy> copies;
+  std::size_t level;
+  int64_t block;   // indices of the dimension at `level`
+  int64_t blocks;  // of the whole group
+
+  Group(std::span<const AffineCopy> of, int64_t item_size) : copies(of), level(0), block(1), blocks(1) {
+    const Dims dims = copies.front().dims;
+    int64_t below = 0;  // items in one index of the dimension at `level`
+    for (const AffineCopy& copy : copies) below += numel_of(Dims(copy.dims).subspan(1));
+    while (level + 1 < dims.size() && below * item_size > kBlockBytes) below /= dims[++level].size;
+    block = std::clamp<int64_t>(kBlockBytes / (below * item_size), 1, dims[level].size);
+    if (copies.size() == 1 && is_transposition(dims)) {
+      level = dims.size() - 2;
+      block = std::max(block, std::min(kCacheLineBytes / item_size, dims[level].size));
+    }
+    for (std::size_t k = 0; k < level; ++k) blocks *= dims[k].size;
+    blocks *= blocks_along_level();
+  }
+
+  int64_t blocks_along_level() const { return (copies.front().dims[level].size + block - 1) / block; }
 };
 
-Place place(const CopyDim& d, int64_t index) {
-  if (d.reads_all()) return {index * d.src_stride, false};
-  const int64_t distance = index - d.begin, q = distance / d.step;
-  if (distance < 0 || distance % d.step != 0 || q >= d.count) return {0, true};
-  return {q * d.src_stride, false};
+// Whether pieces can be a group: they lie among one another, their first dimensions go together, and no more than a
+// block lies in one index of them.
+bool belong_together(std::span<const AffineCopy> copies, int64_t item_size) {
+  int64_t items = 0;
+  for (const AffineCopy& copy : copies) {
+    const CopyDim& first = copy.dims.front();
+    if (first.size != copies.front().dims.front().size || (first.dst_stride == 1 && first.src_stride == 1))
+      return false;
+    items += numel_of(Dims(copy.dims).subspan(1));
+  }
+  return copies.size() > 1 && items * item_size <= kBlockBytes;
 }
 
-// Items [first, first + n) of a row. `src` is where index 0 of the row's window is read, or null where all is zero.
-void write_row(const CopyDim& row, int64_t item_size, CopyRow copy, char* dst, const char* src, int64_t first,
-               int64_t n) {
-  const auto at = [&](int64_t index) { return dst + index * row.dst_stride * item_size; };
-  const auto zero = [&](int64_t from, int64_t to) {
-    if (from < to) copy(at(from), row.dst_stride, kZeroItem, 0, to - from);
-  };
-  const int64_t end = first + n;
-  if (!src) return zero(first, end);
-  if (row.reads_all())
-    return copy(at(first), row.dst_stride, src + first * row.src_stride * item_size, row.src_stride, n);
-  const auto steps_until = [&](int64_t index) {  // how many of the window's items lie before `index`
-    return index <= row.begin ? 0 : std::min(row.count, (index - row.begin + row.step - 1) / row.step);
-  };
-  const int64_t q = steps_until(first), q_end = steps_until(end);
-  if (q == q_end) return zero(first, end);
-  const int64_t window = row.begin + q * row.step, window_end = row.begin + (q_end - 1) * row.step + 1;
-  zero(first, window);
-  if (row.step > 1) zero(window, window_end);
-  copy(at(window), row.dst_stride * row.step, src + q * row.src_stride * item_size, row.src_stride, q_end - q);
-  zero(window_end, end);
-}
+class Run {
+ public:
+  Run(std::span<const AffineCopy> copies, int64_t item_size) : writer_(item_size, numel_of_all(copies)) {
+    if (belong_together(copies, item_size)) {
+      groups_.emplace_back(copies, item_size);
+    } else {
+      for (std::size_t k = 0; k < copies.size(); ++k) groups_.emplace_back(copies.subspan(k, 1), item_size);
+    }
+    for (const Group& group : groups_) ends_.push_back(blocks() + group.blocks);
+  }
 
-// Elements [begin, end) of the destination, counted in the order of the dimensions.
-void run_range(const AffineCopy& copy, int64_t item_size, CopyRow copy_row, int64_t begin, int64_t end) {
-  const CopyDim row = copy.dims.empty() ? plain_dim(1, 1, 1) : copy.dims.back();
-  const std::size_t outer = copy.dims.empty() ? 0 : copy.dims.size() - 1;
-  std::vector<int64_t> index(outer);
-  std::vector<Place> places(outer);
-  int64_t rest = begin / row.size, first = begin % row.size;
-  for (std::size_t k = outer; k-- > 0;) {
-    index[k] = rest % copy.dims[k].size;
-    rest /= copy.dims[k].size;
-    places[k] = place(copy.dims[k], index[k]);
-  }
-  while (begin < end) {
-    int64_t dst = 0, src = 0;
-    bool zero = false;
-    for (std::size_t k = 0; k < outer; ++k) {
-      dst += index[k] * copy.dims[k].dst_stride;
-      src += places[k].src_offset;
-      zero |= places[k].zero;
-    }
-    const int64_t n = std::min(row.size - first, end - begin);
-    write_row(row, item_size, copy_row, copy.dst + dst * item_size, zero ? nullptr : copy.src + src * item_size, first,
-              n);
-    begin += n;
-    first = 0;
-    for (std::size_t k = outer; k-- > 0;) {
-      const bool carry = ++index[k] == copy.dims[k].size;
-      if (carry) index[k] = 0;
-      places[k] = place(copy.dims[k], index[k]);
-      if (!carry) break;
+  int64_t blocks() const { return ends_.empty() ? 0 : ends_.back(); }
+
+  void run(int64_t begin, int64_t end) const {
+    alignas(64) char scratch[kBlockBytes];
+    auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
+    for (; begin < end; ++g) {
+      const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
+      for (; begin < stop; ++begin) run_block(groups_[g], begin - start, scratch);
     }
   }
+
+ private:
+  void run_block(const Group& group, int64_t at, char* scratch) const {
+    const int64_t along = group.blocks_along_level(), begin = at % along * group.block;
+    const int64_t end = std::min(begin + group.block, group.copies.front().dims[group.level].size);
+    at /= along;
+    if (writer_.streams() && group.copies.size() > 1 && make_together(group, begin, end, scratch)) return;
+    for (const AffineCopy& copy : group.copies) {
+      char* dst = copy.dst;
+      const char* src = copy.src;
+      int64_t rest = at;
+      for (std::size_t k = group.level; k-- > 0;) {
+        const CopyDim& d = copy.dims[k];
+        const int64_t index = rest % d.size;
+        rest /= d.size;
+        dst += writer_.bytes(index * d.dst_stride);
+        src = writer_.place(d, src, index);
+      }
+      writer_.write_block(Dims(copy.dims).subspan(group.level), dst, src, begin, end, scratch);
+    }
+  }
+
+  // A block of pieces that fill one range of memory between them, as a join's do.
+  bool make_together(const Group& group, int64_t begin, int64_t end, char* scratch) const {
+    char* first = group.copies.front().dst;
+    const int64_t stride = group.copies.front().dims.front().dst_stride;
+    int64_t items = 0;
+    for (const AffineCopy& copy : group.copies) {
+      first = std::min(first, copy.dst);
+      items += numel_of(Dims(copy.dims).subspan(1));
+      if (copy.dims.front().dst_stride != stride) return false;
+    }
+    const int64_t bytes = writer_.bytes((end - begin) * stride);
+    if (items != stride || bytes > kBlockBytes) return false;
+    char* block = first + writer_.bytes(begin * stride);
+    for (const AffineCopy& copy : group.copies)
+      writer_.write(copy.dims, scratch + (copy.dst - block), copy.src, begin, end);
+    writer_.stream(block, scratch, bytes);
+    return true;
+  }
+
+  static int64_t numel_of_all(std::span<const AffineCopy> copies) {
+    int64_t n = 0;
+    for (const AffineCopy& copy : copies) n += copy.numel();
+    return n;
+  }
+
+  const Writer writer_;
+  std::vector<Group> groups_;
+  std::vector<int64_t> ends_;  // of each group, in blocks of all groups one after another
+};
+
+// Brings the source's unit stride next to the destination's, so that a tile is a transposition of neighbours.
+void pair_unit_strides(AffineCopy& copy) {
+  std::vector<CopyDim>& dims = copy.dims;
+  if (dims.size() < 3 || dims.back().dst_stride != 1) return;
+  if (unit_source(dims.back())) return;
+  const auto found = std::find_if(dims.begin(), dims.end() - 1, unit_source);
+  if (found != dims.end() - 1) std::rotate(found, found + 1, dims.end() - 1);
 }
 
 }  // namespace
 
 void run(AffineCopies plan, ParallelFor parallel_for) {
-  std::vector<int64_t> ends;  // of each copy, in elements of all copies one after another
-  int64_t total = 0;
+  align(plan);
   for (AffineCopy& copy : plan.copies) {
     normalize(copy);
-    total += copy.numel();
-    ends.push_back(total);
+    pair_unit_strides(copy);
+    if (copy.dims.empty()) copy.dims.push_back(plain_dim(1, 1, 1));
   }
-  const CopyRow copy_row = rows().copy[index_of_item_size(plan.item_size)];
-  parallel_for(total, kGrainBytes / plan.item_size, [&](int64_t begin, int64_t end) {
-    auto k = std::size_t(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
-    for (; begin < end; begin = ends[k++]) {
-      const int64_t start = k == 0 ? 0 : ends[k - 1];
-      run_range(plan.copies[k], plan.item_size, copy_row, begin - start, std::min(end, ends[k]) - start);
-    }
-  });
+  const Run work(plan.copies, plan.item_size);
+  parallel_for(work.blocks(), kGrainBytes / kBlockBytes, [&](int64_t begin, int64_t end) { work.run(begin, end); });
 }
 
 }  // namespace torch_dml_ops::cpu

@@ -19,4 +19,17 @@ void run(ReverseCopy plan, ParallelFor parallel_for);
 // What a thread is given at least, in bytes: less does not repay the time in which a thread of the pool wakes up.
 constexpr int64_t kGrainBytes = 1 << 17;
 
+// Work is done in blocks of about this many bytes, which stay in the nearest cache with what they are made from.
+constexpr int64_t kBlockBytes = 64 << 10;
+
+constexpr int64_t kCacheLineBytes = 64;
+
+// Results from here on are written past the cache: they would push one another out of it before anyone reads them, and
+// a store that goes through the cache first reads what it is about to overwrite.
+// (The tests set it low, to take this way with small tensors.)
+#ifndef TORCH_DML_OPS_STREAM_BYTES
+#define TORCH_DML_OPS_STREAM_BYTES (32 << 20)
+#endif
+constexpr int64_t kStreamBytes = TORCH_DML_OPS_STREAM_BYTES;
+
 }  // namespace torch_dml_ops::cpu

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine.h"
-#include "rows.h"
+#include "writer.h"
 
 namespace torch_dml_ops::cpu {
 namespace {
@@ -35,70 +35,102 @@ int64_t length_at(const ReverseCopy& copy, int64_t offset, int64_t axis_size) {
   return clamped_length<int64_t>(copy.lengths, offset, axis_size);
 }
 
-// A block of the destination: all of it at one index of the outer dimensions, columns [column, column_end) of the
+// Panels that take more scratch than this do not stay in a core's own cache.
+constexpr int64_t kMostScratchBytes = 1 << 20;
+
+// A part of the destination: all of it at one index of the outer dimensions, columns [column, column_end) of the
 // innermost dimension beside the axis, and [begin, end) along the axis.
-struct Block {
+struct Part {
   char* dst;
   const char* src;
   int64_t length_offset, column, column_end, begin, end;
 };
 
-struct Task {
-  const ReverseCopy& copy;
-  const ReverseDim axis, column;
-  CopyRow copy_row;
-  ReversePanel reverse_panel;
+class Task {
+ public:
+  Task(const ReverseCopy& copy, ReverseDim axis, ReverseDim column, int64_t total)
+      : copy_(copy),
+        axis_(axis),
+        column_(column),
+        writer_(copy.item_size, total),
+        reverse_panel_(rows().reverse_panel[index_of_item_size(copy.item_size)]),
+        panels_(column.length_stride != 0 && column.dst_stride == 1 && column.src_stride == 1 &&
+                scratch_bytes(kPanelColumns) <= kMostScratchBytes) {}
 
-  char* dst_at(const Block& b, int64_t column_index, int64_t i) const {
-    return b.dst + (column_index * column.dst_stride + i * axis.dst_stride) * copy.item_size;
-  }
-  const char* src_at(const Block& b, int64_t column_index, int64_t i) const {
-    return b.src + (column_index * column.src_stride + i * axis.src_stride) * copy.item_size;
-  }
-  int64_t length(const Block& b, int64_t column_index) const {
-    return length_at(copy, b.length_offset + column_index * column.length_stride, axis.size);
+  // Whether columns with lengths of their own are turned into rows for it.
+  bool panels() const { return panels_; }
+
+  void run(const Part& p, std::vector<char>& scratch) const {
+    if (axis_.dst_stride < column_.dst_stride) return along_axis(p, scratch);
+    if (column_.length_stride == 0) return whole_rows(p, scratch);
+    length_per_column(p, scratch);
   }
 
-  // The axis is what lies closest together in the destination: a reversed row and a plain one for each column.
-  void along_axis(const Block& b) const {
-    for (int64_t j = b.column; j < b.column_end; ++j) {
-      const int64_t n = length(b, j), reversed_end = std::clamp(n, b.begin, b.end);
-      if (b.begin < reversed_end)
-        copy_row(dst_at(b, j, b.begin), axis.dst_stride, src_at(b, j, n - 1 - b.begin), -axis.src_stride,
-                 reversed_end - b.begin);
-      if (reversed_end < b.end)
-        copy_row(dst_at(b, j, reversed_end), axis.dst_stride, src_at(b, j, reversed_end), axis.src_stride,
-                 b.end - reversed_end);
+ private:
+  int64_t scratch_bytes(int64_t columns) const {
+    return writer_.bytes(2 * columns * panel_stride(axis_.size, copy_.item_size));
+  }
+  char* dst_at(const Part& p, int64_t column, int64_t i) const {
+    return p.dst + writer_.bytes(column * column_.dst_stride + i * axis_.dst_stride);
+  }
+  const char* src_at(const Part& p, int64_t column, int64_t i) const {
+    return p.src + writer_.bytes(column * column_.src_stride + i * axis_.src_stride);
+  }
+  int64_t length(const Part& p, int64_t column) const {
+    return length_at(copy_, p.length_offset + column * column_.length_stride, axis_.size);
+  }
+
+  // Columns [p.column, …) at [begin, end) along the axis, reversed within the first n or as they are. The axis is the
+  // first dimension, or the only one where there are no columns.
+  void write(const Part& p, int64_t column, int64_t columns, int64_t n, std::vector<char>& scratch) const {
+    const int64_t middle = std::clamp(n, p.begin, p.end);
+    for (const bool reversed : {true, false}) {
+      const int64_t begin = reversed ? p.begin : middle, end = reversed ? middle : p.end;
+      if (begin == end) continue;
+      const CopyDim dims[2] = {
+          plain_dim(end - begin, axis_.dst_stride, reversed ? -axis_.src_stride : axis_.src_stride),
+          plain_dim(columns, column_.dst_stride, column_.src_stride)};
+      writer_.write_block(Dims(dims, columns == 1 ? 1 : 2), dst_at(p, column, begin),
+                          src_at(p, column, reversed ? n - 1 - begin : begin), 0, end - begin, scratch.data());
     }
   }
 
+  // The axis is what lies closest together in the destination.
+  void along_axis(const Part& p, std::vector<char>& scratch) const {
+    for (int64_t j = p.column; j < p.column_end; ++j) write(p, j, 1, length(p, j), scratch);
+  }
+
   // All columns share one length: whole rows move.
-  void whole_rows(const Block& b) const {
-    const int64_t n = length(b, 0);
-    for (int64_t i = b.begin; i < b.end; ++i)
-      copy_row(dst_at(b, b.column, i), column.dst_stride, src_at(b, b.column, i < n ? n - 1 - i : i), column.src_stride,
-               b.column_end - b.column);
+  void whole_rows(const Part& p, std::vector<char>& scratch) const {
+    write(p, p.column, p.column_end - p.column, length(p, 0), scratch);
   }
 
-  void length_per_column(const Block& b) const {
+  void length_per_column(const Part& p, std::vector<char>& scratch) const {
+    const int64_t columns = p.column_end - p.column;
     std::array<int64_t, kPanelColumns> lengths;
-    for (int64_t j = b.column; j < b.column_end; ++j) lengths[std::size_t(j - b.column)] = length(b, j);
-    reverse_panel({dst_at(b, b.column, 0), src_at(b, b.column, 0), lengths.data(), b.column_end - b.column,
-                   column.dst_stride, column.src_stride, b.begin, b.end, axis.dst_stride, axis.src_stride});
+    for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(p, p.column + j);
+    if (panels_) {
+      scratch.resize(std::size_t(scratch_bytes(columns)));
+      return reverse_panel_({dst_at(p, p.column, 0), src_at(p, p.column, 0), lengths.data(), columns, axis_.size,
+                             axis_.dst_stride, axis_.src_stride, scratch.data()});
+    }
+    for (int64_t j = 0; j < columns; ++j) write(p, p.column + j, 1, lengths[std::size_t(j)], scratch);
   }
 
-  void run(const Block& b) const {
-    if (axis.dst_stride < column.dst_stride) return along_axis(b);
-    if (column.length_stride == 0) return whole_rows(b);
-    length_per_column(b);
-  }
+  const ReverseCopy& copy_;
+  const ReverseDim axis_, column_;
+  const Writer writer_;
+  void (*const reverse_panel_)(const Panel&);
+  const bool panels_;
 };
 
 }  // namespace
 
 void run(ReverseCopy plan, ParallelFor parallel_for) {
+  align(plan);
   normalize(plan);
   std::vector<ReverseDim>& dims = plan.dims;
+  const int64_t total = plan.numel();
   const std::size_t axis_at = plan.axis();
   const ReverseDim axis = dims[axis_at];
   dims.erase(dims.begin() + std::ptrdiff_t(axis_at));
@@ -106,27 +138,30 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
   const ReverseDim column = dims.back();
   dims.pop_back();
 
-  const int item = index_of_item_size(plan.item_size);
-  const Task task{plan, axis, column, rows().copy[item], rows().reverse_panel[item]};
+  const Task task(plan, axis, column, total);
   const int64_t grain = kGrainBytes / plan.item_size;
-  int64_t block_columns = column.size, block_axis = axis.size;
+  int64_t part_columns = column.size, part_axis = axis.size;
   if (axis.dst_stride < column.dst_stride) {
-    block_axis = std::min(axis.size, grain);
-    block_columns = std::min(column.size, grain / block_axis);
+    part_axis = std::min(axis.size, grain);
+    part_columns = std::min(column.size, grain / part_axis);
+  } else if (column.length_stride == 0) {
+    part_columns = std::min(column.size, grain);
+    part_axis = std::min(axis.size, std::max<int64_t>(grain / part_columns, 1));
   } else {
-    block_columns = std::min(column.size, column.length_stride == 0 ? grain : kPanelColumns);
-    block_axis = std::min(axis.size, std::max<int64_t>(grain / block_columns, 1));
+    part_columns = std::min(column.size, kPanelColumns);
+    if (!task.panels()) part_axis = std::min(axis.size, std::max<int64_t>(grain / part_columns, 1));
   }
-  const int64_t column_blocks = (column.size + block_columns - 1) / block_columns;
-  const int64_t axis_blocks = (axis.size + block_axis - 1) / block_axis;
+  const int64_t column_parts = (column.size + part_columns - 1) / part_columns;
+  const int64_t axis_parts = (axis.size + part_axis - 1) / part_axis;
   int64_t outer_size = 1;
   for (const ReverseDim& d : dims) outer_size *= d.size;
 
-  const int64_t block_grain = std::max<int64_t>(grain / (block_columns * block_axis), 1);
-  parallel_for(outer_size * column_blocks * axis_blocks, block_grain, [&](int64_t begin, int64_t end) {
+  const int64_t part_grain = std::max<int64_t>(grain / (part_columns * part_axis), 1);
+  parallel_for(outer_size * column_parts * axis_parts, part_grain, [&](int64_t begin, int64_t end) {
+    std::vector<char> scratch(kBlockBytes);
     for (int64_t at = begin; at < end; ++at) {
-      const int64_t axis_block = at % axis_blocks, column_block = at / axis_blocks % column_blocks;
-      int64_t rest = at / (axis_blocks * column_blocks), dst = 0, src = 0, length_offset = 0;
+      const int64_t axis_part = at % axis_parts, column_part = at / axis_parts % column_parts;
+      int64_t rest = at / (axis_parts * column_parts), dst = 0, src = 0, length_offset = 0;
       for (std::size_t k = dims.size(); k-- > 0;) {
         const int64_t index = rest % dims[k].size;
         rest /= dims[k].size;
@@ -134,10 +169,11 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
         src += index * dims[k].src_stride;
         length_offset += index * dims[k].length_stride;
       }
-      const int64_t column_begin = column_block * block_columns, axis_begin = axis_block * block_axis;
-      task.run({plan.dst + dst * plan.item_size, plan.src + src * plan.item_size, length_offset, column_begin,
-                std::min(column_begin + block_columns, column.size), axis_begin,
-                std::min(axis_begin + block_axis, axis.size)});
+      const int64_t column_begin = column_part * part_columns, axis_begin = axis_part * part_axis;
+      task.run(
+          {plan.dst + dst * plan.item_size, plan.src + src * plan.item_size, length_offset, column_begin,
+           std::min(column_begin + part_columns, column.size), axis_begin, std::min(axis_begin + part_axis, axis.size)},
+          scratch);
     }
   });
 }

@@ -1,52 +1,73 @@
 #include "rows.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "engine.h"
 
 namespace torch_dml_ops::cpu {
 namespace {
 
-// Items may lie at any address: a view on a foreign buffer need not be aligned, and wide items are made of narrow ones.
 using Item1 = uint8_t;
-typedef uint16_t Item2 __attribute__((aligned(1), may_alias));
-typedef uint32_t Item4 __attribute__((aligned(1), may_alias));
-typedef uint64_t Item8 __attribute__((aligned(1), may_alias));
-typedef uint64_t Item16 __attribute__((vector_size(16), aligned(1), may_alias));
+using Item2 = uint16_t;
+using Item4 = uint32_t;
+using Item8 = uint64_t;
+typedef uint64_t Item16 __attribute__((vector_size(16)));
 
 namespace baseline {
-#include "rows.inl"
+constexpr const char* kLevel = "baseline";
+constexpr int64_t kVectorBytes = 16;
+template <class V>
+void store_past_cache(V* to, V value) {
+#if defined(__x86_64__)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(value));
+#else
+  *to = value;
+#endif
 }
+#include "rows.inl"
+}  // namespace baseline
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TORCH_DML_OPS_X86_LEVELS
 #pragma GCC push_options
 #pragma GCC target("avx2,bmi2")
 namespace avx2 {
-#include "rows.inl"
+constexpr const char* kLevel = "AVX2";
+constexpr int64_t kVectorBytes = 32;
+template <class V>
+void store_past_cache(V* to, V value) {
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
 }
+#include "rows.inl"
+}  // namespace avx2
 #pragma GCC pop_options
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,bmi2,prefer-vector-width=512")
 namespace avx512 {
-#include "rows.inl"
+constexpr const char* kLevel = "AVX-512";
+constexpr int64_t kVectorBytes = 64;
+template <class V>
+void store_past_cache(V* to, V value) {
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
 }
+#include "rows.inl"
+}  // namespace avx512
 #pragma GCC pop_options
 #endif
 
-template <std::size_t... i>
-Rows table(const char* level, const CopyRow (&copy)[5], const ReversePanel (&panel)[5], std::index_sequence<i...>) {
-  return {level, {copy[i]...}, {panel[i]...}};
-}
-
 Rows choose() {
-  constexpr auto all = std::make_index_sequence<5>();
 #ifdef TORCH_DML_OPS_X86_LEVELS
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return table("AVX-512", avx512::kCopy, avx512::kReversePanel, all);
-  if (__builtin_cpu_supports("avx2")) return table("AVX2", avx2::kCopy, avx2::kReversePanel, all);
+    return avx512::kRows;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return avx2::kRows;
 #endif
-  return table("baseline", baseline::kCopy, baseline::kReversePanel, all);
+  return baseline::kRows;
 }
 
 }  // namespace

@@ -1,36 +1,279 @@
 // Included by rows.cpp once for every SIMD level, inside a namespace and target options of its own. The loops are
-// plain: what differs between the levels is what the compiler may make of them.
+// plain: what differs between the levels is what the compiler may make of them, and the width of `Vector`.
 
+typedef uint64_t Vector __attribute__((vector_size(kVectorBytes), may_alias));
+
+// A T at any address. (A struct: an attribute of a plain type would be lost where that is a template's argument.)
 template <class T>
-void copy_row(char* dst_bytes, int64_t dst_stride, const char* src_bytes, int64_t src_stride, int64_t n) {
-  T* __restrict dst = reinterpret_cast<T*>(dst_bytes);
-  const T* __restrict src = reinterpret_cast<const T*>(src_bytes);
-  if (dst_stride != 1) {
-    for (int64_t i = 0; i < n; ++i) dst[i * dst_stride] = src[i * src_stride];
-  } else if (src_stride == 1) {
-    std::memcpy(dst_bytes, src_bytes, std::size_t(n) * sizeof(T));
-  } else if (src_stride == -1) {
-    for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
-  } else if (src_stride == 0) {
-    const T item = *src;
-    for (int64_t i = 0; i < n; ++i) dst[i] = item;
-  } else {
+struct __attribute__((packed, may_alias)) Unaligned {
+  T bits;
+};
+struct __attribute__((packed, may_alias)) UnalignedVector {
+  Vector bits;
+};
+
+// 16 bytes of items, at any address.
+template <class T>
+struct __attribute__((packed, may_alias)) UnalignedLanes {
+  typedef T Lanes __attribute__((vector_size(16)));
+  Lanes bits;
+};
+
+void stream(char* __restrict dst, const char* __restrict src, int64_t bytes) {
+  // Whole cache lines only: a line that is written in part past the cache costs more than one that is not.
+  const int64_t head = std::min<int64_t>(-reinterpret_cast<uintptr_t>(dst) & (kCacheLineBytes - 1), bytes);
+  std::memcpy(dst, src, std::size_t(head));
+  int64_t at = head;
+  for (; at + kCacheLineBytes <= bytes; at += kCacheLineBytes)
+    for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes)
+      store_past_cache(reinterpret_cast<Vector*>(dst + at + k),
+                       reinterpret_cast<const UnalignedVector*>(src + at + k)->bits);
+  std::memcpy(dst + at, src + at, std::size_t(bytes - at));
+}
+
+// Rows of n items. Where kSrc is not 0 it is the source's stride, known to the compiler.
+template <class T, int64_t kSrc>
+void rows_of(const Tile& t) {
+  const int64_t src_stride = kSrc ? kSrc : t.src_stride, n = t.n;
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
     for (int64_t i = 0; i < n; ++i) dst[i] = src[i * src_stride];
   }
 }
 
+// Rows of so few items that a loop over them costs more than they do.
+template <class T, int64_t kCount>
+void short_rows_of(const Tile& t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    for (int64_t i = 0; i < kCount; ++i) dst[i * t.dst_stride] = src[i * t.src_stride];
+  }
+}
+
+// Rows turned round, in the order of the source: processors fetch ahead better on the way up.
 template <class T>
-void reverse_panel(const Panel& p) {
-  for (int64_t i = p.axis_begin; i < p.axis_end; ++i) {
-    T* __restrict dst = reinterpret_cast<T*>(p.dst) + i * p.dst_axis_stride;
-    const T* __restrict src = reinterpret_cast<const T*>(p.src);
-    for (int64_t j = 0; j < p.columns; ++j) {
-      const int64_t from = i < p.lengths[j] ? p.lengths[j] - 1 - i : i;
-      dst[j * p.dst_column_stride] = src[from * p.src_axis_stride + j * p.src_column_stride];
+void reversed_rows_of(const Tile& t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict last = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride + t.n - 1;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride - (t.n - 1);
+    for (int64_t i = 0; i < t.n; ++i) last[-i] = src[i];
+  }
+}
+
+// Rows that start at src and go backwards by a stride that the compiler knows: forwards into a buffer, then turned
+// round, as compilers know vector instructions for both of these but not for the two in one.
+template <class T, int64_t kSrc>
+void backward_rows_of(const Tile& t) {
+  constexpr int64_t kAtOnce = 256;
+  T buffer[kAtOnce];
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    for (int64_t i = 0; i < t.n; i += kAtOnce) {
+      const int64_t n = std::min(kAtOnce, t.n - i);
+      const T* __restrict last = src - (i + n - 1) * kSrc;
+      for (int64_t k = 0; k < n; ++k) buffer[k] = last[k * kSrc];
+      for (int64_t k = 0; k < n; ++k) dst[i + k] = buffer[n - 1 - k];
     }
   }
 }
 
-constexpr CopyRow kCopy[5] = {copy_row<Item1>, copy_row<Item2>, copy_row<Item4>, copy_row<Item8>, copy_row<Item16>};
-constexpr ReversePanel kReversePanel[5] = {reverse_panel<Item1>, reverse_panel<Item2>, reverse_panel<Item4>,
-                                           reverse_panel<Item8>, reverse_panel<Item16>};
+template <class T>
+void fill_rows_of(const Tile& t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T item = reinterpret_cast<const T*>(t.src)[r * t.src_row_stride];
+    for (int64_t i = 0; i < t.n; ++i) dst[i] = item;
+  }
+}
+
+// Rows of sizeof(Part) to 2 · sizeof(Part) bytes: two parts that overlap. A call of memcpy would cost more than they
+// do.
+template <class Part>
+void two_parts(const Tile& t, int64_t item, int64_t bytes) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    char* dst = t.dst + r * t.dst_row_stride * item;
+    const char* src = t.src + r * t.src_row_stride * item;
+    const Part first = *reinterpret_cast<const Part*>(src);
+    const Part last = *reinterpret_cast<const Part*>(src + bytes - sizeof(Part));
+    *reinterpret_cast<Part*>(dst) = first;
+    *reinterpret_cast<Part*>(dst + bytes - sizeof(Part)) = last;
+  }
+}
+
+template <class T>
+void runs_of(const Tile& t) {
+  constexpr auto kItem = int64_t(sizeof(T));
+  const int64_t bytes = t.n * kItem;
+  if (bytes >= 4 && bytes <= 8) return two_parts<Unaligned<Item4>>(t, kItem, bytes);
+  if (bytes > 8 && bytes <= 16) return two_parts<Unaligned<Item8>>(t, kItem, bytes);
+  if (bytes > 16 && bytes <= 32) return two_parts<Unaligned<Item16>>(t, kItem, bytes);
+  if (bytes >= kVectorBytes && bytes <= 2 * kVectorBytes) return two_parts<UnalignedVector>(t, kItem, bytes);
+  for (int64_t r = 0; r < t.rows; ++r)
+    std::memcpy(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
+                reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, std::size_t(bytes));
+}
+
+// Transposes a square of kSquare<T> rows, 16 bytes each: putting the items of its first half between those of its
+// second as often as the square's side can be halved.
+template <class T>
+constexpr int64_t kSquare = 16 / int64_t(sizeof(T));
+
+template <class T>
+__attribute__((always_inline)) inline void transpose_square(T* dst, int64_t dst_stride, const T* src,
+                                                            int64_t src_stride) {
+  constexpr int64_t kSide = kSquare<T>;
+  if constexpr (kSide == 1) {
+    *dst = *src;
+  } else {
+    using Square = UnalignedLanes<T>;
+    typename Square::Lanes low{}, high{}, rows[kSide], next[kSide];
+    for (int64_t k = 0; k < kSide / 2; ++k) {
+      low[2 * k] = T(k);
+      low[2 * k + 1] = T(k + kSide);
+      high[2 * k] = T(k + kSide / 2);
+      high[2 * k + 1] = T(k + kSide / 2 + kSide);
+    }
+    for (int64_t k = 0; k < kSide; ++k) rows[k] = reinterpret_cast<const Square*>(src + k * src_stride)->bits;
+    for (int64_t side = kSide; side > 1; side /= 2) {
+      for (int64_t k = 0; k < kSide / 2; ++k) {
+        next[2 * k] = __builtin_shuffle(rows[k], rows[k + kSide / 2], low);
+        next[2 * k + 1] = __builtin_shuffle(rows[k], rows[k + kSide / 2], high);
+      }
+      for (int64_t k = 0; k < kSide; ++k) rows[k] = next[k];
+    }
+    for (int64_t k = 0; k < kSide; ++k) reinterpret_cast<Square*>(dst + k * dst_stride)->bits = rows[k];
+  }
+}
+
+// dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, rows), c in [0, columns). It goes along the lines of
+// the source, or with kAlongDst of the destination: of whichever does not lie in a scratch, whose lines stay in the
+// cache.
+template <class T, bool kAlongDst>
+void transpose_block(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = kSquare<T>;
+  const int64_t whole_rows = rows - rows % kSide, whole_columns = columns - columns % kSide;
+  const int64_t outer_end = kAlongDst ? whole_rows : whole_columns, inner_end = kAlongDst ? whole_columns : whole_rows;
+  for (int64_t outer = 0; outer < outer_end; outer += kSide)
+    for (int64_t inner = 0; inner < inner_end; inner += kSide) {
+      const int64_t r = kAlongDst ? outer : inner, c = kAlongDst ? inner : outer;
+      transpose_square(dst + r * dst_stride + c, dst_stride, src + r + c * src_stride, src_stride);
+    }
+  for (int64_t c = 0; c < columns; ++c)
+    for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
+      dst[r * dst_stride + c] = src[r + c * src_stride];
+}
+
+// The source's neighbours are the destination's rows. Blocks go through a scratch, so that each cache line of the
+// source is read whole and once: lines that lie a power of two apart do not stay in the cache together.
+template <class T>
+void transpose(const Tile& t) {
+  constexpr int64_t kRows = kCacheLineBytes / int64_t(sizeof(T)), kColumns = 64;
+  alignas(64) T scratch[kRows][kColumns];
+  const bool backwards = t.src_row_stride < 0;
+  for (int64_t i = 0; i < t.n; i += kColumns) {
+    const int64_t columns = std::min(kColumns, t.n - i);
+    for (int64_t r = 0; r < t.rows; r += kRows) {
+      const int64_t rows = std::min(kRows, t.rows - r);
+      const T* src = reinterpret_cast<const T*>(t.src) + i * t.src_stride + (backwards ? -(r + rows - 1) : r);
+      T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride + i;
+      transpose_block<T, false>(scratch[0], kColumns, src, t.src_stride, rows, columns);
+      for (int64_t k = 0; k < rows; ++k)
+        std::memcpy(dst + k * t.dst_row_stride, scratch[backwards ? rows - 1 - k : k],
+                    std::size_t(columns) * sizeof(T));
+    }
+  }
+}
+
+template <class T>
+void copy_tile(const Tile& t) {
+  if (t.n > 1 && t.dst_stride == 1 && t.src_stride == 1) return runs_of<T>(t);
+  switch (t.n) {
+    case 1:
+      return short_rows_of<T, 1>(t);
+    case 2:
+      return short_rows_of<T, 2>(t);
+    case 3:
+      return short_rows_of<T, 3>(t);
+    case 4:
+      return short_rows_of<T, 4>(t);
+    default:
+      break;
+  }
+  if (t.dst_stride == 1) {
+    switch (t.src_stride) {
+      case -1:
+        return reversed_rows_of<T>(t);
+      case 0:
+        return fill_rows_of<T>(t);
+      case 2:
+        return rows_of<T, 2>(t);
+      case -2:
+        return backward_rows_of<T, 2>(t);
+      case 3:
+        return rows_of<T, 3>(t);
+      case -3:
+        return backward_rows_of<T, 3>(t);
+      case 4:
+        return rows_of<T, 4>(t);
+      case -4:
+        return backward_rows_of<T, 4>(t);
+      default:
+        break;
+    }
+    if ((t.src_row_stride == 1 || t.src_row_stride == -1) && t.rows > 1) return transpose<T>(t);
+    return rows_of<T, 0>(t);
+  }
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    for (int64_t i = 0; i < t.n; ++i) dst[i * t.dst_stride] = src[i * t.src_stride];
+  }
+}
+
+template <class T, int64_t kStep>
+void expand_by(T* __restrict dst, const T* __restrict src, int64_t src_stride, int64_t n) {
+  for (int64_t i = 0; i < n - 1; ++i) {
+    dst[i * kStep] = src[i * src_stride];
+    for (int64_t k = 1; k < kStep; ++k) dst[i * kStep + k] = T{};
+  }
+  dst[(n - 1) * kStep] = src[(n - 1) * src_stride];
+}
+
+template <class T>
+void expand(char* dst_bytes, const char* src_bytes, int64_t src_stride, int64_t n, int64_t step) {
+  T* dst = reinterpret_cast<T*>(dst_bytes);
+  const T* src = reinterpret_cast<const T*>(src_bytes);
+  if (src_stride == 1 && step == 2) return expand_by<T, 2>(dst, src, 1, n);
+  if (src_stride == -1 && step == 2) return expand_by<T, 2>(dst, src, -1, n);
+  if (src_stride == 1 && step == 3) return expand_by<T, 3>(dst, src, 1, n);
+  if (src_stride == 1 && step == 4) return expand_by<T, 4>(dst, src, 1, n);
+  std::memset(dst_bytes, 0, std::size_t((n - 1) * step + 1) * sizeof(T));
+  for (int64_t i = 0; i < n; ++i) dst[i * step] = src[i * src_stride];
+}
+
+// Column by column with vectors: the panel transposed, so that each column is a row; those rows reversed; and back.
+template <class T>
+void reverse_panel(const Panel& p) {
+  const int64_t n = p.axis_size, columns = p.columns;
+  const int64_t stride = panel_stride(n, int64_t(sizeof(T)));
+  T* __restrict turned = reinterpret_cast<T*>(p.scratch);
+  T* __restrict reversed = turned + columns * stride;
+  const T* src = reinterpret_cast<const T*>(p.src);
+  T* dst = reinterpret_cast<T*>(p.dst);
+  transpose_block<T, false>(turned, stride, src, p.src_axis_stride, columns, n);
+  for (int64_t j = 0; j < columns; ++j) {
+    const int64_t length = p.lengths[j];
+    const T* __restrict from = turned + j * stride;
+    T* __restrict to = reversed + j * stride;
+    for (int64_t i = 0; i < length; ++i) to[i] = from[length - 1 - i];
+    std::memcpy(to + length, from + length, std::size_t(n - length) * sizeof(T));
+  }
+  transpose_block<T, true>(dst, p.dst_axis_stride, reversed, stride, n, columns);
+}
+
+#define BY_ITEM_SIZE(function) {function<Item1>, function<Item2>, function<Item4>, function<Item8>, function<Item16>}
+constexpr Rows kRows = {kLevel, BY_ITEM_SIZE(copy_tile), BY_ITEM_SIZE(expand), BY_ITEM_SIZE(reverse_panel), stream};
+#undef BY_ITEM_SIZE

@@ -161,6 +161,7 @@ void launch_all(const std::vector<AffineCopy>& copies, std::size_t rank, bool wi
 }  // namespace
 
 void run(AffineCopies plan, Stream stream) {
+  align(plan);
   int64_t factor = kWidestItem;
   for (AffineCopy& copy : plan.copies) {
     normalize(copy);
