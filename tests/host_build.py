@@ -5,6 +5,7 @@ Results lie in build/tests and are made anew when a source is newer.
 
 import ctypes
 import functools
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,9 +40,10 @@ def compile_cpp(name: str, sources: Sequence[Path], *options: str) -> Path:
     return target
 
 
-def run_program(program: Path, *arguments: object) -> str:
+def run_program(program: Path, *arguments: object, **environment: str) -> str:
     """What the program prints; it must exit with 0."""
-    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+    command = [str(program), *map(str, arguments)]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{program.name} {arguments} failed:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -165,6 +165,8 @@ def test_report():
     assert lines["torch_dml_ops"] == torch_dml_ops.__version__
     assert lines["torch"] == torch.__version__
     assert lines["SIMD level"] in ("AVX-512", "AVX2", "baseline")
-    code, text = run(sys.executable, "-m", "torch_dml_ops")
+    code, text = run(sys.executable, "-m", "torch_dml_ops", TORCH_DML_OPS_SIMD="baseline")
     assert code == 0
+    assert re.search(r"SIMD level +baseline\n", text)
+    code, text = run(sys.executable, "-m", "torch_dml_ops")
     assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]

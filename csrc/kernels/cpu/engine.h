@@ -27,9 +27,6 @@ constexpr int64_t kCacheLineBytes = 64;
 // Results from here on are written past the cache: they would push one another out of it before anyone reads them, and
 // a store that goes through the cache first reads what it is about to overwrite.
 // (The tests set it low, to take this way with small tensors.)
-#ifndef TORCH_DML_OPS_STREAM_BYTES
-#define TORCH_DML_OPS_STREAM_BYTES (32 << 20)
-#endif
-constexpr int64_t kStreamBytes = TORCH_DML_OPS_STREAM_BYTES;
+inline int64_t stream_bytes = 32 << 20;
 
 }  // namespace torch_dml_ops::cpu

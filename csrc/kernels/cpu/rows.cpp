@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,9 +65,12 @@ void store_past_cache(V* to, V value) {
 
 Rows choose() {
 #ifdef TORCH_DML_OPS_X86_LEVELS
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+  const char* set = std::getenv("TORCH_DML_OPS_SIMD");
+  const std::string_view most = set ? set : "avx512";  // the highest level that is wanted
+  if (most == "avx512" && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl"))
     return avx512::kRows;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return avx2::kRows;
+  if (most != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return avx2::kRows;
 #endif
   return baseline::kRows;
 }

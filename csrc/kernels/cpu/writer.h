@@ -35,7 +35,7 @@ class Writer {
   // `total` items are to be written in all.
   Writer(int64_t item_size, int64_t total)
       : item_size_(item_size),
-        streams_(total * item_size >= kStreamBytes),
+        streams_(total * item_size >= stream_bytes),
         copy_tile_(rows().copy_tile[index_of_item_size(item_size)]),
         expand_(rows().expand[index_of_item_size(item_size)]),
         stream_(rows().stream) {}
