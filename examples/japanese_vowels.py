@@ -61,7 +61,7 @@ class History(NamedTuple):
 
 def load_data() -> tuple[Utterances, Utterances]:
     """The recordings for training and for the test. They lie in the package sktime: nothing is downloaded."""
-    from sktime.datasets import load_japanese_vowels  # type: ignore[import-untyped]
+    from sktime.datasets import load_japanese_vowels
 
     recordings, labels = load_japanese_vowels(return_type="df-list")  # those for training, then those for the test
     frames = [torch.tensor(recording.to_numpy(), dtype=torch.float32) for recording in recordings]
@@ -187,7 +187,7 @@ def check_against_torch(frames: Tensor, lengths: Tensor, hidden: int = 64, step:
 
 def train(model: nn.Module, data: Utterances, test: Utterances, epochs: int, seed: int = 0) -> History:
     """Trains the model in place; says after each epoch how it did."""
-    from tqdm import tqdm  # type: ignore[import-untyped]
+    from tqdm import tqdm
 
     rng = random.Random(seed)
     batches = len(data.lengths) // BATCH

@@ -24,7 +24,7 @@ import torch_dml_ops as dml
 
 # Warnings of torch's own.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
     pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning"),
 ]
 # Most of what torch.compile does is done before code is generated. "aot_eager" stops there; "inductor" takes seconds.
@@ -439,6 +439,20 @@ def test_sizes_that_depend_on_data(name: str) -> None:
     call = SELECTING[name]
     f = compiled(lambda x, mask: call(dml, x[mask]), dynamic=False)
     check_selecting(f, lambda x, mask: call(dml, x[mask]))
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_two_sizes_that_depend_on_data() -> None:
+    """Strides that are products of unknown sizes, in an order that only their factors tell."""
+
+    def f(x: Tensor, rows: Tensor, columns: Tensor) -> list[Tensor]:
+        return dml.split(x[:, rows][:, :, columns].movedim(0, -1), [1, 2], 2)
+
+    x = values((3, 4, 5), torch.float32)
+    rows, columns = torch.tensor([True, False, True, True]), torch.tensor([True, True, False, True, True])
+    expected, actual = f(x, rows, columns), compiled(f, "inductor")(x, rows, columns)
+    same(actual, expected)
+    assert strides(actual) == strides(expected) == [(4, 1, 12), (4, 1, 12)]
 
 
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)

@@ -173,8 +173,8 @@ def _register_out(name: str) -> None:
         for argument, t in _named_tensors([("out", out)]):
             if t.is_conj() or t.is_neg():
                 raise RuntimeError(
-                    f"{name}: {argument} must not be a lazily conjugated or negated view, whose elements are not what its "
-                    "memory holds; call resolve_conj() or resolve_neg() first"
+                    f"{name}: {argument} must not be a lazily conjugated or negated view, whose elements are not what "
+                    "its memory holds; call resolve_conj() or resolve_neg() first"
                 )
         with _AutoDispatchBelowAutograd():
             op.redispatch(keyset & _after_autograd_keyset, *args, out=out)

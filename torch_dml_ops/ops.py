@@ -213,10 +213,9 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
 
 
 def _whole_number(value: Any, d: int, s: slice) -> int | None:
-    if value is None or isinstance(value, (int, torch.SymInt)):
-        return value
     try:
-        return operator.index(value)
+        # A symbolic size would become a constant of the compiled function by operator.index.
+        return value if value is None or isinstance(value, torch.SymInt) else operator.index(value)  # type: ignore[return-value]
     except TypeError:
         raise TypeError(f"window: the slice of dimension {d} must have whole numbers, got {s}") from None
 
