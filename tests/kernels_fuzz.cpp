@@ -237,7 +237,9 @@ bool reverse_case(LengthType type) {
 bool run_case() {
   cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
   cuda_on_host::reversed = chance(0.5);
-  cpu::stream_bytes = chance(0.5) ? 300 : 32 << 20;
+  cpu::limits = {};
+  if (chance(0.5)) cpu::limits.stream = 300;
+  if (chance(0.5)) cpu::limits = {.grain = 256, .block = 1024, .stream = cpu::limits.stream, .panel = 4096};
   switch (any(0, 7)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);

@@ -71,29 +71,18 @@ LOADERS = {
 }
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A function of all five operators for any batch size, compiled ahead of time."""
-    path = tmp_path_factory.mktemp("aoti") / "all_five.pt2"
+def test_a_package_of_aotinductor_runs_in_fresh_processes(tmp_path: Path) -> None:
+    package, inputs_file, results_file = (str(tmp_path / name) for name in ("all_five.pt2", "inputs.pt", "results.pt"))
+    program = exported(AllFive(), values((4, 5, 3), torch.float32), Dim("batch"))
     with torch.no_grad(), torch._inductor.config.patch(fx_graph_cache=False):
-        program = exported(AllFive(), values((4, 5, 3), torch.float32), Dim("batch"))
-        torch._inductor.aoti_compile_and_package(program, package_path=str(path))
-    return path
-
-
-@pytest.mark.parametrize("loader", LOADERS)
-def test_a_package_of_aotinductor_runs_in_a_fresh_process(loader: str, package: Path, tmp_path: Path) -> None:
+        torch._inductor.aoti_compile_and_package(program, package_path=package)
     inputs = [values((batch, 5, 3), torch.float32) for batch in (4, 2, 7)]
-    torch.save(inputs, tmp_path / "inputs.pt")
-    run = subprocess.run(
-        [sys.executable, "-c", LOADERS[loader], package, tmp_path / "inputs.pt", tmp_path / "results.pt"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    for x, actual in zip(inputs, torch.load(tmp_path / "results.pt"), strict=True):
-        for a, e in zip(as_list(actual), AllFive()(x), strict=True):
-            same(a.view(torch.int32), e.view(torch.int32))
-            assert a.stride() == e.stride()
+    torch.save(inputs, inputs_file)
+    for name, script in LOADERS.items():
+        command = [sys.executable, "-c", script, package, inputs_file, results_file]
+        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, f"{name}: {run.stderr}"
+        for x, results in zip(inputs, torch.load(results_file), strict=True):
+            for actual, expected in zip(as_list(results), AllFive()(x), strict=True):
+                same(actual.view(torch.int32), expected.view(torch.int32))
+                assert actual.stride() == expected.stride()

@@ -17,7 +17,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from backends import Backend
+from backends import Backend, backends
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
 from oracle import Block, Items
@@ -330,6 +330,62 @@ def test_vmap_of_rank_8_examples(data: st.DataObject) -> None:
     for piece, want in zip(pieces, oracle.split(x.items(), split_sizes, axis + 1), strict=True):
         assert oracle.equal(piece, want)
     assert oracle.equal(torch.func.vmap(lambda *xs: dml.join(xs, axis))(*pieces), x.items())
+
+
+# Results of more bytes than a cache has are written in other ways than small ones.
+
+LARGE = 32 << 20
+
+
+@st.composite
+def large_blocks(draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, writable: bool = False) -> Block:
+    """As `blocks`, but not many times larger than the elements are."""
+    rank = len(sizes)
+    order = draw(st.just(list(range(rank))) | st.permutations(range(rank)))
+    stretched = draw(st.sampled_from([None, *range(rank)]))
+    pads = draw(st.lists(st.sampled_from([0, 0, 0, 1]), min_size=rank, max_size=rank))
+    broadcast = None if writable or draw(st.integers(0, 5)) else draw(st.integers(0, rank - 1))
+    offset = draw(st.sampled_from([0, 0, 1, 3]))
+    strides, stride = [0] * rank, 1
+    for d in reversed(order):
+        strides[d] = 0 if d == broadcast else stride * (2 if d == stretched else 1)
+        stride = stride if d == broadcast else strides[d] * sizes[d] + pads[d]
+    memory = np.frombuffer(np.random.default_rng(0).bytes((offset + stride) * dtype.itemsize), np.uint8).copy()
+    return Block(memory, dtype, tuple(sizes), tuple(strides), offset)
+
+
+@settings(PROFILE, max_examples=max(CASES // 40, 1))
+@given(st.data())
+def test_results_too_large_for_the_cache(data: st.DataObject) -> None:
+    backend = backends()[0]
+    dtype = oracle.DTYPE_OF_SIZE[data.draw(st.sampled_from([4, 8, 8, 16, 16, 16]))]
+    sizes = data.draw(st.lists(st.integers(1, 9), max_size=3))
+    longest = data.draw(st.integers(0, len(sizes)))
+    sizes.insert(longest, LARGE // dtype.itemsize // math.prod(sizes) + data.draw(st.integers(1, 1000)))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    op = data.draw(st.sampled_from(["slice1", "slice_grad", "split", "join", "reverse_subsequences"]))
+    if op in ("slice1", "slice_grad"):
+        strides = [data.draw(st.sampled_from([1, 1, -1] + [-2, 2, 3] * (d == longest))) for d in range(len(sizes))]
+        window = [0] * len(sizes), sizes, strides
+        steps = [oracle.most_steps(size, stride) for size, stride in zip(sizes, strides, strict=True)]
+        part, whole = data.draw(large_blocks(steps, dtype, writable=True)), data.draw(large_blocks(sizes, dtype, True))
+        if op == "slice1":
+            check(backend, op, [whole, *window], oracle.slice1(whole.items(), *window), part)
+        else:
+            check(backend, op, [part, sizes, *window], oracle.slice_grad(part.items(), sizes, *window), whole)
+    elif op in ("split", "join"):
+        split_sizes = data.draw(cut(sizes[axis]))
+        pieces = [data.draw(large_blocks(_with(sizes, axis, size), dtype, writable=True)) for size in split_sizes]
+        whole = data.draw(large_blocks(sizes, dtype, writable=True))
+        if op == "split":
+            check(backend, op, [whole, split_sizes, axis], oracle.split(whole.items(), split_sizes, axis), pieces)
+        else:
+            check(backend, op, [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), whole)
+    else:
+        x, out = data.draw(large_blocks(sizes, dtype)), data.draw(large_blocks(sizes, dtype, writable=True))
+        lengths = data.draw(length_blocks(sizes, axis))
+        expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
+        check(backend, op, [x, lengths, axis], expected, out)
 
 
 # The operators together.

@@ -183,6 +183,46 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+# Results of more than 32 MB, whose pieces do not keep within rows of their own.
+
+
+def assert_exits(function: Callable[[], None]) -> None:
+    """In a process of its own, which may not end otherwise than by returning."""
+    process = multiprocessing.get_context("fork").Process(target=function)
+    process.start()
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
+def test_pieces_that_reach_into_one_anothers_rows() -> None:
+    def split() -> None:
+        torch.set_num_threads(1)
+        n = 2_300_000
+        x = torch.arange(4 * n, dtype=torch.int32).reshape(n, 4)
+        room = torch.full((4 * n + 8,), -1, dtype=torch.int32)
+        # 0 and 3 of each four, 2 of them and 1 of the next four
+        left, right = room.as_strided((n, 2), (4, 3)), room.as_strided((n, 2), (4, 3), 2)
+        dml.split(x, [2, 2], 1, out=[left, right])
+        assert left.equal(x[:, :2])
+        assert right.equal(x[:, 2:])
+        assert room[[1, *range(4 * n + 2, 4 * n + 8)]].eq(-1).all()
+
+    assert_exits(split)
+
+
+def test_pieces_with_room_between_their_rows() -> None:
+    def join() -> None:
+        torch.set_num_threads(1)
+        n = 1_200_000
+        xs = [torch.arange(k, k + 4 * n, dtype=torch.int32).reshape(2, n, 2).permute(2, 1, 0) for k in (0, 10 * n)]
+        room = torch.full((2, n, 8), -1, dtype=torch.int32)
+        dml.join(xs, 2, out=room[:, :, :4])
+        assert room[:, :, :4].equal(torch.cat(xs, 2))
+        assert room[:, :, 4:].eq(-1).all()
+
+    assert_exits(join)
+
+
 # Threads.
 
 
@@ -308,7 +348,4 @@ def test_in_a_forked_process(threads: Callable[[int], None]) -> None:
         torch.set_num_threads(1)
         assert dml.slice1(x, [0], [2**20], [-1]).equal(want)
 
-    process = multiprocessing.get_context("fork").Process(target=child)
-    process.start()
-    process.join(timeout=60)
-    assert process.exitcode == 0
+    assert_exits(child)

@@ -116,12 +116,8 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
 
         @staticmethod
         def jvp(ctx: Any, _keyset: Any, _count: Any, *tangents: Any) -> Any:
-            given = next(t for t in tangents[: ctx.count] if t is not None)
-            full = [
-                given.new_zeros(shape) if t is None else t
-                for t, shape in zip(tangents[: ctx.count], ctx.shapes, strict=True)
-            ]
-            results = op(full if takes_list else full[0], *Linear.arguments(ctx))
+            given = list(tangents[: ctx.count])  # torch fills in zeros where only some of the inputs have a tangent
+            results = op(given if takes_list else given[0], *Linear.arguments(ctx))
             return tuple(results) if gives_list else results
 
     def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:

@@ -31,8 +31,8 @@ struct Group {
     const Dims dims = copies.front().dims;
     int64_t below = 0;  // items in one index of the dimension at `level`
     for (const AffineCopy& copy : copies) below += numel_of(Dims(copy.dims).subspan(1));
-    while (level + 1 < dims.size() && below * item_size > kBlockBytes) below /= dims[++level].size;
-    block = std::clamp<int64_t>(kBlockBytes / (below * item_size), 1, dims[level].size);
+    while (level + 1 < dims.size() && below * item_size > limits.block) below /= dims[++level].size;
+    block = std::clamp<int64_t>(limits.block / (below * item_size), 1, dims[level].size);
     if (copies.size() == 1 && is_transposition(dims)) {
       level = dims.size() - 2;
       block = std::max(block, std::min(kCacheLineBytes / item_size, dims[level].size));
@@ -54,7 +54,7 @@ bool belong_together(std::span<const AffineCopy> copies, int64_t item_size) {
       return false;
     items += numel_of(Dims(copy.dims).subspan(1));
   }
-  return copies.size() > 1 && items * item_size <= kBlockBytes;
+  return copies.size() > 1 && items * item_size <= limits.block;
 }
 
 class Run {
@@ -71,12 +71,13 @@ class Run {
   int64_t blocks() const { return ends_.empty() ? 0 : ends_.back(); }
 
   void run(int64_t begin, int64_t end) const {
-    alignas(64) char scratch[kBlockBytes];
+    alignas(64) char scratch[kMostBlockBytes];
     auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     for (; begin < end; ++g) {
       const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
       for (; begin < stop; ++begin) run_block(groups_[g], begin - start, scratch);
     }
+    writer_.finish();
   }
 
  private:
@@ -111,7 +112,7 @@ class Run {
       if (copy.dims.front().dst_stride != stride) return false;
     }
     const int64_t bytes = writer_.bytes((end - begin) * stride);
-    if (items != stride || bytes > kBlockBytes) return false;
+    if (items != stride || bytes > limits.block) return false;
     char* block = first + writer_.bytes(begin * stride);
     for (const AffineCopy& copy : group.copies)
       writer_.write(copy.dims, scratch + (copy.dst - block), copy.src, begin, end);
@@ -149,7 +150,8 @@ void run(AffineCopies plan, ParallelFor parallel_for) {
     if (copy.dims.empty()) copy.dims.push_back(plain_dim(1, 1, 1));
   }
   const Run work(plan.copies, plan.item_size);
-  parallel_for(work.blocks(), kGrainBytes / kBlockBytes, [&](int64_t begin, int64_t end) { work.run(begin, end); });
+  parallel_for(work.blocks(), std::max<int64_t>(limits.grain / limits.block, 1),
+               [&](int64_t begin, int64_t end) { work.run(begin, end); });
 }
 
 }  // namespace torch_dml_ops::cpu

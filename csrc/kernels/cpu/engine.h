@@ -16,17 +16,26 @@ using ParallelFor = void (*)(int64_t total, int64_t grain, const std::function<v
 void run(AffineCopies plan, ParallelFor parallel_for);
 void run(ReverseCopy plan, ParallelFor parallel_for);
 
-// What a thread is given at least, in bytes: less does not repay the time in which a thread of the pool wakes up.
-constexpr int64_t kGrainBytes = 1 << 17;
-
-// Work is done in blocks of about this many bytes, which stay in the nearest cache with what they are made from.
-constexpr int64_t kBlockBytes = 64 << 10;
-
 constexpr int64_t kCacheLineBytes = 64;
+constexpr int64_t kMostBlockBytes = 64 << 10;
 
-// Results from here on are written past the cache: they would push one another out of it before anyone reads them, and
-// a store that goes through the cache first reads what it is about to overwrite.
-// (The tests set it low, to take this way with small tensors.)
-inline int64_t stream_bytes = 32 << 20;
+// Where one way of doing things gives way to another, in bytes. (The tests set them low, to take every way with small
+// tensors.)
+struct Limits {
+  // What a thread is given at least: less does not repay the time in which a thread of the pool wakes up.
+  int64_t grain = 1 << 17;
+
+  // Work is done in blocks of about this size, at most kMostBlockBytes, which stay in a core's own cache together with
+  // what they are made from.
+  int64_t block = kMostBlockBytes;
+
+  // Results from here on are written past the cache: they would push one another out of it before anyone reads them,
+  // and a store that goes through the cache first reads what it is about to overwrite.
+  int64_t stream = 32 << 20;
+
+  // Panels that take more scratch than this do not stay in a core's own cache.
+  int64_t panel = 1 << 20;
+};
+inline Limits limits;
 
 }  // namespace torch_dml_ops::cpu

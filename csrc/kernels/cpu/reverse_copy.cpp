@@ -35,9 +35,6 @@ int64_t length_at(const ReverseCopy& copy, int64_t offset, int64_t axis_size) {
   return clamped_length<int64_t>(copy.lengths, offset, axis_size);
 }
 
-// Panels that take more scratch than this do not stay in a core's own cache.
-constexpr int64_t kMostScratchBytes = 1 << 20;
-
 // A part of the destination: all of it at one index of the outer dimensions, columns [column, column_end) of the
 // innermost dimension beside the axis, and [begin, end) along the axis.
 struct Part {
@@ -55,10 +52,12 @@ class Task {
         writer_(copy.item_size, total),
         reverse_panel_(rows().reverse_panel[index_of_item_size(copy.item_size)]),
         panels_(column.length_stride != 0 && column.dst_stride == 1 && column.src_stride == 1 &&
-                scratch_bytes(kPanelColumns) <= kMostScratchBytes) {}
+                scratch_bytes(kPanelColumns) <= limits.panel) {}
 
   // Whether columns with lengths of their own are turned into rows for it.
   bool panels() const { return panels_; }
+
+  void finish() const { writer_.finish(); }
 
   void run(const Part& p, std::vector<char>& scratch) const {
     if (axis_.dst_stride < column_.dst_stride) return along_axis(p, scratch);
@@ -110,7 +109,7 @@ class Task {
     std::array<int64_t, kPanelColumns> lengths;
     for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(p, p.column + j);
     if (panels_) {
-      scratch.resize(std::size_t(scratch_bytes(columns)));
+      scratch.resize(std::max(scratch.size(), std::size_t(scratch_bytes(columns))));
       return reverse_panel_({dst_at(p, p.column, 0), src_at(p, p.column, 0), lengths.data(), columns, axis_.size,
                              axis_.dst_stride, axis_.src_stride, scratch.data()});
     }
@@ -139,7 +138,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
   dims.pop_back();
 
   const Task task(plan, axis, column, total);
-  const int64_t grain = kGrainBytes / plan.item_size;
+  const int64_t grain = std::max<int64_t>(limits.grain / plan.item_size, 1);
   int64_t part_columns = column.size, part_axis = axis.size;
   if (axis.dst_stride < column.dst_stride) {
     part_axis = std::min(axis.size, grain);
@@ -158,7 +157,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
 
   const int64_t part_grain = std::max<int64_t>(grain / (part_columns * part_axis), 1);
   parallel_for(outer_size * column_parts * axis_parts, part_grain, [&](int64_t begin, int64_t end) {
-    std::vector<char> scratch(kBlockBytes);
+    std::vector<char> scratch(kMostBlockBytes);
     for (int64_t at = begin; at < end; ++at) {
       const int64_t axis_part = at % axis_parts, column_part = at / axis_parts % column_parts;
       int64_t rest = at / (axis_parts * column_parts), dst = 0, src = 0, length_offset = 0;
@@ -175,6 +174,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
            std::min(column_begin + part_columns, column.size), axis_begin, std::min(axis_begin + part_axis, axis.size)},
           scratch);
     }
+    task.finish();
   });
 }
 

@@ -77,6 +77,12 @@ Rows choose() {
 
 }  // namespace
 
+void finish_streams() {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
 const Rows& rows() {
   static const Rows chosen = choose();
   return chosen;

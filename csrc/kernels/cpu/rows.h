@@ -41,6 +41,9 @@ struct Rows {
   void (*stream)(char* dst, const char* src, int64_t bytes);
 };
 
+// What was streamed is there for other threads from here on.
+void finish_streams();
+
 // The table for the best level that this processor has.
 const Rows& rows();
 

@@ -35,13 +35,16 @@ class Writer {
   // `total` items are to be written in all.
   Writer(int64_t item_size, int64_t total)
       : item_size_(item_size),
-        streams_(total * item_size >= stream_bytes),
+        streams_(total * item_size >= limits.stream),
         copy_tile_(rows().copy_tile[index_of_item_size(item_size)]),
         expand_(rows().expand[index_of_item_size(item_size)]),
         stream_(rows().stream) {}
 
   bool streams() const { return streams_; }
   void stream(char* dst, const char* src, int64_t bytes) const { stream_(dst, src, bytes); }
+  void finish() const {
+    if (streams_) finish_streams();
+  }
 
   int64_t bytes(int64_t items) const { return items * item_size_; }
 
@@ -60,11 +63,11 @@ class Writer {
       write(dims.subspan(1), dst + bytes(j * d.dst_stride), place(d, src, j), 0, dims[1].size);
   }
 
-  // The same, past the cache where that pays. A scratch of kBlockBytes takes what has to be put in order first.
+  // The same, past the cache where that pays. A scratch of kMostBlockBytes takes what has to be put in order first.
   void write_block(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, char* scratch) const {
     constexpr int64_t kLeast = 256;  // bytes; less is mostly cache lines written in part
     const CopyDim& d = dims.front();
-    const int64_t each = bytes(numel_of(dims.subspan(1))), most = kBlockBytes / each;
+    const int64_t each = bytes(numel_of(dims.subspan(1))), most = limits.block / each;
     if (!streams_ || (end - begin) * each < kLeast || most == 0 || !dense(dims))
       return write(dims, dst, src, begin, end);
     char* to = dst + bytes(begin * d.dst_stride);
