@@ -1,155 +1,167 @@
-"""Measures the operators beside the torch idioms that do the same, alternating in one process.
+"""Measures the operators beside what a user could take instead: torch's idioms, eager and compiled, NumPy, ONNX
+Runtime.
 
-    python benchmarks/bench.py [--device cpu|cuda] [--quick] [--case NAME …]
+    python benchmarks/bench.py [--quick] [--case TEXT …] [--peer NAME …] [--threads 1 2]
 
-Writes benchmarks/results/cpu-<model>.json (or gpu-<model>.json) and prints a table. A ratio under 1 means that the
-operator is faster than the idiom.
+One framework per process (torch's idioms share ours), and never two thread pools at work: the processes take turns,
+case by case. Writes benchmarks/results/cpu-<model>.json, a table (.md) and a picture (.png) beside it. A ratio is our
+time by the other's: under 1 is faster. It is the median over the passes, each of which measures both.
 """
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
 
+import picture
 import results_file
 import torch
-from torch import Tensor
-from torch.utils.benchmark import Timer
+from cases import BYTES, Case, all_cases
 from tqdm import tqdm
 
-import torch_dml_ops as dml
-
-SHAPES = {"64 KB": (4, 32, 128), "4 MB": (16, 128, 512), "128 MB": (64, 512, 1024)}
-Call = Callable[[], object]
-
-
-@dataclass
-class Case:
-    """An operator's call and the torch idiom for it, made for one input."""
-
-    name: str
-    make: Callable[[Tensor], tuple[Call, Call]]
+FOLDER = Path(__file__).parent
+TORCH_PEERS = ["torch_eager", "torch_compiled", "torch_copy"]
+OTHER_PEERS = ["numpy_arrays", "onnx_runtime"]
 
 
-def sliced(idiom: Callable[[Tensor], Tensor], *slices: slice) -> Callable[[Tensor], tuple[Call, Call]]:
-    def make(x: Tensor) -> tuple[Call, Call]:
-        window = dml.window(x.shape, (..., *slices))
-        return lambda: dml.slice1(x, *window), lambda: idiom(x)
+class Worker:
+    """A process that measures a case when it is told to, and sleeps in between."""
 
-    return make
+    def __init__(self, frameworks: list[str], threads: int, seconds: float, device: str) -> None:
+        self.frameworks = ", ".join(frameworks)
+        environment = os.environ | {
+            "BENCHMARK_THREADS": str(threads),
+            "BENCHMARK_DEVICE": device,
+        }
+        command = [sys.executable, str(FOLDER / "worker.py"), ",".join(frameworks), str(seconds)]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
+    def measure(self, number: int) -> dict[str, float]:
+        assert self.process.stdin
+        assert self.process.stdout
+        time.sleep(0.02)  # until the threads of the process before have stopped looking for more work
+        self.process.stdin.write(f"{number}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process that measures {self.frameworks} ended with {self.process.wait()}")
+        times: dict[str, float] = json.loads(line)
+        return times
 
-def halved(x: Tensor) -> tuple[Call, Call]:
-    half = x.shape[-1] // 2
-    return sliced(lambda x: x[..., :half].contiguous(), slice(half))(x)
-
-
-def slice_grad(x: Tensor) -> tuple[Call, Call]:
-    n = x.shape[-1]
-    window = dml.window(x.shape, (..., slice(None, None, 2)))
-    g = x[..., : (n + 1) // 2].contiguous()
-
-    def idiom() -> Tensor:
-        result = torch.zeros_like(x)
-        result[..., ::2] = g
-        return result
-
-    return lambda: dml.slice_grad(g, x.shape, *window), idiom
-
-
-def split(count: int, axis: int) -> Callable[[Tensor], tuple[Call, Call]]:
-    def make(x: Tensor) -> tuple[Call, Call]:
-        sizes = [len(range(k, x.shape[axis], count)) for k in range(count)]
-        return lambda: dml.split(x, sizes, axis), lambda: torch.split_with_sizes_copy(x, sizes, axis)
-
-    return make
+    def close(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def join(count: int, axis: int) -> Callable[[Tensor], tuple[Call, Call]]:
-    def make(x: Tensor) -> tuple[Call, Call]:
-        pieces = [piece.contiguous() for piece in x.tensor_split(count, axis)]
-        return lambda: dml.join(pieces, axis), lambda: torch.cat(pieces, axis)
-
-    return make
-
-
-def reversal(axis: int, *varies: int) -> Callable[[Tensor], tuple[Call, Call]]:
-    """Reversal along `axis` with lengths that differ along the dimensions named."""
-
-    def make(x: Tensor) -> tuple[Call, Call]:
-        n = x.shape[axis]
-        shape = [x.shape[d] if d in varies else 1 for d in range(x.dim())]
-        lengths = torch.randint(0, n + 1, shape, device=x.device)
-        lengths = lengths.expand([1 if d == axis else size for d, size in enumerate(x.shape)])
-        i = torch.arange(n, device=x.device).reshape([-1 if d == axis else 1 for d in range(x.dim())])
-        index = torch.where(i < lengths, lengths - 1 - i, i).expand_as(x)
-        return lambda: dml.reverse_subsequences(x, lengths, axis), lambda: x.gather(axis, index)
-
-    return make
-
-
-CASES = [
-    Case("copy", sliced(torch.clone)),
-    Case("window, last axis halved", halved),
-    Case("stride 2, last axis", sliced(lambda x: x[..., ::2].contiguous(), slice(None, None, 2))),
-    Case("stride -1, last axis", sliced(lambda x: x.flip(-1), slice(None, None, -1))),
-    Case("stride -2, last axis", sliced(lambda x: x.flip(-1)[..., ::2].contiguous(), slice(None, None, -2))),
-    Case("stride 3, last axis", sliced(lambda x: x[..., ::3].contiguous(), slice(None, None, 3))),
-    Case("stride -1, all axes", sliced(lambda x: x.flip(0, 1, 2), *[slice(None, None, -1)] * 3)),
-    Case("slice_grad, stride 2, last axis", slice_grad),
-    Case("split last axis in 3", split(3, 2)),
-    Case("split last axis in 16", split(16, 2)),
-    Case("split middle axis in 4", split(4, 1)),
-    Case("join last axis of 16", join(16, 2)),
-    Case("reverse axis 1, a length per batch item", reversal(1, 0)),
-    Case("reverse axis 1, a length per column", reversal(1, 0, 2)),
-    Case("reverse last axis, a length per row", reversal(2, 0, 1)),
-]
-
-
-def measure(case: Case, shape: tuple[int, ...], device: str, rounds: int) -> dict[str, float]:
-    """Medians over alternating rounds, in microseconds, and the median of the rounds' ratios."""
-    calls = case.make(torch.randn(shape, device=device))
-    timers = [Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads()) for call in calls]
-    times = [[t.blocked_autorange(min_run_time=0.02).median * 1e6 for t in timers] for _ in range(rounds)]
-    ours, torch_idiom = torch.tensor(times).median(0).values.tolist()
-    ratios = torch.tensor([a / b for a, b in times])
-    return {
-        "ours_us": ours,
-        "torch_us": torch_idiom,
-        "ratio": ratios.median().item(),
-        "ratio_low": ratios.min().item(),
-        "ratio_high": ratios.max().item(),
+def row(case: Case, threads: int, passes: list[dict[str, float]]) -> dict[str, Any]:
+    medians = {name: statistics.median(p[name] for p in passes) for name in passes[0]}
+    peers = {name: t for name, t in medians.items() if name not in ("ours", "torch_copy")}
+    result: dict[str, Any] = {
+        "case": case.key,
+        "name": case.name,
+        "size": case.size,
+        "form": case.form,
+        "dtype": case.dtype,
+        "layout": case.layout,
+        "target": case.target,
+        "threads": threads,
+        "us": medians,
+        "spread": {k: (max(p[k] for p in passes) - min(p[k] for p in passes)) / medians[k] for k in medians},
     }
+    for label, names in (("best_peer", peers), ("copy", [n for n in medians if n == "torch_copy"])):
+        if names:
+            best = min(names, key=lambda name: medians[name])
+            ratios = [p["ours"] / p[best] for p in passes]
+            result[label] = best
+            result[f"ratio_to_{label}"] = statistics.median(ratios)
+            result[f"ratio_to_{label}_range"] = [min(ratios), max(ratios)]
+    return result
+
+
+def other_calls(threads: int, seconds: float) -> list[dict[str, Any]]:
+    """The calls of calls.py, as rows."""
+    command = [sys.executable, str(FOLDER / "calls.py"), str(seconds)]
+    done = subprocess.run(
+        command, env=os.environ | {"BENCHMARK_THREADS": str(threads)}, capture_output=True, text=True, check=True
+    )
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return [r | {"threads": threads, "ratio": r["ours_us"] / r["peer_us"]} for r in rows]
+
+
+def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
+    """Markdown: every case with its time and its ratios, by threads."""
+    lines = []
+    for threads in sorted({r["threads"] for r in rows}):
+        lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
+        lines += ["| case | µs | by the best peer | by copy_ |", "|---|---|---|---|"]
+        for r in (r for r in rows if r["threads"] == threads):
+            peer = f"{r['ratio_to_best_peer']:.2f} ({r['best_peer']})" if "best_peer" in r else ""
+            copy = f"{r['ratio_to_copy']:.2f}" if "copy" in r else ""
+            lines.append(f"| {r['case']} | {r['us']['ours']:.1f} | {peer} | {copy} |")
+        lines.append("")
+    lines += ["## Calls", "", "| call | threads | µs | by |", "|---|---|---|---|"]
+    lines += [f"| {c['name']} | {c['threads']} | {c['ours_us']:.1f} | {c['ratio']:.2f} ({c['peer']}) |" for c in calls]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and no 128 MB")
-    parser.add_argument("--case", nargs="*", help="only cases whose names contain one of these")
+    parser.add_argument("--quick", action="store_true", help="a subset for about two minutes")
+    parser.add_argument("--case", nargs="*", default=[], help="only cases whose names contain one of these")
+    parser.add_argument("--peer", nargs="*", help="only these of " + ", ".join(TORCH_PEERS + OTHER_PEERS))
+    parser.add_argument("--threads", nargs="*", type=int, help="default: 1 and all")
     parser.add_argument("--also", help="a folder that gets a copy of the results")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda needs an NVIDIA GPU, and torch sees none")
-    cases = [c for c in CASES if not arguments.case or any(name in c.name for name in arguments.case)]
-    shapes = {k: v for k, v in SHAPES.items() if not (arguments.quick and k == "128 MB")}
-    rows = []
-    for case, size in tqdm([(c, s) for c in cases for s in shapes], unit="case"):
-        rows.append(
-            {"case": case.name, "size": size}
-            | measure(case, shapes[size], arguments.device, 3 if arguments.quick else 7)
-        )
+    wanted = arguments.peer or TORCH_PEERS + (OTHER_PEERS if arguments.device == "cpu" else [])
+    if unknown := set(wanted) - set(TORCH_PEERS + OTHER_PEERS):
+        parser.error(f"--peer: there is no {', '.join(sorted(unknown))}")
+    everything = all_cases()
+    numbers = [
+        k
+        for k, case in enumerate(everything)
+        if (not arguments.case or any(text in case.key for text in arguments.case))
+        and (not arguments.quick or (case.size != "128 MB" and case.form == "fresh" and case.target))
+    ]
+    all_threads = torch.get_num_threads()
+    thread_counts = arguments.threads or ([1] if arguments.quick else sorted({1, all_threads}))
+    passes, seconds = (1, 0.02) if arguments.quick else (3, 0.06)
+    groups = [["ours", *(p for p in TORCH_PEERS if p in wanted)], *([p] for p in OTHER_PEERS if p in wanted)]
+
+    rows, calls = [], []
+    with tqdm(total=len(numbers) * len(thread_counts), unit="case", smoothing=0.05) as progress:
+        for threads in thread_counts:
+            workers = [Worker(group, threads, seconds, arguments.device) for group in groups]
+            for number in numbers:
+                measured = [{k: t for w in workers for k, t in w.measure(number).items()} for _ in range(passes)]
+                rows.append(row(everything[number], threads, measured))
+                progress.update()
+            for worker in workers:
+                worker.close()
+            if not arguments.case:
+                calls += other_calls(threads, seconds)
+
     kind = "gpu" if arguments.device == "cuda" else "cpu"
-    path = results_file.write(
-        f"{kind}-{results_file.machine_name(arguments.device)}.json",
-        results_file.environment() | {"threads": torch.get_num_threads(), "dtype": "float32", "rows": rows},
-        arguments.also,
-    )
-    print(f"| case | {' | '.join(shapes)} |\n|---|{'---|' * len(shapes)}")
-    for case in cases:
-        ratios = [f"{row['ratio']:.2f}" for row in rows if row["case"] == case.name]
-        print(f"| {case.name} | {' | '.join(ratios)} |")
-    print(f"\ntime / torch idiom's time, medians; all figures: {path.relative_to(results_file.FOLDER.parents[1])}")
+    name = f"{kind}-{results_file.machine_name(arguments.device)}"
+    content = results_file.environment() | {"bytes": BYTES, "rows": rows, "calls": calls}
+    if arguments.quick or arguments.case:
+        print(table(rows, calls))
+        return
+    written = results_file.write(f"{name}.json", content, arguments.also)
+    written.with_suffix(".md").write_text(table(rows, calls))
+    picture.draw(content, written.with_suffix(".png"))
+    print(picture.summary(content))
+    print(f"{written.with_suffix('').relative_to(FOLDER.parent)}.json, .md, .png")
 
 
 if __name__ == "__main__":

@@ -65,6 +65,32 @@ def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
     )
 
 
+def call(op: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
+    """The operator, past the Autograd key where no derivative of `tensors` can be wanted.
+
+    The key's kernel would find out the same, but to get there and back costs as much as a small operator does.
+    """
+    if not composes or torch.compiler.is_compiling() or _derivative_needed(tensors):
+        return op(*arguments)
+    with _AutoDispatchBelowAutograd():
+        return op(*arguments)
+
+
+def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
+    """The same for an operator that writes into `out`; it counts as a write."""
+    if (
+        not composes
+        or torch.compiler.is_compiling()
+        or _derivative_needed((*tensors, *outs))
+        or any(t.is_inference() or t.is_conj() or t.is_neg() for t in outs)
+    ):
+        op(*arguments, out=out)
+        return
+    with _AutoDispatchBelowADInplaceOrView():
+        op(*arguments, out=out)
+    torch.autograd.graph.increment_version(outs)
+
+
 def register_linear(name: str, transpose: Transpose) -> None:
     """Makes the operator differentiable: linear in its first argument, a tensor or a list, constant in the others."""
     if composes:

@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_dml_ops._autograd import call, call_out
+
 _ops: Any = torch.ops.torch_dml_ops
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -69,9 +71,13 @@ def slice1(
             [ 6,  8]])
     """
     if out is None:
-        result: Tensor = _ops.slice1.default(input, window_offsets, window_sizes, window_strides, output_sizes)
+        result: Tensor = call(
+            _ops.slice1.default, (input,), input, window_offsets, window_sizes, window_strides, output_sizes
+        )
         return result
-    _ops.slice1.out(input, window_offsets, window_sizes, window_strides, output_sizes, out=out)
+    call_out(
+        _ops.slice1.out, (out,), (input,), input, window_offsets, window_sizes, window_strides, output_sizes, out=out
+    )
     return out
 
 
@@ -106,9 +112,27 @@ def slice_grad(
     tensor([0, 3, 0, 2, 0, 1, 0])
     """
     if out is None:
-        result: Tensor = _ops.slice_grad.default(grad_output, input_sizes, window_offsets, window_sizes, window_strides)
+        result: Tensor = call(
+            _ops.slice_grad.default,
+            (grad_output,),
+            grad_output,
+            input_sizes,
+            window_offsets,
+            window_sizes,
+            window_strides,
+        )
         return result
-    _ops.slice_grad.out(grad_output, input_sizes, window_offsets, window_sizes, window_strides, out=out)
+    call_out(
+        _ops.slice_grad.out,
+        (out,),
+        (grad_output,),
+        grad_output,
+        input_sizes,
+        window_offsets,
+        window_sizes,
+        window_strides,
+        out=out,
+    )
     return out
 
 
@@ -137,9 +161,9 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
     [tensor([0]), tensor([1, 2]), tensor([3, 4, 5])]
     """
     if out is None:
-        result: list[Tensor] = _ops.split.default(input, split_sizes, axis)
+        result: list[Tensor] = call(_ops.split.default, (input,), input, split_sizes, axis)
         return result
-    _ops.split.out(input, split_sizes, axis, out=out)
+    call_out(_ops.split.out, out, (input,), input, split_sizes, axis, out=out)
     return out
 
 
@@ -170,9 +194,9 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
     if not inputs:  # torch itself would say that it cannot tell which device is meant
         raise RuntimeError("join: inputs must have at least 1 tensor, got none")
     if out is None:
-        result: Tensor = _ops.join.default(inputs, axis)
+        result: Tensor = call(_ops.join.default, inputs, inputs, axis)
         return result
-    _ops.join.out(inputs, axis, out=out)
+    call_out(_ops.join.out, (out,), inputs, inputs, axis, out=out)
     return out
 
 
@@ -206,9 +230,9 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
             [11, 10,  9, 12]])
     """
     if out is None:
-        result: Tensor = _ops.reverse_subsequences.default(input, sequence_lengths, axis)
+        result: Tensor = call(_ops.reverse_subsequences.default, (input,), input, sequence_lengths, axis)
         return result
-    _ops.reverse_subsequences.out(input, sequence_lengths, axis, out=out)
+    call_out(_ops.reverse_subsequences.out, (out,), (input,), input, sequence_lengths, axis, out=out)
     return out
 
 

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "engine.h"
 #include "overlap.h"
 
 namespace torch_dml_ops {
@@ -150,7 +151,9 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
   require(error == TORCH_SUCCESS, op, ": out of memory on ", device_name(like),
           ", which cannot allocate a result of sizes ", text(sizes), ", ",
           int64_t(stride) * int64_t(like.element_size()), " bytes");
-  return Tensor(handle);
+  const Tensor result(handle);
+  prepare(result);
+  return result;
 }
 
 void check_out(const char* op, const std::string& name, const Tensor& out, std::span<const int64_t> sizes,

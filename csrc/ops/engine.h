@@ -8,6 +8,9 @@
 
 namespace torch_dml_ops {
 
+// Called on every new result before it is written.
+void prepare(const torch::stable::Tensor& result);
+
 // Runs the plan on the device of `on`; on a GPU, on the caller's current stream.
 void run(AffineCopies plan, const torch::stable::Tensor& on);
 void run(ReverseCopy plan, const torch::stable::Tensor& on);

@@ -1,6 +1,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "../kernels/cpu/engine.h"
+#include "../kernels/cpu/huge_pages.h"
 #include "../kernels/cpu/rows.h"
 #include "engine.h"
 
@@ -13,6 +14,9 @@ void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_
 
 }  // namespace
 
+void prepare(const torch::stable::Tensor& result) {
+  cpu::advise_huge_pages(result.mutable_data_ptr(), result.numel() * int64_t(result.element_size()));
+}
 void run(AffineCopies plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
 void run(ReverseCopy plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
 

@@ -21,6 +21,7 @@ void run_on_stream(Plan plan, const torch::stable::Tensor& on) {
 
 }  // namespace
 
+void prepare(const torch::stable::Tensor&) {}
 void run(AffineCopies plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
 void run(ReverseCopy plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
 

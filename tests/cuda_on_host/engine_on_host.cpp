@@ -5,6 +5,7 @@
 
 namespace torch_dml_ops {
 
+void prepare(const torch::stable::Tensor&) {}
 void run(AffineCopies plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
 void run(ReverseCopy plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
 

@@ -1,0 +1,154 @@
+"""What is measured, in words that every framework understands: NumPy indices, axes, counts."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+BYTES = {"64 KB": 64 << 10, "4 MB": 4 << 20, "128 MB": 128 << 20}
+SHAPES = {"64 KB": (4, 32, 128), "4 MB": (16, 128, 512), "128 MB": (64, 512, 1024)}  # at 4 bytes an item
+
+Index = tuple[slice, ...]
+ALL = slice(None)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation on one input.
+
+    `layout` is the input's: "contiguous", "transposed" (the last two axes exchanged), or "channels last" (four axes,
+    the second one innermost). `lengths` says how long the sequences of a reversal are: "uniform", "short" (a tenth of
+    the axis on average), "full" or "zero"; they vary along the axes `varies`.
+    """
+
+    name: str
+    operation: str  # slice, slice_grad, split, join or reverse
+    size: str = ""
+    dtype: str = "float32"
+    layout: str = "contiguous"
+    form: str = "fresh"  # or "out": into given memory
+    index: Index = ()
+    axis: int = 0
+    count: int = 0
+    varies: tuple[int, ...] = ()
+    lengths: str = "uniform"
+    inner: int = 0  # the size of the last axis, where it is not the usual one
+    target: str = ""  # the row of the table of targets
+
+    @property
+    def key(self) -> str:
+        parts = [self.name, self.size, self.form]
+        parts += [part for part in (self.dtype, self.layout) if part not in ("float32", "contiguous")]
+        return ", ".join(parts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        a, b, c = SHAPES[self.size]
+        itemsize = np.dtype(self.dtype).itemsize
+        if self.inner:
+            return BYTES[self.size] // itemsize // self.inner, self.inner
+        b = b * 4 // itemsize
+        return (a, 32, b * c // 1024, 32) if self.layout == "channels last" else (a, b, c)
+
+    @property
+    def split_sizes(self) -> list[int]:
+        size = self.shape[self.axis]
+        return [len(range(k, size, self.count)) for k in range(self.count)]
+
+    def array(self) -> np.ndarray[Any, Any]:
+        """The input, in the layout that is asked for."""
+        numbers = np.random.default_rng(0).integers(0, 100, math.prod(self.shape)).astype(self.dtype)
+        if self.layout == "transposed":
+            *outer, rows, columns = self.shape
+            return numbers.reshape(*outer, columns, rows).swapaxes(-1, -2)
+        if self.layout == "channels last":
+            n, c, h, w = self.shape
+            return numbers.reshape(n, h, w, c).transpose(0, 3, 1, 2)
+        return numbers.reshape(self.shape)
+
+    def sequence_lengths(self) -> np.ndarray[Any, Any]:
+        """Lengths of a reversal, with 1 along every axis that they do not vary along."""
+        n = self.shape[self.axis]
+        most = {"uniform": n, "short": n // 5, "full": n, "zero": 0}[self.lengths]
+        least = n if self.lengths == "full" else 0
+        sizes = [self.shape[d] if d in self.varies else 1 for d in range(len(self.shape))]
+        return np.random.default_rng(1).integers(least, most + 1, sizes)
+
+    @property
+    def bytes_touched(self) -> int:
+        """Bytes of the cache lines that are read, and bytes written."""
+        itemsize = np.dtype(self.dtype).itemsize
+        total = math.prod(self.shape) * itemsize
+        if self.operation != "slice":
+            return 2 * total
+        written = math.prod(len(range(*s.indices(n))) for s, n in zip(self.index, self.shape, strict=True)) * itemsize
+        read = total
+        for d, (s, n) in enumerate(zip(self.index, self.shape, strict=True)):
+            start, stop, step = s.indices(n)
+            apart = abs(step) * (math.prod(self.shape[d + 1 :]) * itemsize)
+            read = read * (len(range(start, stop, step)) if apart >= 64 else abs(stop - start)) // n
+        return read + written
+
+
+def last(s: slice) -> Index:
+    return (ALL, ALL, s)
+
+
+PLAIN = "windows, stride −1, split, join, slice_grad, one length per batch item"
+STRIDED = "strides ±2, ±3, ±4 of the last axis"
+COLUMN = "a length per column"
+ROW = "a length per row, last axis"
+OTHER = "transposed inputs, channels_last"
+
+BASIC = [
+    Case("window, last axis halved", "slice", index=last(ALL), target=PLAIN),
+    Case("stride -1, last axis", "slice", index=last(slice(None, None, -1)), target=PLAIN),
+    Case("stride -1, all axes", "slice", index=(slice(None, None, -1),) * 3, target=PLAIN),
+    Case("stride -2, middle axis", "slice", index=(ALL, slice(None, None, -2), ALL), target=PLAIN),
+    *(
+        Case(f"stride {k}, last axis", "slice", index=last(slice(None, None, k)), target=STRIDED)
+        for k in (2, 3, 4, -2, -3, -4)
+    ),
+    Case("slice_grad, last axis halved", "slice_grad", index=last(ALL), target=PLAIN),
+    Case("slice_grad, stride 2, last axis", "slice_grad", index=last(slice(None, None, 2)), target=PLAIN),
+    *(Case(f"split last axis in {k}", "split", axis=2, count=k, target=PLAIN) for k in (2, 3, 16, 64)),
+    Case("split middle axis in 4", "split", axis=1, count=4, target=PLAIN),
+    *(Case(f"join last axis of {k}", "join", axis=2, count=k, target=PLAIN) for k in (2, 3, 16, 64)),
+    Case("reverse axis 1, a length per batch item", "reverse", axis=1, varies=(0,), target=PLAIN),
+    Case("reverse axis 1, a length per column", "reverse", axis=1, varies=(0, 2), target=COLUMN),
+    Case("reverse last axis, a length per row", "reverse", axis=2, varies=(0, 1), target=ROW),
+]
+
+
+def _sized(case: Case, size: str) -> Case:
+    """The case at a size; "halved" means half of the axis that it has there."""
+    sized = replace(case, size=size)
+    return replace(sized, index=last(slice(0, sized.shape[2] // 2))) if "halved" in case.name else sized
+
+
+def all_cases() -> list[Case]:
+    cases = [_sized(case, size) for case in BASIC for size in BYTES]
+    cases += [replace(case, form="out") for case in cases]
+    for dtype in ("uint8", "float16", "float64", "complex64"):
+        cases += [replace(_sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
+    for inner in (1, 2, 3, 7):
+        for case in (
+            Case(f"stride -1 of a last axis of {inner}", "slice", index=(ALL, slice(None, None, -1))),
+            Case(f"split a last axis of {inner} into ones", "split", axis=1, count=inner),
+            Case(f"join ones to a last axis of {inner}", "join", axis=1, count=inner),
+        ):
+            cases += [replace(case, size=size, inner=inner) for size in ("4 MB", "128 MB")]
+    for lengths in ("short", "full", "zero"):
+        cases += [replace(_sized(case, "4 MB"), lengths=lengths, name=f"{case.name}, {lengths}") for case in BASIC[-3:]]
+    for layout in ("transposed", "channels last"):
+        four = layout == "channels last"
+        tail = (ALL,) * (2 if four else 1)
+        window = Case("window, axis 1", "slice", index=(ALL, slice(1, None), *tail), layout=layout, target=OTHER)
+        backwards = Case(
+            "stride -1, axis 1", "slice", index=(ALL, slice(None, None, -1), *tail), layout=layout, target=OTHER
+        )
+        split = Case("split axis 1 in 4", "split", axis=1, count=4, layout=layout, target=OTHER)
+        for case in (window, backwards, split):
+            cases += [replace(case, size=size, form=form) for size in ("4 MB", "128 MB") for form in ("fresh", "out")]
+    return cases

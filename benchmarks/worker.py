@@ -1,0 +1,41 @@
+"""One process of the benchmark: some frameworks that share a thread pool, measured in turn on each case.
+
+Reads case numbers from its standard input, a line each, and answers each with a line of JSON: microseconds by
+framework.
+"""
+
+import importlib
+import json
+import os
+import sys
+
+import torch
+from cases import all_cases
+from frameworks import Call
+from torch.utils.benchmark import Timer
+
+
+def microseconds(calls: dict[str, Call], threads: int, seconds: float) -> dict[str, float]:
+    """The median of each call, in two turns of half the time."""
+    timers = {name: Timer("call()", globals={"call": call}, num_threads=threads) for name, call in calls.items()}
+    runs: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(2):
+        for name, timer in timers.items():
+            runs[name] += timer.blocked_autorange(min_run_time=seconds / 2).times
+    return {name: torch.tensor(times).median().item() * 1e6 for name, times in runs.items()}
+
+
+def main() -> None:
+    frameworks, seconds = sys.argv[1].split(","), float(sys.argv[2])
+    threads = int(os.environ["BENCHMARK_THREADS"])
+    modules = {name: importlib.import_module(f"frameworks.{name}") for name in frameworks}
+    cases = all_cases()
+    torch.set_num_threads(threads)
+    for line in sys.stdin:
+        case = cases[int(line)]
+        calls = {name: call for name, module in modules.items() if (call := module.prepare(case)) is not None}
+        print(json.dumps(microseconds(calls, threads, seconds)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
