@@ -10,22 +10,30 @@ BUILT_FROM := setup.py pyproject.toml $(filter csrc/%,$(CPP))
 EDITABLE := -m pip install -q --no-build-isolation -e
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel gpu-check bench bench-gpu notebooks clean
+.PHONY: help demo test lint wheel gpu-check bench bench-gpu notebooks clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-# torch first and pinned: a package that needs it would bring another build of it.
-$(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
+# torch first and pinned: a package that needs it would bring another build of it. The file `base` comes last, so that
+# what broke off is done again.
+$(VENV)/base:
+	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q $(TORCH)
 	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
+	@touch $@
 
-$(VENV)/examples: $(BUILT_FROM) | $(BIN)/python
+# Changes when the build is to be another one.
+$(VENV)/choice: FORCE | $(VENV)/base
+	@echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' | cmp -s - $@ || \
+	 echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@
+FORCE:
+
+$(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 	$(BIN)/python $(EDITABLE) '.[examples]'
 	@touch $@
 
-$(VENV)/dev: $(BUILT_FROM) | $(BIN)/python
+$(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
 	$(BIN)/python $(EDITABLE) '.[dev]'
 	@touch $@
 
@@ -41,7 +49,7 @@ lint: $(VENV)/dev ## check style and types
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 
-wheel: | $(BIN)/python ## build a wheel for every CPython from 3.10 on into dist/
+wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist .
 
 gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU
@@ -59,4 +67,4 @@ notebooks: $(VENV)/dev ## run the notebooks and write their outputs into them
 	$(BIN)/python notebooks/refresh.py
 
 clean: ## remove what was built and the virtual environment
-	rm -rf $(VENV) build dist torch_dml_ops/*.so *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist torch_dml_ops/*.so *.egg-info japanese_vowels.png .mypy_cache .ruff_cache .hypothesis

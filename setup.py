@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,9 @@ CUDA_ENGINE = [
 def cuda_toolkit() -> str | None:
     """The toolkit's folder: CUDA_HOME, else where the nvcc on the PATH lies, which may be a script that calls it."""
     if home := os.environ.get("CUDA_HOME"):
-        return home if Path(home, "bin", "nvcc").exists() else None
+        if not Path(home, "bin", "nvcc").exists():
+            sys.exit(f"CUDA_HOME must be the folder of a CUDA toolkit, and {home} has no bin/nvcc")
+        return home
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         return None
@@ -57,12 +60,13 @@ def wanted_toolkit() -> str | None:
     toolkit = cuda_toolkit() if wanted != "0" else None
     if toolkit is None and wanted == "1":
         sys.exit(
-            "TORCH_DML_OPS_CUDA=1 needs nvcc, and none was found: install the CUDA toolkit (12.6 or later) and put its "
+            "TORCH_DML_OPS_CUDA=1 needs nvcc, and none was found: install the CUDA toolkit (12.8 or later) and put its "
             "bin folder on the PATH or set CUDA_HOME, or build for the CPU alone with TORCH_DML_OPS_CUDA=0"
         )
     if toolkit is None:
         why = "TORCH_DML_OPS_CUDA=0" if wanted == "0" else "no nvcc was found"
         print(f"torch_dml_ops: building for the CPU alone ({why})", file=sys.stderr)
+        Path("torch_dml_ops/_C_cuda.abi3.so").unlink(missing_ok=True)  # of an earlier build with nvcc
     else:
         architectures = os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ARCHITECTURES)
         print(f"torch_dml_ops: building CUDA kernels with {toolkit} for {architectures}", file=sys.stderr)
@@ -73,7 +77,9 @@ def extension(
     name: str, sources: list[str], defines: list[str], nvcc: list[str] | None = None, **more: Any
 ) -> Extension:
     # Hidden: the two libraries hold functions of the same names, which must not stand in for one another.
+    paths = (os.getcwd(), sysconfig.get_path("purelib"))  # which the libraries are not to name
     cxx = [
+        *(f"-ffile-prefix-map={path}{os.sep}=" for path in paths),
         "-O3",
         "-std=c++20",
         "-fvisibility=hidden",
@@ -119,6 +125,14 @@ def extensions() -> list[Extension]:
             )
         )
     return result
+
+
+# What an earlier build gathered for its wheel: libraries and files that this one may not have.
+for stale in Path("build").glob("lib*"):
+    shutil.rmtree(stale)
+
+# It refuses an nvcc of another version than torch's own CUDA. Our kernels have nothing to do with that one.
+cpp_extension._check_cuda_version = lambda *_: None
 
 
 class Build(cpp_extension.BuildExtension):

@@ -279,7 +279,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     epochs = args.epochs if args.epochs is not None else 10 if args.quick else 40
     missing = [name for name in ("matplotlib", "sktime", "tqdm") if importlib.util.find_spec(name) is None]
     if missing:
-        raise SystemExit(f'This example needs {" and ".join(missing)}; install with: pip install -e ".[examples]"')
+        raise SystemExit(f"This example needs {', '.join(missing)}; install with: pip install {' '.join(missing)}")
     if epochs < 1:
         parser.error(f"--epochs must be at least 1, got {epochs}")
     if args.device == "cuda" and not torch.cuda.is_available():

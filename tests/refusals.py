@@ -12,19 +12,19 @@ ARGUMENTS = {
     "slice1": [
         ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [])),
         (
-            "window_offsets must have one entry for each of the 2 dimensions of input, got 1",
+            "window_offsets must have length 2, an entry for each dimension of input, got 1",
             lambda t: (t(2, 3), [0], [2, 3], [1, 1]),
         ),
         (
-            "window_sizes must have one entry for each of the 2 dimensions of input, got 3",
+            "window_sizes must have length 2, an entry for each dimension of input, got 3",
             lambda t: (t(2, 3), [0, 0], [2, 3, 1], [1, 1]),
         ),
         (
-            "window_strides must have one entry for each of the 2 dimensions of input, got 0",
+            "window_strides must have length 2, an entry for each dimension of input, got 0",
             lambda t: (t(2, 3), [0, 0], [2, 3], []),
         ),
         (
-            "output_sizes must have one entry for each of the 2 dimensions of input, got 1",
+            "output_sizes must have length 2, an entry for each dimension of input, got 1",
             lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [2]),
         ),
         ("window_strides[1] must not be 0", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 0])),
@@ -70,20 +70,20 @@ ARGUMENTS = {
     "slice_grad": [
         ("grad_output must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [], [])),
         (
-            "input_sizes must have one entry for each of the 2 dimensions of grad_output, got 3",
+            "input_sizes must have length 2, an entry for each dimension of grad_output, got 3",
             lambda t: (t(2, 3), [2, 3, 1], [0, 0], [2, 3], [1, 1]),
         ),
         ("input_sizes[1] must be at least 0, got -3", lambda t: (t(2, 3), [2, -3], [0, 0], [2, 3], [1, 1])),
         (
-            "window_offsets must have one entry for each of the 2 dimensions of input_sizes, got 1",
+            "window_offsets must have length 2, an entry for each dimension of input_sizes, got 1",
             lambda t: (t(2, 3), [2, 3], [0], [2, 3], [1, 1]),
         ),
         (
-            "window_sizes must have one entry for each of the 2 dimensions of input_sizes, got 1",
+            "window_sizes must have length 2, an entry for each dimension of input_sizes, got 1",
             lambda t: (t(2, 3), [2, 3], [0, 0], [2], [1, 1]),
         ),
         (
-            "window_strides must have one entry for each of the 2 dimensions of input_sizes, got 1",
+            "window_strides must have length 2, an entry for each dimension of input_sizes, got 1",
             lambda t: (t(2, 3), [2, 3], [0, 0], [2, 3], [1]),
         ),
         ("window_strides[0] must not be 0", lambda t: (t(2, 3), [2, 3], [0, 0], [2, 3], [0, 1])),
@@ -262,17 +262,17 @@ OUT = {
     ],
     "split": [
         (
-            "out must have one tensor for each of the 2 split_sizes, got 0",
+            "out must have length 2, a tensor for each of split_sizes, got 0",
             lambda t: (t(2, 3), [1, 2], 1),
             lambda t: [],
         ),
         (
-            "out must have one tensor for each of the 2 split_sizes, got 1",
+            "out must have length 2, a tensor for each of split_sizes, got 1",
             lambda t: (t(2, 3), [1, 2], 1),
             lambda t: [t(2, 1)],
         ),
         (
-            "out must have one tensor for each of the 2 split_sizes, got 3",
+            "out must have length 2, a tensor for each of split_sizes, got 3",
             lambda t: (t(2, 3), [1, 2], 1),
             lambda t: [t(2, 1), t(2, 2), t(2, 1)],
         ),

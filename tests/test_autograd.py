@@ -409,3 +409,32 @@ def test_where_torch_lacks_the_private_names_backward_works_and_one_warning_says
 
 def test_on_this_torch_every_derivative_is_there() -> None:
     assert report()["derivatives"] == "every order, torch.func included"
+
+
+def test_compiled_autograd() -> None:
+    for case in FIVE:
+        tensors = [t.requires_grad_() for t in case.tensors()]
+        expected = torch.autograd.grad(sum(r.sin().sum() for r in case.results(dml, *tensors)), tensors)
+        loss = sum(r.sin().sum() for r in case.results(dml, *tensors))
+        with torch._dynamo.config.patch(compiled_autograd=True):
+            torch.compile(lambda loss: loss.backward(), backend="aot_eager")(loss)
+        same([t.grad for t in tensors], list(expected))
+
+
+@by_name(FIVE)
+def test_batched_gradients_of_the_older_vmap(case: Case) -> None:
+    tensors = [t.requires_grad_() for t in case.tensors()]
+    results = case.results(dml, *tensors)
+    batch = [torch.stack([torch.full_like(r, k) * r for k in range(3)]).detach() for r in results]
+    batched = torch.autograd.grad(results, tensors, batch, is_grads_batched=True, retain_graph=True)
+    for k in range(3):
+        one = torch.autograd.grad(results, tensors, [b[k] for b in batch], retain_graph=True)
+        same([g[k] for g in batched], list(one))
+
+
+def test_the_backward_function_has_the_operators_name() -> None:
+    x = values((3, 4)).requires_grad_()
+    assert dml.slice1(x, [0, 0], [3, 4], [1, 1]).grad_fn.name() == "Slice1Backward"
+    assert dml.reverse_subsequences(x, torch.ones(3, 1, dtype=torch.int64), 1).grad_fn.name() == (
+        "ReverseSubsequencesBackward"
+    )

@@ -145,12 +145,18 @@ def test_build_refuses_an_unknown_choice(source_copy):
     assert text.splitlines()[-1] == "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'"
 
 
+def test_unknown_simd_level_is_refused():
+    code, text = run(sys.executable, "-c", "import torch_dml_ops", TORCH_DML_OPS_SIMD="sse4")
+    assert code != 0
+    assert "TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got 'sse4'" in text
+
+
 def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, tmp_path):
     package = tmp_path / "torch_dml_ops"
     shutil.copytree(source_copy / "torch_dml_ops", package, ignore=shutil.ignore_patterns("*.so"))
     code, text = run(sys.executable, "-c", "import torch_dml_ops", cwd=tmp_path)
     assert code != 0
-    assert f"torch_dml_ops is not built in {package}: run `pip install --no-build-isolation -e .`" in text
+    assert f"torch_dml_ops is not built in {tmp_path}: run `pip install --no-build-isolation -e .`" in text
 
 
 @needs_nvcc

@@ -1076,3 +1076,29 @@ def test_sequence_lengths_like_refuses(message: str, lengths: Any, axis: int, ba
     with pytest.raises(ValueError) as caught:
         dml.sequence_lengths_like(torch.zeros(2, 3, 4), torch.tensor(lengths), axis, batch_axis)
     assert str(caught.value) == f"sequence_lengths_like: {message}"
+
+
+@pytest.mark.parametrize("op", ["slice1", "slice_grad", "split", "join", "reverse_subsequences"])
+def test_a_lazy_clone_given_as_out_leaves_its_origin_alone(op: str) -> None:
+    arguments = CALLS[op](maker(DEVICE))
+    origin = torch.zeros(2, 3, device=DEVICE)
+    getattr(dml, op)(*arguments, out=given_as_out(op, origin._lazy_clone()))
+    assert not origin.any()
+
+
+def test_out_that_is_an_inference_tensor_is_refused_outside_of_inference_mode() -> None:
+    with torch.inference_mode():
+        out = torch.zeros(2, 3, device=DEVICE)
+    with pytest.raises(RuntimeError, match=r"^slice1: out must not be an inference tensor outside of"):
+        dml.slice1(torch.ones(2, 3, device=DEVICE), [0, 0], [2, 3], [1, 1], out=out)
+    assert not out.any()
+
+
+def test_join_takes_a_list_and_sequence_lengths_like_a_tensor() -> None:
+    x = torch.ones(2, 3)
+    with pytest.raises(RuntimeError, match=r"^join: inputs must be a list of tensors, got a tensor of sizes \[2, 3\]$"):
+        dml.join(x, 0)
+    with pytest.raises(TypeError, match=r"^sequence_lengths_like: lengths must be a tensor, got list; write"):
+        dml.sequence_lengths_like(x, [1, 2], 1)
+    with pytest.raises(ValueError, match=r"^sequence_lengths_like: input must have at least 1 dimension, got a 0-d"):
+        dml.sequence_lengths_like(torch.tensor(1), torch.tensor([1]), 0)

@@ -61,10 +61,14 @@ def shapes(
 ) -> tuple[int, ...]:
     sizes = draw(st.lists(few, min_size=min_rank, max_size=max_rank))
     longest = draw(st.integers(0, len(sizes) - 1))
-    if draw(st.integers(0, 2)) == 0:
+    kind = draw(st.sampled_from(["small", "long", "wide"]))
+    if kind == "long":
         sizes[longest] = draw(many)
+    if kind == "wide":  # enough of two dimensions for tiles of both
+        other = draw(st.integers(0, len(sizes) - 1))
+        sizes[longest], sizes[other] = draw(st.integers(5, 150)), draw(st.integers(5, 100))
     for d in range(len(sizes)):
-        if d != longest and math.prod(sizes) > (most_elements if sizes[longest] > 4 else 1000):
+        if math.prod(sizes) > (1000 if kind == "small" else most_elements) and sizes[d] <= 4:
             sizes[d] = 1
     return tuple(sizes)
 

@@ -84,6 +84,8 @@ def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *argume
         or _derivative_needed((*tensors, *outs))
         or any(t.is_inference() or t.is_conj() or t.is_neg() for t in outs)
     ):
+        if composes:  # inference tensors do not come by the Autograd key, which would check it
+            _check_writable(op._schema.name.rpartition("::")[2], _named_tensors([("out", out)]))
         op(*arguments, out=out)
         return
     with _AutoDispatchBelowADInplaceOrView():
@@ -131,6 +133,10 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
             ctx.others = [None if isinstance(a, Tensor) else a for a in rest[count:]]
 
         @staticmethod
+        def _compiled_autograd_key(ctx: Any) -> tuple[int]:
+            return (ctx._autograd_function_id,)  # as autograd.Function has it
+
+        @staticmethod
         def arguments(ctx: Any) -> tuple[Any, ...]:
             saved = iter(ctx.saved_tensors)
             return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
@@ -145,6 +151,10 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
             given = list(tangents[: ctx.count])  # torch fills in zeros where only some of the inputs have a tangent
             results = op(given if takes_list else given[0], *Linear.arguments(ctx))
             return tuple(results) if gives_list else results
+
+    # Graphs and traces of errors show this name.
+    backward_class: Any = Linear._backward_cls
+    backward_class.__name__ = backward_class.__qualname__ = name.title().replace("_", "") + "Backward"
 
     def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
         inputs = _as_list(first)
@@ -173,6 +183,17 @@ def _register_autograd(name: str, transpose: Transpose) -> None:
     torch.library.register_autograd(f"torch_dml_ops::{name}", backward, setup_context=setup_context)
 
 
+def _check_writable(name: str, outs: Iterable[tuple[str, Tensor]]) -> None:
+    for argument, t in outs:
+        if t.is_conj() or t.is_neg():
+            raise RuntimeError(
+                f"{name}: {argument} must not be a lazily conjugated or negated view, whose elements are not what its "
+                "memory holds; call resolve_conj() or resolve_neg() first"
+            )
+        if t.is_inference() and not torch.is_inference_mode_enabled():
+            raise RuntimeError(f"{name}: {argument} must not be an inference tensor outside of torch.inference_mode()")
+
+
 def _register_out(name: str) -> None:
     """As ATen treats its out functions: they have no derivatives, say so, and count as a write to `out`."""
     if not composes:
@@ -192,12 +213,7 @@ def _register_out(name: str) -> None:
                     f"{name}: with out there is no automatic differentiation, and {argument} has a tangent; call it "
                     "without out"
                 )
-        for argument, t in _named_tensors([("out", out)]):
-            if t.is_conj() or t.is_neg():
-                raise RuntimeError(
-                    f"{name}: {argument} must not be a lazily conjugated or negated view, whose elements are not what "
-                    "its memory holds; call resolve_conj() or resolve_neg() first"
-                )
+        _check_writable(name, _named_tensors([("out", out)]))
         with _AutoDispatchBelowAutograd():
             op.redispatch(keyset & _after_autograd_keyset, *args, out=out)
 

@@ -81,7 +81,7 @@ def _check_window(
     for name, values in (("window_offsets", offsets), ("window_sizes", window), ("window_strides", strides)):
         require(
             len(values) == len(sizes),
-            f"{op}: {name} must have one entry for each of the {len(sizes)} dimensions of {sized}, got {len(values)}",
+            f"{op}: {name} must have length {len(sizes)}, an entry for each dimension of {sized}, got {len(values)}",
         )
     most = []
     for d, size in enumerate(sizes):
@@ -114,7 +114,7 @@ def slice1_sizes(
         return most
     require(
         len(output_sizes) == len(most),
-        f"slice1: output_sizes must have one entry for each of the {len(most)} dimensions of input, got "
+        f"slice1: output_sizes must have length {len(most)}, an entry for each dimension of input, got "
         f"{len(output_sizes)}",
     )
     for d, (size, limit) in enumerate(zip(output_sizes, most, strict=True)):
@@ -132,7 +132,7 @@ def check_slice_grad(
     _check_rank("slice_grad", "grad_output", grad_output)
     require(
         len(input_sizes) == grad_output.dim(),
-        f"slice_grad: input_sizes must have one entry for each of the {grad_output.dim()} dimensions of grad_output, "
+        f"slice_grad: input_sizes must have length {grad_output.dim()}, an entry for each dimension of grad_output, "
         f"got {len(input_sizes)}",
     )
     for d, size in enumerate(input_sizes):

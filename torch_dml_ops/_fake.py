@@ -78,7 +78,7 @@ def _(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence[Ten
     pieces = split_sizes_of_pieces(input, split_sizes, axis)
     require(
         len(out) == len(pieces),
-        f"split: out must have one tensor for each of the {len(pieces)} split_sizes, got {len(out)}",
+        f"split: out must have length {len(pieces)}, a tensor for each of split_sizes, got {len(out)}",
     )
     for k, (tensor, sizes) in enumerate(zip(out, pieces, strict=True)):
         check_out("split", f"out[{k}]", tensor, sizes, "input", input)

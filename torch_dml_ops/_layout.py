@@ -61,6 +61,6 @@ def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tens
     for d in reversed(order):
         strides[d] = stride
         stride *= torch.sym_max(sizes[d], 1)
-    if isinstance(stride, int) and 0 not in sizes and stride * like.element_size() > sys.maxsize:
+    if isinstance(stride, int) and stride * like.element_size() > sys.maxsize:
         raise RuntimeError(f"{op}: a result of sizes {list(sizes)} would have more than 2^63 - 1 bytes")
     return like.new_empty_strided(tuple(sizes), tuple(strides))

@@ -1,6 +1,7 @@
 """Finds and loads the compiled libraries."""
 
 import ctypes
+import os
 from pathlib import Path
 
 import torch
@@ -11,9 +12,12 @@ CUDA_LIBRARY = _FOLDER / "_C_cuda.abi3.so"
 
 if not CPU_LIBRARY.exists():
     raise ImportError(
-        f"torch_dml_ops is not built in {_FOLDER}: run `pip install --no-build-isolation -e .` there, or import the "
-        "installed package from another folder"
+        f"torch_dml_ops is not built in {_FOLDER.parent}: run `pip install --no-build-isolation -e .` there, or import "
+        "the installed package from another folder"
     )
+
+if os.environ.get("TORCH_DML_OPS_SIMD", "avx512") not in ("baseline", "avx2", "avx512"):
+    raise ImportError(f"TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got {os.environ['TORCH_DML_OPS_SIMD']!r}")
 
 torch.ops.load_library(str(CPU_LIBRARY))
 cuda_kernels_loaded = bool(torch.version.cuda) and CUDA_LIBRARY.exists()

@@ -88,3 +88,22 @@ def _(info: Any, in_dims: Sequence[Any], input: Tensor, sequence_lengths: Tensor
         _front(t, dim, info.batch_size) for t, dim in zip((input, sequence_lengths), in_dims[:2], strict=True)
     )
     return _ops.reverse_subsequences.default(x, lengths, axis + 1), 0
+
+
+# What torch.autograd.grad(is_grads_batched=True) uses is an older vmap, which by itself can do nothing with lists of
+# tensors. It knows torch's own functions.
+_library = torch.library.Library("torch_dml_ops", "IMPL")
+
+
+def _split_batched(input: Tensor, split_sizes: Sequence[int], axis: int) -> list[Tensor]:
+    split_sizes_of_pieces(input, split_sizes, axis)
+    return [piece.clone() for piece in torch.split(input, list(split_sizes), axis)]
+
+
+def _join_batched(inputs: Sequence[Tensor], axis: int) -> Tensor:
+    join_sizes(inputs, axis)
+    return torch.cat(list(inputs), axis)
+
+
+_library.impl("split", _split_batched, "Batched")
+_library.impl("join", _join_batched, "Batched")

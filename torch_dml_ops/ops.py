@@ -191,7 +191,9 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
     tensor([[0., 1., 1.],
             [0., 1., 1.]])
     """
-    if not inputs:  # torch itself would say that it cannot tell which device is meant
+    if isinstance(inputs, Tensor):
+        raise RuntimeError(f"join: inputs must be a list of tensors, got a tensor of sizes {list(inputs.shape)}")
+    if len(inputs) == 0:  # torch itself would say that it cannot tell which device is meant
         raise RuntimeError("join: inputs must have at least 1 tensor, got none")
     if out is None:
         result: Tensor = call(_ops.join.default, inputs, inputs, axis)
@@ -265,7 +267,7 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
 def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | EllipsisType, ...]) -> Window:
     """The window that a NumPy-style index of slices means, for :func:`slice1` and :func:`slice_grad`.
 
-    ``slice1(x, *window(x.shape, index))`` equals ``x.numpy()[index]``.
+    ``slice1(x, *window(x.shape, index))`` equals ``x.numpy()[index]`` wherever that selects something.
 
     Args:
         shape: the sizes of the tensor that is to be sliced.
@@ -329,6 +331,7 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
         A view of ``lengths`` with the sizes of ``input`` but 1 at ``axis``; no memory is taken.
 
     Raises:
+        TypeError: lengths that are not a tensor.
         ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
 
     >>> import torch, torch_dml_ops as dml
@@ -341,6 +344,10 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
             [ 8,  6, 10]])
     """
     op, rank = "sequence_lengths_like", input.dim()
+    if rank == 0:
+        raise ValueError(f"{op}: input must have at least 1 dimension, got a 0-d tensor")
+    if not isinstance(lengths, Tensor):
+        raise TypeError(f"{op}: lengths must be a tensor, got {type(lengths).__name__}; write torch.tensor(lengths)")
     for name, value in (("axis", axis), ("batch_axis", batch_axis)):
         if not 0 <= value < rank:
             instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""

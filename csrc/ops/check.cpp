@@ -40,20 +40,16 @@ bool dense_in(const Order& order, const Tensor& t) {
 }
 
 Order shared_order(std::span<const Tensor> tensors) {
+  std::vector<Order> tried;
   for (const Tensor& candidate : tensors) {
     const Order order = memory_order(candidate);
+    if (std::find(tried.begin(), tried.end(), order) != tried.end()) continue;
+    tried.push_back(order);
     if (std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) return order;
   }
   Order contiguous(std::size_t(tensors.front().dim()));
   std::iota(contiguous.begin(), contiguous.end(), 0);
   return contiguous;
-}
-
-// As a number of torch's own, which every dtype has.
-int32_t dtype_of(const Tensor& t) {
-  int32_t dtype = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
-  return dtype;
 }
 
 std::string device_name(const Tensor& t) {
@@ -69,15 +65,21 @@ View view_of(const Tensor& t) {
 
 }  // namespace
 
-std::string text(std::span<const int64_t> numbers) {
-  std::string s = "[";
-  for (std::size_t k = 0; k < numbers.size(); ++k) s += (k ? ", " : "") + std::to_string(numbers[k]);
-  return s + "]";
+int32_t dtype_of(const Tensor& t) {
+  int32_t dtype = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
+  return dtype;
 }
 
 std::string dtype_name(const Tensor& t) {
   using torch::headeronly::ScalarType;
-  switch (t.scalar_type()) {
+  ScalarType type = ScalarType::Undefined;
+  try {
+    type = t.scalar_type();
+  } catch (const std::runtime_error&) {  // the stable ABI has no name for it
+    return "dtype number " + std::to_string(dtype_of(t));
+  }
+  switch (type) {
     case ScalarType::Byte:
       return "uint8";
     case ScalarType::Char:
@@ -101,7 +103,7 @@ std::string dtype_name(const Tensor& t) {
     case ScalarType::ComplexDouble:
       return "complex128";
     default: {  // the rest are named alike but for the case
-      std::string name = torch::headeronly::toString(t.scalar_type());
+      std::string name = torch::headeronly::toString(type);
       std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
       return name;
     }
@@ -118,62 +120,69 @@ void check_axis(const char* op, int64_t axis, int64_t rank) {
   require(axis >= 0 && axis < rank, op, ": axis must be from 0 to ", rank - 1, ", got ", axis);
 }
 
-void check_same_device(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
-                       const Tensor& like) {
-  require(t.device() == like.device(), op, ": ", name, " must be on the device of ", like_name, ", ", device_name(like),
-          ", got ", device_name(t));
+void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
+  if (t.device() == like.device()) return;
+  require(false, op, ": ", name, " must be on the device of ", like_name, ", ", device_name(like), ", got ",
+          device_name(t));
 }
 
-void check_same_kind(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
-                     const Tensor& like) {
+void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
   check_same_device(op, name, t, like_name, like);
-  require(dtype_of(t) == dtype_of(like), op, ": ", name, " must have the dtype of ", like_name, ", ", dtype_name(like),
-          ", got ", dtype_name(t));
+  if (dtype_of(t) == dtype_of(like)) return;
+  require(false, op, ": ", name, " must have the dtype of ", like_name, ", ", dtype_name(like), ", got ",
+          dtype_name(t));
 }
 
 Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of) {
   const Tensor& like = order_of.front();
   const Order order = shared_order(order_of);
   std::vector<int64_t> strides(sizes.size());
-  const bool empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
   __int128 stride = 1;
   for (std::size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = int64_t(stride);
     stride *= std::max<int64_t>(sizes[order[k]], 1);
-    require(empty || stride * int64_t(like.element_size()) <= std::numeric_limits<int64_t>::max(), op,
-            ": a result of sizes ", text(sizes), " would have more than 2^63 - 1 bytes");
+    if (stride * int64_t(like.element_size()) > std::numeric_limits<int64_t>::max())
+      require(false, op, ": a result of sizes ", Numbers{sizes}, " would have more than 2^63 - 1 bytes");
   }
   AtenTensorHandle handle = nullptr;
   int32_t device_type = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   const AOTITorchError error = aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
                                                         dtype_of(like), device_type, like.get_device_index(), &handle);
-  require(error == TORCH_SUCCESS, op, ": out of memory on ", device_name(like),
-          ", which cannot allocate a result of sizes ", text(sizes), ", ",
-          int64_t(stride) * int64_t(like.element_size()), " bytes");
+  if (error != TORCH_SUCCESS)
+    require(false, op, ": out of memory on ", device_name(like), ", which cannot allocate a result of sizes ",
+            Numbers{sizes}, ", ", int64_t(stride) * int64_t(like.element_size()), " bytes");
   const Tensor result(handle);
   prepare(result);
   return result;
 }
 
-void check_out(const char* op, const std::string& name, const Tensor& out, std::span<const int64_t> sizes,
-               const std::string& like_name, const Tensor& like) {
+void check_out(const char* op, Name name, const Tensor& out, std::span<const int64_t> sizes, Name like_name,
+               const Tensor& like) {
   const auto given = sizes_of(out);
-  require(std::equal(given.begin(), given.end(), sizes.begin(), sizes.end()), op, ": ", name, " must have sizes ",
-          text(sizes), ", got ", text(given));
+  if (!std::equal(given.begin(), given.end(), sizes.begin(), sizes.end()))
+    require(false, op, ": ", name, " must have sizes ", Numbers{sizes}, ", got ", Numbers{given});
   check_same_kind(op, name, out, like_name, like);
   const Overlap self = overlaps_itself(view_of(out));
-  require(self != Overlap::kSome, op, ": ", name, " must not overlap itself, got strides ", text(strides_of(out)));
-  require(self == Overlap::kNone, op, ": ", name, " must not overlap itself, and strides ", text(strides_of(out)),
-          " are too complicated to tell");
+  if (self == Overlap::kNone) return;
+  require(false, op, ": ", name, " must not overlap itself, ",
+          self == Overlap::kSome ? "got" : "and cannot be told to with", " strides ", Numbers{strides_of(out)});
 }
 
-void check_disjoint(const char* op, const std::string& out_name, const Tensor& out, const std::string& other_name,
-                    const Tensor& other) {
-  const Overlap shared = overlap(view_of(out), view_of(other));
-  require(shared != Overlap::kSome, op, ": ", out_name, " must not share memory with ", other_name);
+void require_disjoint(const char* op, Overlap shared, Name out_name, Name other_name) {
   require(shared == Overlap::kNone, op, ": ", out_name, " must not share memory with ", other_name,
-          ", and their strides are too complicated to tell");
+          shared == Overlap::kSome ? "" : ", and their strides are too complicated to tell");
+}
+
+void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other) {
+  require_disjoint(op, overlap(view_of(out), view_of(other)), out_name, other_name);
+}
+
+void check_disjoint_outs(const char* op, std::span<const Tensor> outs) {
+  std::vector<View> views;
+  for (const Tensor& out : outs) views.push_back(view_of(out));
+  const Pair found = find_overlap(views);
+  require_disjoint(op, found.overlap, Name{"out", int64_t(found.second)}, Name{"out", int64_t(found.first)});
 }
 
 }  // namespace torch_dml_ops

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace torch_dml_ops {
@@ -24,24 +25,44 @@ void require(bool condition, const Parts&... parts) {
   throw std::runtime_error(text.str());
 }
 
+// An argument, or one of a list of them, as errors name it.
+struct Name {
+  const char* argument;
+  int64_t index = -1;
+
+  friend std::ostream& operator<<(std::ostream& to, const Name& name) {
+    to << name.argument;
+    return name.index < 0 ? to : to << '[' << name.index << ']';
+  }
+};
+
 inline std::span<const int64_t> sizes_of(const Tensor& t) { return {t.sizes().data(), t.sizes().size()}; }
 inline std::span<const int64_t> strides_of(const Tensor& t) { return {t.strides().data(), t.strides().size()}; }
 
 // "[2, 3]"
-std::string text(std::span<const int64_t> numbers);
+struct Numbers {
+  std::span<const int64_t> numbers;
+
+  friend std::ostream& operator<<(std::ostream& to, const Numbers& list) {
+    const char* before = "[";
+    for (const int64_t n : list.numbers) to << std::exchange(before, ", ") << n;
+    return to << (list.numbers.empty() ? "[]" : "]");
+  }
+};
 
 // The argument has at least one dimension, and `axis` is one of them.
 void check_rank(const char* op, const char* argument, const Tensor& t);
 void check_axis(const char* op, int64_t axis, int64_t rank);
 
+// A number of torch's own, which every dtype has.
+int32_t dtype_of(const Tensor& t);
+
 // "float32", as Python writes it.
 std::string dtype_name(const Tensor& t);
 
 // `t` has the device of `like`; `t` has its device and dtype.
-void check_same_device(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
-                       const Tensor& like);
-void check_same_kind(const char* op, const std::string& name, const Tensor& t, const std::string& like_name,
-                     const Tensor& like);
+void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
+void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
 
 // A new uninitialised tensor of `like`'s dtype and device. It is dense; its dimensions lie in memory in the order of
 // `like`'s where all of `order_of` are dense in one and the same order, else it is contiguous.
@@ -49,9 +70,11 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
 
 // `out` may be written in place of a new result of these sizes: right shape, dtype and device, no element of it lying
 // on another one, and none on an element of `input`.
-void check_out(const char* op, const std::string& name, const Tensor& out, std::span<const int64_t> sizes,
-               const std::string& like_name, const Tensor& like);
-void check_disjoint(const char* op, const std::string& out_name, const Tensor& out, const std::string& other_name,
-                    const Tensor& other);
+void check_out(const char* op, Name name, const Tensor& out, std::span<const int64_t> sizes, Name like_name,
+               const Tensor& like);
+void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other);
+
+// No element of one lies on an element of another.
+void check_disjoint_outs(const char* op, std::span<const Tensor> outs);
 
 }  // namespace torch_dml_ops

@@ -117,4 +117,20 @@ Overlap overlap(const View& a, const View& b) {
   return Equation(terms).solvable(target);
 }
 
+Pair find_overlap(std::span<const View> views) {
+  std::vector<std::size_t> order(views.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return views[a].address < views[b].address; });
+  std::vector<std::size_t> open;  // those that reach beyond where the present one begins
+  for (const std::size_t k : order) {
+    std::erase_if(open, [&](std::size_t j) { return empty(views[j]) || end_of(views[j]) <= views[k].address; });
+    for (const std::size_t j : open)
+      if (const Overlap found = overlap(views[k], views[j]); found != Overlap::kNone)
+        return {found, std::max(k, j), std::min(k, j)};
+    open.push_back(k);
+  }
+  return {Overlap::kNone, 0, 0};
+}
+
 }  // namespace torch_dml_ops

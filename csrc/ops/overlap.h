@@ -1,6 +1,7 @@
 // Whether strided views share memory, decided exactly.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -20,5 +21,12 @@ Overlap overlaps_itself(const View& view);
 
 // Whether any byte belongs to both views.
 Overlap overlap(const View& a, const View& b);
+
+// Two of the views that share memory, by their numbers, the larger one first; kNone where no two do.
+struct Pair {
+  Overlap overlap;
+  std::size_t second, first;
+};
+Pair find_overlap(std::span<const View> views);
 
 }  // namespace torch_dml_ops

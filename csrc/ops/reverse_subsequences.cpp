@@ -1,5 +1,4 @@
-#include <torch/csrc/stable/device.h>
-#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include "../kernels/reverse_copy.h"
 #include "check.h"
@@ -9,38 +8,29 @@
 namespace torch_dml_ops {
 namespace {
 
-using torch::headeronly::ScalarType;
-
 constexpr const char* kOp = "reverse_subsequences";
 
 LengthType length_type(const Tensor& lengths) {
-  switch (lengths.scalar_type()) {
-    case ScalarType::Int:
-      return LengthType::kInt32;
-    case ScalarType::Long:
-      return LengthType::kInt64;
-    case ScalarType::UInt32:
-      return LengthType::kUInt32;
-    case ScalarType::UInt64:
-      return LengthType::kUInt64;
-    default:
-      require(false, kOp, ": sequence_lengths must have dtype uint32, uint64, int32 or int64, got ",
-              dtype_name(lengths));
-      return {};
-  }
+  const int32_t dtype = dtype_of(lengths);
+  if (dtype == aoti_torch_dtype_int32()) return LengthType::kInt32;
+  if (dtype == aoti_torch_dtype_int64()) return LengthType::kInt64;
+  if (dtype == aoti_torch_dtype_uint32()) return LengthType::kUInt32;
+  if (dtype == aoti_torch_dtype_uint64()) return LengthType::kUInt64;
+  require(false, kOp, ": sequence_lengths must have dtype uint32, uint64, int32 or int64, got ", dtype_name(lengths));
+  return {};
 }
 
 void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
   check_rank(kOp, "input", input);
   check_axis(kOp, axis, input.dim());
   length_type(lengths);
-  check_same_device(kOp, "sequence_lengths", lengths, "input", input);
+  check_same_device(kOp, Name{"sequence_lengths"}, lengths, Name{"input"}, input);
   Ints expected(sizes_of(input).begin(), sizes_of(input).end());
   expected[std::size_t(axis)] = 1;
   const auto given = sizes_of(lengths);
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
-          ": sequence_lengths must have sizes ", text(expected), ", those of input with 1 at axis ", axis, ", got ",
-          text(given));
+          ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
+          Numbers{given});
 }
 
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
@@ -70,9 +60,9 @@ Tensor reverse_subsequences(const Tensor& input, const Tensor& sequence_lengths,
 
 void reverse_subsequences_out(const Tensor& input, const Tensor& sequence_lengths, int64_t axis, const Tensor& out) {
   check(input, sequence_lengths, axis);
-  check_out(kOp, "out", out, sizes_of(input), "input", input);
-  check_disjoint(kOp, "out", out, "input", input);
-  check_disjoint(kOp, "out", out, "sequence_lengths", sequence_lengths);
+  check_out(kOp, Name{"out"}, out, sizes_of(input), Name{"input"}, input);
+  check_disjoint(kOp, Name{"out"}, out, Name{"input"}, input);
+  check_disjoint(kOp, Name{"out"}, out, Name{"sequence_lengths"}, sequence_lengths);
   copy_reversed(input, sequence_lengths, axis, out);
 }
 

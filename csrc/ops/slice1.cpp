@@ -23,8 +23,8 @@ struct Window {
 // The window's most steps in every dimension. `sized` names what has the sizes that the window must keep within.
 Ints check_window(const char* op, const Window& w, std::span<const int64_t> sizes, const char* sized) {
   const auto check_length = [&](const char* name, std::size_t length) {
-    require(length == sizes.size(), op, ": ", name, " must have one entry for each of the ", sizes.size(),
-            " dimensions of ", sized, ", got ", length);
+    require(length == sizes.size(), op, ": ", name, " must have length ", sizes.size(),
+            ", an entry for each dimension of ", sized, ", got ", length);
   };
   check_length("window_offsets", w.offsets.size());
   check_length("window_sizes", w.sizes.size());
@@ -47,8 +47,8 @@ Ints slice1_sizes(const Tensor& input, const Window& w, const std::optional<Ints
   check_rank("slice1", "input", input);
   const Ints most = check_window("slice1", w, sizes_of(input), "input");
   if (!output_sizes) return most;
-  require(output_sizes->size() == most.size(), "slice1: output_sizes must have one entry for each of the ", most.size(),
-          " dimensions of input, got ", output_sizes->size());
+  require(output_sizes->size() == most.size(), "slice1: output_sizes must have length ", most.size(),
+          ", an entry for each dimension of input, got ", output_sizes->size());
   for (std::size_t d = 0; d < most.size(); ++d) {
     const int64_t size = (*output_sizes)[d];
     require(size >= std::min<int64_t>(most[d], 1) && size <= most[d], "slice1: output_sizes[", d, "] must be from ",
@@ -71,9 +71,8 @@ void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
 
 void check_slice_grad(const Tensor& grad_output, const Ints& input_sizes, const Window& w) {
   check_rank("slice_grad", "grad_output", grad_output);
-  require(int64_t(input_sizes.size()) == grad_output.dim(),
-          "slice_grad: input_sizes must have one entry for each of the ", grad_output.dim(),
-          " dimensions of grad_output, got ", input_sizes.size());
+  require(int64_t(input_sizes.size()) == grad_output.dim(), "slice_grad: input_sizes must have length ",
+          grad_output.dim(), ", an entry for each dimension of grad_output, got ", input_sizes.size());
   for (std::size_t d = 0; d < input_sizes.size(); ++d)
     require(input_sizes[d] >= 0, "slice_grad: input_sizes[", d, "] must be at least 0, got ", input_sizes[d]);
   const Ints most = check_window("slice_grad", w, input_sizes, "input_sizes");
@@ -117,8 +116,8 @@ Tensor slice1(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints 
 void slice1_out(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
                 std::optional<Ints> output_sizes, const Tensor& out) {
   const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
-  check_out("slice1", "out", out, slice1_sizes(input, w, output_sizes), "input", input);
-  check_disjoint("slice1", "out", out, "input", input);
+  check_out("slice1", Name{"out"}, out, slice1_sizes(input, w, output_sizes), Name{"input"}, input);
+  check_disjoint("slice1", Name{"out"}, out, Name{"input"}, input);
   copy_window(input, w, out);
 }
 
@@ -135,8 +134,8 @@ void slice_grad_out(const Tensor& grad_output, Ints input_sizes, Ints window_off
                     Ints window_strides, const Tensor& out) {
   const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
   check_slice_grad(grad_output, input_sizes, w);
-  check_out("slice_grad", "out", out, input_sizes, "grad_output", grad_output);
-  check_disjoint("slice_grad", "out", out, "grad_output", grad_output);
+  check_out("slice_grad", Name{"out"}, out, input_sizes, Name{"grad_output"}, grad_output);
+  check_disjoint("slice_grad", Name{"out"}, out, Name{"grad_output"}, grad_output);
   copy_into_zeros(grad_output, w, out);
 }
 

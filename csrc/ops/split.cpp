@@ -9,15 +9,17 @@
 namespace torch_dml_ops {
 namespace {
 
-std::string entry(const char* name, std::size_t index) { return std::string(name) + "[" + std::to_string(index) + "]"; }
-
 Ints with_size(std::span<const int64_t> sizes, int64_t axis, int64_t size) {
   Ints result(sizes.begin(), sizes.end());
   result[std::size_t(axis)] = size;
   return result;
 }
 
-char* data_of(const Tensor& t) { return static_cast<char*>(const_cast<void*>(t.const_data_ptr())); }
+// For the side of a copy that is only read the pointer is not used to write. (Asking for one that may be written to
+// would end what a lazy clone shares with its origin; not asking, where it is written to, would write into the origin.)
+char* data_of(const Tensor& t, bool written) {
+  return static_cast<char*>(written ? t.mutable_data_ptr() : const_cast<void*>(t.const_data_ptr()));
+}
 
 // Moves between `whole` and the pieces that follow one another along its axis.
 void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t axis, bool whole_is_source) {
@@ -25,11 +27,12 @@ void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t ax
   const int64_t item = int64_t(whole.element_size());
   const auto sizes = sizes_of(whole), whole_strides = strides_of(whole);
   AffineCopies plan{item, {}};
-  char* at = data_of(whole);
+  char* at = data_of(whole, !whole_is_source);
   for (const Tensor& piece : pieces) {
     const auto piece_strides = strides_of(piece);
     const int64_t piece_size = piece.size(axis);
-    AffineCopy copy{whole_is_source ? data_of(piece) : at, whole_is_source ? at : data_of(piece), {}};
+    char* data = data_of(piece, whole_is_source);
+    AffineCopy copy{whole_is_source ? data : at, whole_is_source ? at : data, {}};
     const auto dst_strides = whole_is_source ? piece_strides : whole_strides;
     const auto src_strides = whole_is_source ? whole_strides : piece_strides;
     for (std::size_t d = 0; d < sizes.size(); ++d)
@@ -50,7 +53,7 @@ void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
   int64_t rest = available;  // not a sum: of numbers that all fit, it may not
   for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
   require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",
-          text(split_sizes));
+          Numbers{split_sizes});
 }
 
 // The result's sizes.
@@ -62,13 +65,13 @@ Ints check_join(const Tensors& inputs, int64_t axis) {
   int64_t sum = 0;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Tensor& piece = inputs[k];
-    const std::string name = entry("inputs", k);
+    const Name name{"inputs", int64_t(k)};
     require(piece.dim() == first.dim(), "join: ", name, " must have ", first.dim(),
             " dimensions, as inputs[0] has, got ", piece.dim());
-    check_same_kind("join", name, piece, "inputs[0]", first);
+    check_same_kind("join", name, piece, Name{"inputs[0]"}, first);
     for (int64_t d = 0; d < first.dim(); ++d)
       require(d == axis || piece.size(d) == first.size(d), "join: ", name, " must have the sizes of inputs[0], ",
-              text(sizes_of(first)), ", except along axis ", axis, ", got ", text(sizes_of(piece)));
+              Numbers{sizes_of(first)}, ", except along axis ", axis, ", got ", Numbers{sizes_of(piece)});
     require(piece.size(axis) >= 1, "join: ", name, " must have at least 1 element along axis ", axis, ", got 0");
     require(!__builtin_add_overflow(sum, piece.size(axis), &sum), "join: inputs must sum to less than 2^63 along axis ",
             axis);
@@ -89,13 +92,14 @@ Tensors split(const Tensor& input, Ints split_sizes, int64_t axis) {
 
 void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out) {
   check_split(input, split_sizes, axis);
-  require(out.size() == split_sizes.size(), "split: out must have one tensor for each of the ", split_sizes.size(),
-          " split_sizes, got ", out.size());
+  require(out.size() == split_sizes.size(), "split: out must have length ", split_sizes.size(),
+          ", a tensor for each of split_sizes, got ", out.size());
   for (std::size_t k = 0; k < out.size(); ++k) {
-    check_out("split", entry("out", k), out[k], with_size(sizes_of(input), axis, split_sizes[k]), "input", input);
-    check_disjoint("split", entry("out", k), out[k], "input", input);
-    for (std::size_t j = 0; j < k; ++j) check_disjoint("split", entry("out", k), out[k], entry("out", j), out[j]);
+    check_out("split", Name{"out", int64_t(k)}, out[k], with_size(sizes_of(input), axis, split_sizes[k]), Name{"input"},
+              input);
+    check_disjoint("split", Name{"out", int64_t(k)}, out[k], {"input"}, input);
   }
+  check_disjoint_outs("split", out);
   copy_pieces(input, out, axis, true);
 }
 
@@ -106,8 +110,9 @@ Tensor join(Tensors inputs, int64_t axis) {
 }
 
 void join_out(Tensors inputs, int64_t axis, const Tensor& out) {
-  check_out("join", "out", out, check_join(inputs, axis), "inputs[0]", inputs.front());
-  for (std::size_t k = 0; k < inputs.size(); ++k) check_disjoint("join", "out", out, entry("inputs", k), inputs[k]);
+  check_out("join", Name{"out"}, out, check_join(inputs, axis), Name{"inputs[0]"}, inputs.front());
+  for (std::size_t k = 0; k < inputs.size(); ++k)
+    check_disjoint("join", Name{"out"}, out, Name{"inputs", int64_t(k)}, inputs[k]);
   copy_pieces(out, inputs, axis, false);
 }
 

@@ -10,14 +10,6 @@
 namespace torch_dml_ops::cpu {
 namespace {
 
-bool unit_source(const CopyDim& d) { return d.reads_all() && (d.src_stride == 1 || d.src_stride == -1); }
-
-// Whether the source's neighbours are the destination's rows: then a block takes whole cache lines of both.
-bool is_transposition(Dims dims) {
-  return dims.size() >= 2 && dims.back().dst_stride == 1 && !unit_source(dims.back()) &&
-         unit_source(dims[dims.size() - 2]);
-}
-
 // Copies that are worked on together, block by block: the pieces of a split or join read, or write, neighbouring
 // memory, and a block of all of them stays in the cache. A block is one index of each dimension before `level`, a range
 // of indices of that dimension, and all of the later ones.
@@ -35,7 +27,8 @@ struct Group {
     block = std::clamp<int64_t>(limits.block / (below * item_size), 1, dims[level].size);
     if (copies.size() == 1 && is_transposition(dims)) {
       level = dims.size() - 2;
-      block = std::max(block, std::min(kCacheLineBytes / item_size, dims[level].size));
+      block = limits.block / (dims.back().size * item_size);
+      block = std::clamp(block, std::min(kCacheLineBytes / item_size, dims[level].size), dims[level].size);
     }
     for (std::size_t k = 0; k < level; ++k) blocks *= dims[k].size;
     blocks *= blocks_along_level();
@@ -103,16 +96,22 @@ class Run {
 
   // A block of pieces that fill one range of memory between them, as a join's do.
   bool make_together(const Group& group, int64_t begin, int64_t end, char* scratch) const {
-    char* first = group.copies.front().dst;
     const int64_t stride = group.copies.front().dims.front().dst_stride;
+    char* first = group.copies.front().dst;
+    for (const AffineCopy& copy : group.copies) first = std::min(first, copy.dst);
     int64_t items = 0;
     for (const AffineCopy& copy : group.copies) {
-      first = std::min(first, copy.dst);
-      items += numel_of(Dims(copy.dims).subspan(1));
-      if (copy.dims.front().dst_stride != stride) return false;
+      const Dims inner = Dims(copy.dims).subspan(1);
+      const int64_t n = numel_of(inner);
+      items += n;
+      // Ranges without gaps, all within the first index's; as they do not overlap, their sum tells whether they fill
+      // it.
+      if (copy.dims.front().dst_stride != stride || !dense(inner) ||
+          copy.dst - first + writer_.bytes(n) > writer_.bytes(stride))
+        return false;
     }
     const int64_t bytes = writer_.bytes((end - begin) * stride);
-    if (items != stride || bytes > limits.block) return false;
+    if (items != stride || bytes > kMostBlockBytes) return false;
     char* block = first + writer_.bytes(begin * stride);
     for (const AffineCopy& copy : group.copies)
       writer_.write(copy.dims, scratch + (copy.dst - block), copy.src, begin, end);

@@ -29,6 +29,14 @@ inline bool dense(Dims dims) {
   return true;
 }
 
+inline bool unit_source(const CopyDim& d) { return d.reads_all() && (d.src_stride == 1 || d.src_stride == -1); }
+
+// Whether the source's neighbours are the destination's rows: then a block takes whole cache lines of both.
+inline bool is_transposition(Dims dims) {
+  return dims.size() >= 2 && dims.back().dst_stride == 1 && !unit_source(dims.back()) &&
+         unit_source(dims[dims.size() - 2]);
+}
+
 // Writes what a plan says, with the inner loops for its item size.
 class Writer {
  public:
@@ -68,7 +76,7 @@ class Writer {
     constexpr int64_t kLeast = 256;  // bytes; less is mostly cache lines written in part
     const CopyDim& d = dims.front();
     const int64_t each = bytes(numel_of(dims.subspan(1))), most = limits.block / each;
-    if (!streams_ || (end - begin) * each < kLeast || most == 0 || !dense(dims))
+    if (!streams_ || (end - begin) * each < kLeast || most == 0 || !dense(dims) || is_transposition(dims))
       return write(dims, dst, src, begin, end);
     char* to = dst + bytes(begin * d.dst_stride);
     if (src && dims.size() == 1 && d.reads_all() && d.src_stride == 1)
