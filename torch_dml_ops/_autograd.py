@@ -78,14 +78,12 @@ def call(op: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
 
 def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
     """The same for an operator that writes into `out`; it counts as a write."""
-    if (
-        not composes
-        or torch.compiler.is_compiling()
-        or _derivative_needed((*tensors, *outs))
-        or any(t.is_inference() or t.is_conj() or t.is_neg() for t in outs)
-    ):
-        if composes:  # inference tensors do not come by the Autograd key, which would check it
-            _check_writable(op._schema.name.rpartition("::")[2], _named_tensors([("out", out)]))
+    if not composes or torch.compiler.is_compiling() or _derivative_needed((*tensors, *outs)):
+        op(*arguments, out=out)
+        return
+    if any(t.is_inference() or t.is_conj() or t.is_neg() for t in outs):
+        # Inference tensors do not come by the Autograd key, which would check it.
+        _check_writable(op.name().partition("::")[2].removesuffix(".out"), _named_tensors([("out", out)]))
         op(*arguments, out=out)
         return
     with _AutoDispatchBelowADInplaceOrView():
