@@ -1,5 +1,9 @@
 import pytest
-from backends import Backend, backends
+import torch
+from backends import DEVICE, Backend, backends
+
+if DEVICE != "cpu":
+    torch.set_default_device(DEVICE)  # before the test modules make their first tensors
 
 
 @pytest.fixture(scope="session", params=backends(), ids=str)

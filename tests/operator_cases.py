@@ -35,11 +35,14 @@ def as_list(results: Tensor | Sequence[Tensor]) -> list[Tensor]:
 
 
 def values(sizes: Sequence[int], dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator("cpu").manual_seed(seed)
     if dtype.is_floating_point or dtype.is_complex:
         wide = torch.complex128 if dtype.is_complex else torch.float64
-        return torch.randn(tuple(sizes), dtype=wide, generator=generator).to(dtype)
-    return torch.randint(0, 2 if dtype == torch.bool else 100, tuple(sizes), generator=generator).to(dtype)
+        numbers = torch.randn(tuple(sizes), dtype=wide, generator=generator, device="cpu")
+    else:
+        most = 2 if dtype == torch.bool else 100
+        numbers = torch.randint(0, most, tuple(sizes), generator=generator, device="cpu")
+    return numbers.to(torch.get_default_device(), dtype)
 
 
 def same(actual: object, expected: object) -> None:

@@ -1,0 +1,56 @@
+"""The benchmarks run: a few cases, without asking how fast."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+FOLDER = Path(__file__).parents[1] / "benchmarks"
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(FOLDER / "bench.py"), *arguments], capture_output=True, text=True)
+
+
+def test_each_peer_measures_what_it_can() -> None:
+    peers = ["torch_eager", "torch_copy", "numpy_arrays", "onnx_runtime"]
+    names = ["stride -1, last axis, 64 KB", "split last axis in 3, 64 KB", "a length per column, 64 KB"]
+    done = bench("--quick", "--threads", "1", "--peer", *peers, "--case", *names)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"\| (.+), 64 KB, fresh \| [\d.]+ \| [\d.]+ \((.+)\) \|", done.stdout)
+    assert [name for name, _ in rows] == [
+        "stride -1, last axis",
+        "split last axis in 3",
+        "reverse axis 1, a length per column",
+    ]
+    assert all(peer in peers for _, peer in rows)
+    assert rows[2][1] == "torch_eager"  # the only one of them that can
+
+
+def test_an_unknown_peer_is_refused() -> None:
+    done = bench("--peer", "torch", "--case", "copy")
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: --peer: there is no torch\n")
+
+
+def test_cases_agree_with_what_frameworks_give() -> None:
+    """What is compared does the same: our results and the torch idiom's, of every case at the smallest size."""
+    program = """
+import cases, numpy, torch
+from frameworks import numpy_arrays, ours, torch_eager
+def arrays(result):
+    return [numpy.asarray(r) for r in (result if isinstance(result, list | tuple) else [result])]
+seen = 0
+for case in cases.all_cases():
+    if case.size != "64 KB" or case.form != "fresh":
+        continue
+    expected = arrays(ours.prepare(case)())
+    for peer in (torch_eager, numpy_arrays):
+        if call := peer.prepare(case):
+            assert all(numpy.array_equal(a, b) for a, b in zip(expected, arrays(call()), strict=True)), case.key
+            seen += 1
+print(seen)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 30
