@@ -16,7 +16,7 @@ if not CPU_LIBRARY.exists():
         "the installed package from another folder"
     )
 
-if os.environ.get("TORCH_DML_OPS_SIMD", "avx512") not in ("baseline", "avx2", "avx512"):
+if os.environ.get("TORCH_DML_OPS_SIMD", "") not in ("", "baseline", "avx2", "avx512"):
     raise ImportError(f"TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got {os.environ['TORCH_DML_OPS_SIMD']!r}")
 
 torch.ops.load_library(str(CPU_LIBRARY))
