@@ -56,7 +56,7 @@ gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch an
 	TORCH_DML_OPS_CUDA=1 $(PYTHON) $(EDITABLE) . --no-deps
 	$(PYTHON) benchmarks/gpu_check.py $(if $(OUT),--also '$(OUT)')
 
-bench: $(VENV)/dev ## compare speed with the torch idioms on the CPU
+bench: $(VENV)/dev ## compare speed with torch's idioms, NumPy and ONNX Runtime on the CPU
 	$(BIN)/python benchmarks/bench.py
 
 bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with the torch idioms there
