@@ -192,6 +192,55 @@ bool affine_case() {
   return true;
 }
 
+// The pieces of a split or a join: rows of one tensor, with a gap between them or none, from or to pieces of it.
+bool pieces_case() {
+  const int64_t item = int64_t(1) << any(0, 4), rows = any(1, 40), count = any(1, 20), most = chance(0.3) ? 4 : 200;
+  const bool join = chance(0.5);
+  std::vector<int64_t> sizes;
+  for (int64_t k = 0; k < count; ++k) sizes.push_back(chance(0.3) && k > 0 ? sizes.back() : any(1, most));
+  int64_t stride = std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
+  if (chance(0.3)) stride += any(1, 9);
+  const int64_t offset = chance(0.5) ? 0 : item * any(0, 16 / item - 1);
+  std::vector<char> whole_bytes(std::size_t(rows * stride * item));
+  for (char& b : whole_bytes) b = char(random_bits());
+  std::vector<std::vector<char>> piece_bytes;
+  for (const int64_t size : sizes) {
+    piece_bytes.emplace_back(std::size_t(rows * size * item));
+    for (char& b : piece_bytes.back()) b = char(random_bits());
+  }
+  for (const bool cuda : {false, true}) {
+    Placed whole(whole_bytes, offset);
+    std::vector<char> whole_expected = whole_bytes;
+    std::vector<std::vector<char>> expected = piece_bytes;
+    std::vector<std::unique_ptr<Placed>> pieces;
+    AffineCopies plan{item, {}};
+    int64_t at = 0;
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+      const int64_t size = sizes[k];
+      pieces.push_back(std::make_unique<Placed>(piece_bytes[k], offset));
+      char* in_whole = whole.data + at * item;
+      char* piece = pieces.back()->data;
+      plan.copies.push_back({join ? in_whole : piece, join ? piece : in_whole, {}});
+      plan.copies.back().dims = {plain_dim(rows, join ? stride : size, join ? size : stride), plain_dim(size, 1, 1)};
+      for (int64_t r = 0; r < rows; ++r) {
+        char* there = whole_expected.data() + (r * stride + at) * item;
+        char* here = expected[k].data() + r * size * item;
+        std::memcpy(join ? there : here, join ? here : there, std::size_t(size * item));
+      }
+      at += size;
+    }
+    if (cuda)
+      cuda::run(std::move(plan), nullptr);
+    else
+      cpu::run(std::move(plan), ragged_parallel_for);
+    const char* engine = cuda ? "split or join on CUDA" : "split or join on the CPU";
+    if (!same(engine, whole, whole_expected)) return false;
+    for (std::size_t k = 0; k < pieces.size(); ++k)
+      if (!same(engine, *pieces[k], expected[k])) return false;
+  }
+  return true;
+}
+
 template <class T>
 bool reverse_case(LengthType type) {
   const int64_t item = int64_t(1) << any(0, 4);
@@ -239,8 +288,17 @@ bool run_case() {
   cuda_on_host::reversed = chance(0.5);
   cpu::limits = {};
   if (chance(0.5)) cpu::limits.stream = 300;
-  if (chance(0.5)) cpu::limits = {.grain = 256, .block = 1024, .stream = cpu::limits.stream, .panel = 4096};
-  switch (any(0, 7)) {
+  if (chance(0.5))
+    cpu::limits = {.grain = 256,
+                   .block = 1024,
+                   .stream = cpu::limits.stream,
+                   .chunk = 256,
+                   .ahead = 300,
+                   .copied_run = 64,
+                   .streamed_run = 64,
+                   .strided_run = 64,
+                   .panel = 4096};
+  switch (any(0, 9)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);
     case 1:
@@ -249,6 +307,9 @@ bool run_case() {
       return reverse_case<uint32_t>(LengthType::kUInt32);
     case 3:
       return reverse_case<uint64_t>(LengthType::kUInt64);
+    case 4:
+    case 5:
+      return pieces_case();
     default:
       return affine_case();
   }

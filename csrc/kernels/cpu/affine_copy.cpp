@@ -1,6 +1,7 @@
 #include "../affine_copy.h"
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -16,22 +17,37 @@ namespace {
 struct Group {
   std::span<const AffineCopy> copies;
   std::size_t level;
-  int64_t block;   // indices of the dimension at `level`
-  int64_t blocks;  // of the whole group
+  int64_t block;          // indices of the dimension at `level`
+  int64_t blocks;         // of the whole group
+  std::vector<Run> runs;  // where the copies are runs of the same rows, along `level`
+  Runs moves;             // none if they are not, or if it does not pay
 
-  Group(std::span<const AffineCopy> of, int64_t item_size) : copies(of), level(0), block(1), blocks(1) {
+  Group(std::span<const AffineCopy> of, const Writer& writer) : copies(of), level(0), blocks(1), moves{} {
     const Dims dims = copies.front().dims;
-    int64_t below = 0;  // items in one index of the dimension at `level`
-    for (const AffineCopy& copy : copies) below += numel_of(Dims(copy.dims).subspan(1));
-    while (level + 1 < dims.size() && below * item_size > limits.block) below /= dims[++level].size;
-    block = std::clamp<int64_t>(limits.block / (below * item_size), 1, dims[level].size);
-    if (copies.size() == 1 && is_transposition(dims)) {
-      level = dims.size() - 2;
-      block = limits.block / (dims.back().size * item_size);
-      block = std::clamp(block, std::min(kCacheLineBytes / item_size, dims[level].size), dims[level].size);
+    const auto below = [&] {  // bytes in one index of the dimension at `level`
+      int64_t items = 0;
+      for (const AffineCopy& copy : copies) items += numel_of(Dims(copy.dims).subspan(level + 1));
+      return writer.bytes(items);
+    };
+    const int64_t most = writer.streams() ? limits.chunk : limits.block;
+    while (copies.size() == 1 && level + 1 < dims.size() && below() > most) ++level;
+    if (copies.size() == 1 && dims.size() >= 2) {
+      const bool last = level + 1 == dims.size();
+      if (is_transposition(dims) ||
+          (last && rows_of_runs(dims.last(2)) && writer.bytes(dims.back().size) <= limits.block))
+        level = dims.size() - 2;
     }
+    block = limits.block / below();
+    if (is_transposition(dims)) block = std::max(block, writer.items(kCacheLineBytes));
+    block = std::clamp<int64_t>(block, 1, dims[level].size);
     for (std::size_t k = 0; k < level; ++k) blocks *= dims[k].size;
     blocks *= blocks_along_level();
+    if (copies.size() > 1 && std::ranges::all_of(copies, [](const AffineCopy& copy) {
+          return copy.dims.size() == 2 && rows_of_runs(copy.dims) && copy.dims.back().src_stride == 1;
+        })) {
+      for (const AffineCopy& copy : copies) runs.push_back(writer.run_of(copy.dims, copy.dst, copy.src, 0, 1));
+      moves = writer.plan(runs, dims.front().size, 1);
+    }
   }
 
   int64_t blocks_along_level() const { return (copies.front().dims[level].size + block - 1) / block; }
@@ -50,13 +66,13 @@ bool belong_together(std::span<const AffineCopy> copies, int64_t item_size) {
   return copies.size() > 1 && items * item_size <= limits.block;
 }
 
-class Run {
+class Work {
  public:
-  Run(std::span<const AffineCopy> copies, int64_t item_size) : writer_(item_size, numel_of_all(copies)) {
+  Work(std::span<const AffineCopy> copies, int64_t item_size) : writer_(item_size, numel_of_all(copies)) {
     if (belong_together(copies, item_size)) {
-      groups_.emplace_back(copies, item_size);
+      groups_.emplace_back(copies, writer_);
     } else {
-      for (std::size_t k = 0; k < copies.size(); ++k) groups_.emplace_back(copies.subspan(k, 1), item_size);
+      for (std::size_t k = 0; k < copies.size(); ++k) groups_.emplace_back(copies.subspan(k, 1), writer_);
     }
     for (const Group& group : groups_) ends_.push_back(blocks() + group.blocks);
   }
@@ -64,7 +80,7 @@ class Run {
   int64_t blocks() const { return ends_.empty() ? 0 : ends_.back(); }
 
   void run(int64_t begin, int64_t end) const {
-    alignas(64) char scratch[kMostBlockBytes];
+    alignas(kCacheLineBytes) char scratch[kMostBlockBytes + kCacheLineBytes];
     auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     for (; begin < end; ++g) {
       const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
@@ -78,6 +94,13 @@ class Run {
     const int64_t along = group.blocks_along_level(), begin = at % along * group.block;
     const int64_t end = std::min(begin + group.block, group.copies.front().dims[group.level].size);
     at /= along;
+    if (group.moves.count > 0) {
+      Runs moves = group.moves;
+      moves.begin = begin;
+      moves.end = end;
+      writer_.move(moves, 1);
+      return;
+    }
     if (writer_.streams() && group.copies.size() > 1 && make_together(group, begin, end, scratch)) return;
     for (const AffineCopy& copy : group.copies) {
       char* dst = copy.dst;
@@ -113,6 +136,7 @@ class Run {
     const int64_t bytes = writer_.bytes((end - begin) * stride);
     if (items != stride || bytes > kMostBlockBytes) return false;
     char* block = first + writer_.bytes(begin * stride);
+    scratch += reinterpret_cast<uintptr_t>(block) % kCacheLineBytes;
     for (const AffineCopy& copy : group.copies)
       writer_.write(copy.dims, scratch + (copy.dst - block), copy.src, begin, end);
     writer_.stream(block, scratch, bytes);
@@ -148,7 +172,7 @@ void run(AffineCopies plan, ParallelFor parallel_for) {
     pair_unit_strides(copy);
     if (copy.dims.empty()) copy.dims.push_back(plain_dim(1, 1, 1));
   }
-  const Run work(plan.copies, plan.item_size);
+  const Work work(plan.copies, plan.item_size);
   parallel_for(work.blocks(), std::max<int64_t>(limits.grain / limits.block, 1),
                [&](int64_t begin, int64_t end) { work.run(begin, end); });
 }

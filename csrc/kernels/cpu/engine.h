@@ -33,6 +33,22 @@ struct Limits {
   // and a store that goes through the cache first reads what it is about to overwrite.
   int64_t stream = 32 << 20;
 
+  // What has to be put in order first is written past the cache in chunks of at most this size, at most block.
+  int64_t chunk = 4 << 10;
+
+  // How far ahead the source is asked for where the processor would not guess what is read next: where it guesses
+  // wrong, half of what it fetches is wasted.
+  int64_t ahead = 4 << 10;
+
+  // Runs of at least this size are moved row by row with those of the other pieces. Shorter ones would go to and from
+  // cache lines that lie a power of two apart, which do not stay in the cache together. At least kCacheLineBytes.
+  int64_t copied_run = 512;
+
+  // Runs that do not fill whole cache lines are streamed from these sizes on: plain ones, and strided or reversed ones.
+  // Of shorter ones, too much lies in lines that are written in part.
+  int64_t streamed_run = 1 << 10;
+  int64_t strided_run = 8 << 10;
+
   // Panels that take more scratch than this do not stay in a core's own cache.
   int64_t panel = 1 << 20;
 };

@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "engine.h"
+
 namespace torch_dml_ops::cpu {
 
 // dst[r · dst_row_stride + i · dst_stride] = src[r · src_row_stride + i · src_stride] for r in [0, rows), i in [0, n).
@@ -13,6 +15,28 @@ struct Tile {
   const char* src;
   int64_t rows, dst_row_stride, src_row_stride;
   int64_t n, dst_stride, src_stride;
+};
+
+// One run of a row: of items that follow one another in the destination.
+struct Run {
+  char* dst;
+  const char* src;
+  int64_t bytes, dst_row_stride, src_row_stride;  // strides in bytes
+};
+
+// Whether runs share cache lines of the destination. (Only runs of at least a cache line each are said to.)
+enum class Chain {
+  kNone,
+  kRows,  // each run begins where the same run of the row before ends
+  kAll,   // each run begins where the one before it ends, the first of a row where the last of the row before does
+};
+
+// The rows [begin, end) of the same runs, to be moved in that order.
+struct Runs {
+  const Run* runs;
+  int64_t count, begin, end;
+  Chain chain = Chain::kNone;
+  int64_t rows_ahead = 0;  // how many rows before it is read the source is asked for
 };
 
 // A panel of neighbouring columns (stride 1 in source and destination), walked down the axis, each column with a length
@@ -37,8 +61,10 @@ struct Rows {
   // last.
   void (*expand[5])(char* dst, const char* src, int64_t src_stride, int64_t n, int64_t step);
   void (*reverse_panel[5])(const Panel&);
-  // memcpy past the cache: for what is too large to be found there again.
-  void (*stream)(char* dst, const char* src, int64_t bytes);
+  void (*copy_runs)(const Runs&);    // of at least a cache line each
+  void (*stream_runs)(const Runs&);  // the same past the cache, of any size
+  // One run in each row, of every src_stride-th item; returns whether there is a loop for that.
+  bool (*stream_strided_runs[5])(const Runs&, int64_t src_stride);
 };
 
 // What was streamed is there for other threads from here on.

@@ -11,6 +11,9 @@ struct __attribute__((packed, may_alias)) Unaligned {
 struct __attribute__((packed, may_alias)) UnalignedVector {
   Vector bits;
 };
+struct __attribute__((packed, may_alias)) Unaligned32 {
+  uint64_t bits __attribute__((vector_size(32)));
+};
 
 // 16 bytes of items, at any address.
 template <class T>
@@ -18,18 +21,6 @@ struct __attribute__((packed, may_alias)) UnalignedLanes {
   typedef T Lanes __attribute__((vector_size(16)));
   Lanes bits;
 };
-
-void stream(char* __restrict dst, const char* __restrict src, int64_t bytes) {
-  // Whole cache lines only: a line that is written in part past the cache costs more than one that is not.
-  const int64_t head = std::min<int64_t>(-reinterpret_cast<uintptr_t>(dst) & (kCacheLineBytes - 1), bytes);
-  std::memcpy(dst, src, std::size_t(head));
-  int64_t at = head;
-  for (; at + kCacheLineBytes <= bytes; at += kCacheLineBytes)
-    for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes)
-      store_past_cache(reinterpret_cast<Vector*>(dst + at + k),
-                       reinterpret_cast<const UnalignedVector*>(src + at + k)->bits);
-  std::memcpy(dst + at, src + at, std::size_t(bytes - at));
-}
 
 // Rows of n items. Where kSrc is not 0 it is the source's stride, known to the compiler.
 template <class T, int64_t kSrc>
@@ -68,11 +59,12 @@ template <class T, int64_t kSrc>
 void backward_rows_of(const Tile& t) {
   constexpr int64_t kAtOnce = 256;
   T buffer[kAtOnce];
+  const bool upwards = t.rows > 1 && t.src_row_stride > 0;
   for (int64_t r = 0; r < t.rows; ++r) {
     T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
-    for (int64_t i = 0; i < t.n; i += kAtOnce) {
-      const int64_t n = std::min(kAtOnce, t.n - i);
+    for (int64_t done = 0; done < t.n; done += kAtOnce) {
+      const int64_t n = std::min(kAtOnce, t.n - done), i = upwards ? t.n - done - n : done;
       const T* __restrict last = src - (i + n - 1) * kSrc;
       for (int64_t k = 0; k < n; ++k) buffer[k] = last[k * kSrc];
       for (int64_t k = 0; k < n; ++k) dst[i + k] = buffer[n - 1 - k];
@@ -89,28 +81,197 @@ void fill_rows_of(const Tile& t) {
   }
 }
 
-// Rows of sizeof(Part) to 2 · sizeof(Part) bytes: two parts that overlap. A call of memcpy would cost more than they
-// do.
+// Rows of sizeof(Part) to 2 · sizeof(Part) bytes: two parts that overlap, or one. A call of memcpy would cost more than
+// they do.
 template <class Part>
-void two_parts(const Tile& t, int64_t item, int64_t bytes) {
+void parts(const Tile& t, int64_t item, int64_t bytes) {
+  const auto size = int64_t(sizeof(Part));
+  const auto move = [&](int64_t r, int64_t at) {
+    *reinterpret_cast<Part*>(t.dst + r * t.dst_row_stride * item + at) =
+        *reinterpret_cast<const Part*>(t.src + r * t.src_row_stride * item + at);
+  };
+  if (bytes == size) {
+    for (int64_t r = 0; r < t.rows; ++r) move(r, 0);
+    return;
+  }
   for (int64_t r = 0; r < t.rows; ++r) {
-    char* dst = t.dst + r * t.dst_row_stride * item;
-    const char* src = t.src + r * t.src_row_stride * item;
-    const Part first = *reinterpret_cast<const Part*>(src);
-    const Part last = *reinterpret_cast<const Part*>(src + bytes - sizeof(Part));
-    *reinterpret_cast<Part*>(dst) = first;
-    *reinterpret_cast<Part*>(dst + bytes - sizeof(Part)) = last;
+    move(r, 0);
+    move(r, bytes - size);
+  }
+}
+
+// At least a vector's bytes.
+inline void copy_run(char* __restrict dst, const char* __restrict src, int64_t bytes) {
+  constexpr int64_t kAlignFrom = 512;  // bytes; from here on a store that spans two cache lines costs more
+  const auto move = [&](int64_t at) {
+    reinterpret_cast<UnalignedVector*>(dst + at)->bits = reinterpret_cast<const UnalignedVector*>(src + at)->bits;
+  };
+  int64_t at = 0;
+  if (bytes >= kAlignFrom) {
+    move(0);
+    at = kVectorBytes - int64_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);
+  }
+  for (; at + 4 * kVectorBytes <= bytes; at += 4 * kVectorBytes)
+    for (int64_t k = 0; k < 4; ++k) move(at + k * kVectorBytes);
+  for (; at + kVectorBytes <= bytes; at += kVectorBytes) move(at);
+  if (at < bytes) move(bytes - kVectorBytes);
+}
+
+void copy_runs(const Runs& r) {
+  for (int64_t row = r.begin; row < r.end; ++row)
+    for (const Run& run : std::span(r.runs, std::size_t(r.count)))
+      copy_run(run.dst + row * run.dst_row_stride, run.src + row * run.src_row_stride, run.bytes);
+}
+
+// Bytes from an address to the next cache line.
+inline int64_t bytes_to_line(const void* address) {
+  return int64_t(-reinterpret_cast<uintptr_t>(address) & uintptr_t(kCacheLineBytes - 1));
+}
+
+inline void stream_line(char* dst, const char* src) {
+  for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes)
+    store_past_cache(reinterpret_cast<Vector*>(dst + k), reinterpret_cast<const UnalignedVector*>(src + k)->bits);
+}
+
+// Into the level of the cache that is the core's own, but not the one nearest to it.
+inline void ask_for(const char* address) { __builtin_prefetch(address, 0, 2); }
+
+// Only whole lines go past the cache: one that is written there in part is written slowly. The line at the beginning is
+// shared with the run whose source ends at `before`, if there is one, and is put together from both; the line at the
+// end is left to the run that `continues` this one, if one does. `ahead` is what will be read instead of src a while
+// later.
+inline void stream_run(char* __restrict dst, const char* src, int64_t bytes, const char* ahead, const char* before,
+                       bool continues) {
+  const int64_t head = std::min(bytes_to_line(dst), bytes);
+  if (head && before) {
+    char both[2 * kCacheLineBytes];
+    std::memcpy(both, before - kCacheLineBytes, kCacheLineBytes);
+    std::memcpy(both + kCacheLineBytes, src, kCacheLineBytes);
+    stream_line(dst + head - kCacheLineBytes, both + head);
+  } else if (head) {
+    std::memcpy(dst, src, std::size_t(head));
+  }
+  int64_t at = head;
+  for (; at + kCacheLineBytes <= bytes; at += kCacheLineBytes) {
+    ask_for(ahead + at);
+    stream_line(dst + at, src + at);
+  }
+  if (at < bytes && !continues) std::memcpy(dst + at, src + at, std::size_t(bytes - at));
+}
+
+template <Chain kChain>
+void stream_chain(const Runs& r) {
+  const char* before = nullptr;
+  for (int64_t row = r.begin; row < r.end; ++row)
+    for (int64_t k = 0; k < r.count; ++k) {
+      const Run& run = r.runs[k];
+      const char* src = run.src + row * run.src_row_stride;
+      const bool last = row + 1 == r.end && (kChain == Chain::kRows || k + 1 == r.count);
+      if (kChain == Chain::kRows && row > r.begin) before = src - run.src_row_stride + run.bytes;
+      stream_run(run.dst + row * run.dst_row_stride, src, run.bytes, src + r.rows_ahead * run.src_row_stride, before,
+                 kChain != Chain::kNone && !last);
+      if (kChain == Chain::kAll) before = src + run.bytes;
+    }
+}
+
+void stream_runs(const Runs& r) {
+  switch (r.chain) {
+    case Chain::kNone:
+      return stream_chain<Chain::kNone>(r);
+    case Chain::kRows:
+      return stream_chain<Chain::kRows>(r);
+    case Chain::kAll:
+      return stream_chain<Chain::kAll>(r);
+  }
+}
+
+// n items at a stride that the compiler knows, past the cache, a few lines at a time: in the order in which the source
+// is read upwards or in the other, whichever goes on from the row before.
+template <class T, int64_t kSrc, bool kUpwards>
+void stream_strided_run(T* __restrict dst, const T* __restrict src, int64_t n, int64_t ahead) {
+  constexpr int64_t kLine = kCacheLineBytes / int64_t(sizeof(T)), kAtOnce = 8 * kLine;
+  alignas(kCacheLineBytes) T buffer[kAtOnce];
+  const int64_t head = std::min(bytes_to_line(dst) / int64_t(sizeof(T)), n), end = n - (n - head) % kLine;
+  const auto items = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) dst[i] = src[i * kSrc];
+  };
+  const auto lines = [&](int64_t from, int64_t to) {
+    const int64_t m = to - from;
+    if constexpr (kSrc >= -1) {
+      const T* __restrict first = src + from * kSrc;
+      for (int64_t i = 0; i < m; ++i) buffer[i] = first[i * kSrc];
+    } else {  // as in backward_rows_of
+      T forwards[kAtOnce];
+      const T* __restrict last = src + (to - 1) * kSrc;
+      for (int64_t i = 0; i < m; ++i) forwards[i] = last[i * -kSrc];
+      for (int64_t i = 0; i < m; ++i) buffer[i] = forwards[m - 1 - i];
+    }
+    for (int64_t i = 0; i < m; i += kLine) {
+      const char* next = reinterpret_cast<const char*>(src + (from + i) * kSrc) + ahead;
+      for (int64_t k = 0; k != kSrc; k += kSrc > 0 ? 1 : -1) ask_for(next + k * kCacheLineBytes);
+      stream_line(reinterpret_cast<char*>(dst + from + i), reinterpret_cast<const char*>(buffer + i));
+    }
+  };
+  if (kUpwards == (kSrc > 0)) {
+    items(0, head);
+    for (int64_t i = head; i < end; i += kAtOnce) lines(i, std::min(i + kAtOnce, end));
+    items(end, n);
+  } else {
+    items(end, n);
+    for (int64_t i = end; i > head; i -= kAtOnce) lines(std::max(i - kAtOnce, head), i);
+    items(0, head);
+  }
+}
+
+template <class T, int64_t kSrc>
+bool stream_strided(const Runs& r) {
+  const Run& run = r.runs[0];
+  const bool upwards = (r.end - r.begin > 1 ? run.src_row_stride : kSrc) > 0;
+  const auto stream = upwards ? stream_strided_run<T, kSrc, true> : stream_strided_run<T, kSrc, false>;
+  for (int64_t row = r.begin; row < r.end; ++row)
+    stream(reinterpret_cast<T*>(run.dst + row * run.dst_row_stride),
+           reinterpret_cast<const T*>(run.src + row * run.src_row_stride), run.bytes / int64_t(sizeof(T)),
+           r.rows_ahead * run.src_row_stride);
+  return true;
+}
+
+template <class T>
+bool stream_strided_runs(const Runs& r, int64_t src_stride) {
+  switch (src_stride) {
+    case -1:
+      return stream_strided<T, -1>(r);
+    case 2:
+      return stream_strided<T, 2>(r);
+    case -2:
+      return stream_strided<T, -2>(r);
+    case 3:
+      return stream_strided<T, 3>(r);
+    case -3:
+      return stream_strided<T, -3>(r);
+    case 4:
+      return stream_strided<T, 4>(r);
+    case -4:
+      return stream_strided<T, -4>(r);
+    default:
+      return false;
   }
 }
 
 template <class T>
 void runs_of(const Tile& t) {
   constexpr auto kItem = int64_t(sizeof(T));
+  constexpr int64_t kMostCopyRun = 16 << 10;  // bytes; longer ones are worth the time in which memcpy finds its way
   const int64_t bytes = t.n * kItem;
-  if (bytes >= 4 && bytes <= 8) return two_parts<Unaligned<Item4>>(t, kItem, bytes);
-  if (bytes > 8 && bytes <= 16) return two_parts<Unaligned<Item8>>(t, kItem, bytes);
-  if (bytes > 16 && bytes <= 32) return two_parts<Unaligned<Item16>>(t, kItem, bytes);
-  if (bytes >= kVectorBytes && bytes <= 2 * kVectorBytes) return two_parts<UnalignedVector>(t, kItem, bytes);
+  if (bytes < 8 && bytes >= 4) return parts<Unaligned<Item4>>(t, kItem, bytes);
+  if (bytes >= 8 && bytes < 16) return parts<Unaligned<Item8>>(t, kItem, bytes);
+  if (bytes >= 16 && bytes < 32) return parts<Unaligned<Item16>>(t, kItem, bytes);
+  if (kVectorBytes > 32 && bytes >= 32 && bytes < 64) return parts<Unaligned32>(t, kItem, bytes);
+  if (bytes >= kVectorBytes && bytes <= 2 * kVectorBytes) return parts<UnalignedVector>(t, kItem, bytes);
+  if (bytes > 2 * kVectorBytes && bytes <= kMostCopyRun) {
+    for (int64_t r = 0; r < t.rows; ++r)
+      copy_run(t.dst + r * t.dst_row_stride * kItem, t.src + r * t.src_row_stride * kItem, bytes);
+    return;
+  }
   for (int64_t r = 0; r < t.rows; ++r)
     std::memcpy(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
                 reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, std::size_t(bytes));
@@ -275,5 +436,7 @@ void reverse_panel(const Panel& p) {
 }
 
 #define BY_ITEM_SIZE(function) {function<Item1>, function<Item2>, function<Item4>, function<Item8>, function<Item16>}
-constexpr Rows kRows = {kLevel, BY_ITEM_SIZE(copy_tile), BY_ITEM_SIZE(expand), BY_ITEM_SIZE(reverse_panel), stream};
+constexpr Rows kRows = {
+    kLevel,      BY_ITEM_SIZE(copy_tile),          BY_ITEM_SIZE(expand), BY_ITEM_SIZE(reverse_panel), copy_runs,
+    stream_runs, BY_ITEM_SIZE(stream_strided_runs)};
 #undef BY_ITEM_SIZE

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ranges>
 #include <span>
 
 #include "../affine_copy.h"
@@ -37,6 +38,23 @@ inline bool is_transposition(Dims dims) {
          unit_source(dims[dims.size() - 2]);
 }
 
+// Whether these dimensions are one run, or rows of one: see rows.h.
+inline bool rows_of_runs(Dims dims) {
+  return dims.size() <= 2 && dims.back().reads_all() && dims.back().dst_stride == 1 && dims.back().src_stride != 0 &&
+         (dims.size() == 1 || dims.front().reads_all());
+}
+
+// How the runs of rows share cache lines, each having at least one.
+inline Chain chain_of(std::span<const Run> runs) {
+  if (std::ranges::all_of(runs, [](const Run& run) { return run.dst_row_stride == run.bytes; })) return Chain::kRows;
+  const char* at = runs.front().dst;
+  for (const Run& run : runs) {
+    if (run.dst != at || run.dst_row_stride != runs.front().dst_row_stride) return Chain::kNone;
+    at += run.bytes;
+  }
+  return at == runs.front().dst + runs.front().dst_row_stride ? Chain::kAll : Chain::kNone;
+}
+
 // Writes what a plan says, with the inner loops for its item size.
 class Writer {
  public:
@@ -46,15 +64,21 @@ class Writer {
         streams_(total * item_size >= limits.stream),
         copy_tile_(rows().copy_tile[index_of_item_size(item_size)]),
         expand_(rows().expand[index_of_item_size(item_size)]),
-        stream_(rows().stream) {}
+        copy_runs_(rows().copy_runs),
+        stream_runs_(rows().stream_runs),
+        stream_strided_runs_(rows().stream_strided_runs[index_of_item_size(item_size)]) {}
 
   bool streams() const { return streams_; }
-  void stream(char* dst, const char* src, int64_t bytes) const { stream_(dst, src, bytes); }
+  void stream(char* dst, const char* src, int64_t bytes) const {
+    const Run run{dst, src, bytes, 0, 0};
+    stream_runs_({&run, 1, 0, 1});
+  }
   void finish() const {
     if (streams_) finish_streams();
   }
 
   int64_t bytes(int64_t items) const { return items * item_size_; }
+  int64_t items(int64_t bytes) const { return bytes / item_size_; }
 
   // All that indices [begin, end) of the first dimension hold. `dst` and `src` belong to index 0; a null source reads
   // nothing and gives zeros.
@@ -71,21 +95,67 @@ class Writer {
       write(dims.subspan(1), dst + bytes(j * d.dst_stride), place(d, src, j), 0, dims[1].size);
   }
 
-  // The same, past the cache where that pays. A scratch of kMostBlockBytes takes what has to be put in order first.
+  // The same, past the cache where that pays. A scratch of limits.chunk and a cache line takes what has to be put in
+  // order first.
   void write_block(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, char* scratch) const {
     constexpr int64_t kLeast = 256;  // bytes; less is mostly cache lines written in part
     const CopyDim& d = dims.front();
-    const int64_t each = bytes(numel_of(dims.subspan(1))), most = limits.block / each;
-    if (!streams_ || (end - begin) * each < kLeast || most == 0 || !dense(dims) || is_transposition(dims))
-      return write(dims, dst, src, begin, end);
-    char* to = dst + bytes(begin * d.dst_stride);
-    if (src && dims.size() == 1 && d.reads_all() && d.src_stride == 1)
-      return stream_(to, src + bytes(begin), (end - begin) * each);
+    const int64_t each = bytes(numel_of(dims.subspan(1)));
+    if (!streams_ || (end - begin) * each < kLeast || is_transposition(dims)) return write(dims, dst, src, begin, end);
+    if (src && rows_of_runs(dims)) {
+      const Run run = run_of(dims, dst, src, begin, end);
+      const Runs runs = plan({&run, 1}, dims.size() == 1 ? 1 : end - begin, dims.back().src_stride);
+      if (runs.count > 0 && move(runs, dims.back().src_stride)) return;
+    }
+    const int64_t most = limits.chunk / each;
+    if (most == 0 || !dense(dims)) return write(dims, dst, src, begin, end);
+    scratch += reinterpret_cast<uintptr_t>(dst + bytes(begin * d.dst_stride)) % kCacheLineBytes;
     for (; begin < end; begin += most) {
       const int64_t stop = std::min(begin + most, end);
       write(dims, scratch - begin * each, src, begin, stop);
-      stream_(dst + begin * each, scratch, (stop - begin) * each);
+      stream(dst + begin * each, scratch, (stop - begin) * each);
     }
+  }
+
+  // How to move runs row by row; none, where that does not pay.
+  Runs plan(std::span<const Run> runs, int64_t rows, int64_t src_stride) const {
+    int64_t bytes = 0, least = runs.front().bytes;
+    CommonPowerOfTwo aligned(kCacheLineBytes);
+    bool upwards = src_stride == 1;  // what is read follows what was read before, within a row
+    for (const Run& run : runs) {
+      upwards = upwards && run.src == runs.front().src + bytes;
+      bytes += run.bytes;
+      least = std::min(least, run.bytes);
+      aligned.see(run.dst);
+      aligned.see(run.bytes);
+      if (rows > 1) aligned.see(run.dst_row_stride);
+    }
+    const Runs none{nullptr, 0, 0, 0};
+    Runs all{runs.data(), int64_t(runs.size()), 0, rows};
+    if (!streams_) return least < limits.copied_run ? none : all;
+    if (src_stride == 1 && rows > 1 && least >= kCacheLineBytes) all.chain = chain_of(runs);
+    if (aligned.value() < kCacheLineBytes && all.chain == Chain::kNone &&
+        least < (src_stride == 1 ? limits.streamed_run : limits.strided_run))
+      return none;
+    const int64_t gap = runs.front().src_row_stride - bytes;
+    if (!upwards || gap < 0 || gap > 4 * kCacheLineBytes) all.rows_ahead = (limits.ahead + bytes - 1) / bytes;
+    return all;
+  }
+
+  // Returns false where there is no loop for that stride of the source.
+  bool move(const Runs& runs, int64_t src_stride) const {
+    if (src_stride != 1) return stream_strided_runs_(runs, src_stride);
+    (streams_ ? stream_runs_ : copy_runs_)(runs);
+    return true;
+  }
+
+  // Indices [begin, end) of rows of runs, or of a run.
+  Run run_of(Dims dims, char* dst, const char* src, int64_t begin, int64_t end) const {
+    const CopyDim& d = dims.front();
+    const bool rows = dims.size() > 1;
+    return {dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride),
+            bytes(rows ? dims.back().size : end - begin), bytes(rows ? d.dst_stride : 0),
+            bytes(rows ? d.src_stride : 0)};
   }
 
   // Where index j of a dimension reads, null if nowhere.
@@ -131,7 +201,9 @@ class Writer {
   const bool streams_;
   void (*const copy_tile_)(const Tile&);
   void (*const expand_)(char*, const char*, int64_t, int64_t, int64_t);
-  void (*const stream_)(char*, const char*, int64_t);
+  void (*const copy_runs_)(const Runs&);
+  void (*const stream_runs_)(const Runs&);
+  bool (*const stream_strided_runs_)(const Runs&, int64_t);
 };
 
 }  // namespace torch_dml_ops::cpu
