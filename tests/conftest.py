@@ -1,6 +1,11 @@
+import time
+
 import pytest
 import torch
 from backends import DEVICE, Backend, backends
+from host_build import COVERAGE
+
+started = time.time()
 
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)  # before the test modules make their first tensors
@@ -10,3 +15,9 @@ if DEVICE != "cpu":
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each implementation of the operators, with its device."""
     return request.param
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints which lines of the CPU kernels the tests ran, where they were asked to find out."""
+    if COVERAGE.exists() and COVERAGE.stat().st_mtime > started:
+        terminalreporter.write(COVERAGE.read_text())

@@ -20,24 +20,35 @@ EMULATION = ROOT / "tests" / "cuda_on_host"
 KERNELS = ROOT / "csrc" / "kernels"
 CUDA_KERNELS = sorted((KERNELS / "cuda").glob("*.cu"))
 CPU_KERNELS = sorted((KERNELS / "cpu").glob("*.cpp"))
+COVERAGE = FOLDER / "coverage.txt"  # which lines of the CPU kernels the tests ran, as a table
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def _compile(target: Path, *arguments: str) -> Path:
+    """Runs the compiler for `target` unless that is newer than all sources."""
+    newest = max(p.stat().st_mtime for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.*"))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):  # several test processes may want it at once
+        if target.exists() and target.stat().st_mtime > newest:
+            return target
+        warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
+        command = ["g++", "-std=c++20", "-g", *warnings, f"-I{EMULATION}", *arguments, "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, f"{target.name} does not compile:\n{done.stderr}"
+    return target
 
 
 def compile_cpp(name: str, sources: Sequence[Path], *options: str) -> Path:
     """The program or library `name`, made from C++ and, as C++, from .cu sources."""
-    target = FOLDER / name
-    newest = max(p.stat().st_mtime for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.*"))
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{target}.lock"):  # several test processes may want it at once
-        if target.exists() and target.stat().st_mtime > newest:
-            return target
-        cpp = [str(s) for s in sources if s.suffix == ".cpp"]
-        cuda = ["-x", "c++", *(str(s) for s in sources if s.suffix == ".cu"), "-x", "none"]
-        warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
-        command = ["g++", "-std=c++20", "-g", *warnings, f"-I{EMULATION}", *cpp, *cuda, *options, "-o", str(target)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, f"{name} does not compile:\n{done.stderr}"
-    return target
+    cpp = [str(s) for s in sources if s.suffix == ".cpp"]
+    cuda = ["-x", "c++", *(str(s) for s in sources if s.suffix == ".cu"), "-x", "none"]
+    return _compile(FOLDER / name, *cpp, *cuda, *options)
+
+
+def cpu_kernels_with_coverage() -> list[Path]:
+    """Objects of the CPU kernels that note which of their lines run; their notes lie beside them."""
+    folder = FOLDER / "coverage"
+    return [_compile(folder / f"{s.stem}.o", "--coverage", "-O0", "-c", str(s)) for s in CPU_KERNELS]
 
 
 def run_program(program: Path, *arguments: object, **environment: str) -> str:

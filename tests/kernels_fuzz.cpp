@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "../csrc/kernels/cpu/engine.h"
+#include "../csrc/kernels/cpu/huge_pages.h"
 #include "../csrc/kernels/cuda/device.h"
 
 using namespace torch_dml_ops;
@@ -147,6 +148,11 @@ bool affine_case() {
     src_strides = any_strides(counts);
     if (chance(0.3)) src_strides = dst_strides;  // the case in which dimensions merge
     for (int64_t& s : src_strides) s = chance(0.2) ? -s : chance(0.1) ? 0 : chance(0.1) ? 2 * s : s;
+    if (chance(0.3)) {  // every few of the source's items, often backwards
+      const int64_t apart = any(1, 5);
+      for (int64_t& s : src_strides) s *= apart;
+      if (chance(0.5)) src_strides.back() = -src_strides.back();
+    }
     const Buffer src(counts, src_strides, item), dst(sizes, dst_strides, item);
     Case c{{}, dst.bytes, {}, {}, {}, dst.first};
     for_each(sizes, [&](const std::vector<int64_t>& index) {
@@ -320,6 +326,8 @@ bool run_case() {
 int main(int argc, char** argv) {
   const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  std::vector<char> large(12 << 20);
+  for (const std::size_t bytes : {large.size(), large.size() / 4}) cpu::advise_huge_pages(large.data() + 1, bytes - 1);
   for (int k = 0; k < cases; ++k) {
     random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
     if (!run_case()) {

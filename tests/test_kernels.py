@@ -1,6 +1,9 @@
 """The kernels by themselves: both engines on random plans under the sanitizers, and the CUDA kernels' accesses."""
 
+import json
 import os
+import subprocess
+import sys
 
 import host_build
 import pytest
@@ -17,6 +20,28 @@ def test_engines_agree_with_random_plans_under_the_sanitizers(level):
     sources = [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
     fuzz = compile_cpp("kernels_fuzz", sources, "-O1", *host_build.SANITIZERS)
     assert run_program(fuzz, CASES // 3, SEED, TORCH_DML_OPS_SIMD=level) == f"{CASES // 3} cases right\n"
+
+
+def test_random_plans_run_every_line_of_the_cpu_kernels():
+    objects = host_build.cpu_kernels_with_coverage()
+    fuzz = compile_cpp(
+        "kernels_fuzz_coverage",
+        [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CUDA_KERNELS],
+        *("-O1", *map(str, objects), "-lgcov"),
+    )
+    folder = objects[0].parent
+    for counts in folder.glob("*.gcda"):
+        counts.unlink()
+    for level in ("baseline", "avx2", "avx512"):
+        run_program(fuzz, max(CASES // 4, 1500), SEED, TORCH_DML_OPS_SIMD=level)
+    command = [sys.executable, "-m", "gcovr", "--root", str(host_build.ROOT), "--filter", "csrc/kernels/cpu/"]
+    # A line of a template counts once, whichever of its instances ran it.
+    command += ["--merge-lines", "--txt", str(host_build.COVERAGE), "--json-summary", "-", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=host_build.ROOT)
+    assert done.returncode == 0, done.stderr
+    total = json.loads(done.stdout)
+    assert total["line_total"] > 500
+    assert total["line_covered"] == total["line_total"], host_build.COVERAGE.read_text()
 
 
 def test_emulation_sees_a_missing_barrier():

@@ -8,12 +8,12 @@ register_autograd serves instead (`composes` is False then).
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
+from torch.compiler import is_compiling
 
 try:
     from torch._C import (
@@ -23,7 +23,10 @@ try:
         _AutoDispatchBelowAutograd,
     )
     from torch._C import _are_functorch_transforms_active as transforms_active
-    from torch._functorch.utils import enable_single_level_autograd_function
+    from torch._C._functorch import (
+        get_single_level_autograd_function_allowed,
+        set_single_level_autograd_function_allowed,
+    )
     from torch.autograd.forward_ad import _set_fwd_grad_enabled
     from torch.autograd.function import _SingleLevelFunction
 
@@ -39,6 +42,7 @@ except (ImportError, AttributeError) as missing:
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 _ops = torch.ops.torch_dml_ops
+_recorded: dict[Any, Callable[..., Any]] = {}  # by operator: (dispatch keys or None, arguments) -> results with a graph
 
 # (cotangents of the results, shapes of the linear inputs, the other arguments) -> cotangents of the linear inputs
 Transpose = Callable[[list[Tensor], list[torch.Size], tuple[Any, ...]], list[Tensor]]
@@ -57,28 +61,40 @@ def _named_tensors(arguments: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, 
             yield from ((f"{name}[{k}]", t) for k, t in enumerate(value) if isinstance(t, Tensor))
 
 
+def _only_reverse_mode() -> bool:
+    """Whether no transform of torch.func and no forward mode is at work: what is left can be seen at requires_grad."""
+    return not transforms_active() and forward_ad._current_level < 0  # compile(jvp) has no open level, but a transform
+
+
 def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
-    return (
-        transforms_active()  # not enough alone: plain forward AD has no transform
-        or forward_ad._current_level >= 0  # not enough alone: compile(jvp) has no open level
-        or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors))
-    )
+    return not _only_reverse_mode() or _requires_grad(tensors)
+
+
+def _requires_grad(tensors: Sequence[Tensor]) -> bool:
+    if torch.is_grad_enabled():
+        for t in tensors:
+            if t.requires_grad:
+                return True
+    return False
 
 
 def call(op: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
-    """The operator, past the Autograd key where no derivative of `tensors` can be wanted.
+    """The operator, past the Autograd key where there is no more to do than record it, or not even that.
 
-    The key's kernel would find out the same, but to get there and back costs as much as a small operator does.
+    `tensors` are those of its linear argument, the first one. The key's kernel would do the same, but to get there and
+    back costs as much as a small operator does.
     """
-    if not composes or torch.compiler.is_compiling() or _derivative_needed(tensors):
+    if not composes or is_compiling() or not _only_reverse_mode():
         return op(*arguments)
+    if _requires_grad(tensors):
+        return _recorded[op](None, *arguments)
     with _AutoDispatchBelowAutograd():
         return op(*arguments)
 
 
 def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
     """The same for an operator that writes into `out`; it counts as a write."""
-    if not composes or torch.compiler.is_compiling() or _derivative_needed((*tensors, *outs)):
+    if not composes or is_compiling() or _derivative_needed((*tensors, *outs)):
         op(*arguments, out=out)
         return
     if any(t.is_inference() or t.is_conj() or t.is_neg() for t in outs):
@@ -104,18 +120,20 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
     op = getattr(_ops, name).default
     takes_list = op._schema.arguments[0].type.kind() == "ListType"
     gives_list = op._schema.returns[0].type.kind() == "ListType"
+    has_tensors = any(a.type.kind() == "TensorType" for a in op._schema.arguments[1:])
 
     class Linear(_SingleLevelFunction):
         # Arguments: the dispatch keys, how many of the rest are linear inputs, those, and the operator's other ones.
         @staticmethod
         def forward(keyset: Any, count: int, *rest: Any) -> Any:
             inputs = list(rest[:count]) if takes_list else rest[0]
-            with ExitStack() as stack:
+            if keyset is None:
+                with _AutoDispatchBelowAutograd():
+                    results = op(inputs, *rest[count:])
+            else:
                 # Without both grad modes on, the inner levels of a hessian would see constants.
-                stack.enter_context(torch.enable_grad())
-                stack.enter_context(_set_fwd_grad_enabled(True))
-                stack.enter_context(_AutoDispatchBelowAutograd())
-                results = op.redispatch(keyset & _after_autograd_keyset, inputs, *rest[count:])
+                with torch.enable_grad(), _set_fwd_grad_enabled(True), _AutoDispatchBelowAutograd():
+                    results = op.redispatch(keyset & _after_autograd_keyset, inputs, *rest[count:])
             return tuple(results) if gives_list else results
 
         @staticmethod
@@ -123,6 +141,9 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
             _, count, *rest = inputs
             ctx.count = count
             ctx.shapes = [t.shape for t in rest[:count]]
+            if not has_tensors:
+                ctx.others = rest[count:]
+                return
             # Sequence lengths are saved as tensors are, so that writing to them before the backward pass is an error.
             ctx.is_tensor = [isinstance(a, Tensor) for a in rest[count:]]
             constants = [a for a in rest[count:] if isinstance(a, Tensor)]
@@ -136,6 +157,8 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
 
         @staticmethod
         def arguments(ctx: Any) -> tuple[Any, ...]:
+            if not has_tensors:
+                return tuple(ctx.others)
             saved = iter(ctx.saved_tensors)
             return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
 
@@ -154,15 +177,23 @@ def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
     backward_class: Any = Linear._backward_cls
     backward_class.__name__ = backward_class.__qualname__ = name.title().replace("_", "") + "Backward"
 
-    def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
+    def recorded(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
         inputs = _as_list(first)
-        if not _derivative_needed(inputs):
-            with _AutoDispatchBelowAutograd():
-                return op.redispatch(keyset & _after_autograd_keyset, first, *others)
-        with enable_single_level_autograd_function():
+        allowed = get_single_level_autograd_function_allowed()
+        set_single_level_autograd_function_allowed(True)
+        try:
             results = Linear.apply(keyset, len(inputs), *inputs, *others)  # type: ignore[attr-defined]
+        finally:
+            set_single_level_autograd_function_allowed(allowed)
         return list(results) if gives_list else results
 
+    def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
+        if _derivative_needed(_as_list(first)):
+            return recorded(keyset, first, *others)
+        with _AutoDispatchBelowAutograd():
+            return op.redispatch(keyset & _after_autograd_keyset, first, *others)
+
+    _recorded[op] = recorded
     _library.impl(name, kernel, "Autograd", with_keyset=True)
 
 

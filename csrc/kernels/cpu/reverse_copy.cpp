@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "engine.h"
@@ -43,6 +44,13 @@ struct Part {
   int64_t length_offset, column, column_end, begin, end;
 };
 
+// What a thread keeps beside it: for chunks on their way past the cache, and for panels where there are any.
+struct Scratch {
+  explicit Scratch(int64_t panel_bytes) : panel(new char[std::size_t(panel_bytes)]) {}
+  alignas(kCacheLineBytes) char chunk[kMostBlockBytes + kCacheLineBytes];
+  const std::unique_ptr<char[]> panel;
+};
+
 class Task {
  public:
   Task(const ReverseCopy& copy, ReverseDim axis, ReverseDim column, int64_t total)
@@ -54,12 +62,13 @@ class Task {
         panels_(column.length_stride != 0 && column.dst_stride == 1 && column.src_stride == 1 &&
                 scratch_bytes(kPanelColumns) <= limits.panel) {}
 
-  // Whether columns with lengths of their own are turned into rows for it.
+  // Whether columns with lengths of their own are turned into rows for it, and the scratch that this takes.
   bool panels() const { return panels_; }
+  int64_t panel_bytes() const { return panels_ ? scratch_bytes(kPanelColumns) : 0; }
 
   void finish() const { writer_.finish(); }
 
-  void run(const Part& p, std::vector<char>& scratch) const {
+  void run(const Part& p, Scratch& scratch) const {
     if (axis_.dst_stride < column_.dst_stride) return along_axis(p, scratch);
     if (column_.length_stride == 0) return whole_rows(p, scratch);
     length_per_column(p, scratch);
@@ -81,7 +90,7 @@ class Task {
 
   // Columns [p.column, …) at [begin, end) along the axis, reversed within the first n or as they are. The axis is the
   // first dimension, or the only one where there are no columns.
-  void write(const Part& p, int64_t column, int64_t columns, int64_t n, std::vector<char>& scratch) const {
+  void write(const Part& p, int64_t column, int64_t columns, int64_t n, Scratch& scratch) const {
     const int64_t middle = std::clamp(n, p.begin, p.end);
     for (const bool reversed : {true, false}) {
       const int64_t begin = reversed ? p.begin : middle, end = reversed ? middle : p.end;
@@ -90,28 +99,27 @@ class Task {
           plain_dim(end - begin, axis_.dst_stride, reversed ? -axis_.src_stride : axis_.src_stride),
           plain_dim(columns, column_.dst_stride, column_.src_stride)};
       writer_.write_block(Dims(dims, columns == 1 ? 1 : 2), dst_at(p, column, begin),
-                          src_at(p, column, reversed ? n - 1 - begin : begin), 0, end - begin, scratch.data());
+                          src_at(p, column, reversed ? n - 1 - begin : begin), 0, end - begin, scratch.chunk);
     }
   }
 
   // The axis is what lies closest together in the destination.
-  void along_axis(const Part& p, std::vector<char>& scratch) const {
+  void along_axis(const Part& p, Scratch& scratch) const {
     for (int64_t j = p.column; j < p.column_end; ++j) write(p, j, 1, length(p, j), scratch);
   }
 
   // All columns share one length: whole rows move.
-  void whole_rows(const Part& p, std::vector<char>& scratch) const {
+  void whole_rows(const Part& p, Scratch& scratch) const {
     write(p, p.column, p.column_end - p.column, length(p, 0), scratch);
   }
 
-  void length_per_column(const Part& p, std::vector<char>& scratch) const {
+  void length_per_column(const Part& p, Scratch& scratch) const {
     const int64_t columns = p.column_end - p.column;
     std::array<int64_t, kPanelColumns> lengths;
     for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(p, p.column + j);
     if (panels_) {
-      scratch.resize(std::max(scratch.size(), std::size_t(scratch_bytes(columns))));
       return reverse_panel_({dst_at(p, p.column, 0), src_at(p, p.column, 0), lengths.data(), columns, axis_.size,
-                             axis_.dst_stride, axis_.src_stride, scratch.data()});
+                             axis_.dst_stride, axis_.src_stride, scratch.panel.get()});
     }
     for (int64_t j = 0; j < columns; ++j) write(p, p.column + j, 1, lengths[std::size_t(j)], scratch);
   }
@@ -157,7 +165,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
 
   const int64_t part_grain = std::max<int64_t>(grain / (part_columns * part_axis), 1);
   parallel_for(outer_size * column_parts * axis_parts, part_grain, [&](int64_t begin, int64_t end) {
-    std::vector<char> scratch(kMostBlockBytes);
+    Scratch scratch(task.panel_bytes());
     for (int64_t at = begin; at < end; ++at) {
       const int64_t axis_part = at % axis_parts, column_part = at / axis_parts % column_parts;
       int64_t rest = at / (axis_parts * column_parts), dst = 0, src = 0, length_offset = 0;
@@ -169,10 +177,16 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
         length_offset += index * dims[k].length_stride;
       }
       const int64_t column_begin = column_part * part_columns, axis_begin = axis_part * part_axis;
-      task.run(
-          {plan.dst + dst * plan.item_size, plan.src + src * plan.item_size, length_offset, column_begin,
-           std::min(column_begin + part_columns, column.size), axis_begin, std::min(axis_begin + part_axis, axis.size)},
-          scratch);
+      Part part{plan.dst + dst * plan.item_size,
+                plan.src + src * plan.item_size,
+                length_offset,
+                column_begin,
+                column_begin + part_columns,
+                axis_begin,
+                axis_begin + part_axis};
+      part.column_end = std::min(part.column_end, column.size);
+      part.end = std::min(part.end, axis.size);
+      task.run(part, scratch);
     }
     task.finish();
   });
