@@ -27,6 +27,7 @@ from tqdm import tqdm
 FOLDER = Path(__file__).parent
 TORCH_PEERS = ["torch_eager", "torch_compiled", "torch_copy"]
 OTHER_PEERS = ["numpy_arrays", "onnx_runtime"]
+NO_PEERS = ["ours", "ours_small_pages", "torch_copy"]
 
 
 class Worker:
@@ -63,7 +64,7 @@ class Worker:
 
 def row(case: Case, threads: int, passes: list[dict[str, float]]) -> dict[str, Any]:
     medians = {name: statistics.median(p[name] for p in passes) for name in passes[0]}
-    peers = {name: t for name, t in medians.items() if name not in ("ours", "torch_copy")}
+    peers = {name: t for name, t in medians.items() if name not in NO_PEERS}
     result: dict[str, Any] = {
         "case": case.key,
         "name": case.name,
@@ -137,6 +138,8 @@ def main() -> None:
     thread_counts = arguments.threads or ([1] if arguments.quick else sorted({1, all_threads}))
     passes, seconds = (1, 0.02) if arguments.quick else (3, 0.06)
     groups = [["ours", *(p for p in TORCH_PEERS if p in wanted)], *([p] for p in OTHER_PEERS if p in wanted)]
+    if arguments.device == "cpu" and not arguments.quick:
+        groups.append(["ours_small_pages"])
 
     rows, calls = [], []
     with tqdm(total=len(numbers) * len(thread_counts), unit="case", smoothing=0.05) as progress:

@@ -200,7 +200,9 @@ bool affine_case() {
 
 // The pieces of a split or a join: rows of one tensor, with a gap between them or none, from or to pieces of it.
 bool pieces_case() {
-  const int64_t item = int64_t(1) << any(0, 4), rows = any(1, 40), count = any(1, 20), most = chance(0.3) ? 4 : 200;
+  const bool ones = chance(0.2);  // single items in turn
+  const int64_t item = int64_t(1) << any(0, 4), rows = any(1, ones ? 400 : 40), count = any(1, ones ? 6 : 20);
+  const int64_t most = ones ? 1 : chance(0.3) ? 4 : 200;
   const bool join = chance(0.5);
   std::vector<int64_t> sizes;
   for (int64_t k = 0; k < count; ++k) sizes.push_back(chance(0.3) && k > 0 ? sizes.back() : any(1, most));
@@ -300,7 +302,7 @@ bool run_case() {
                    .stream = cpu::limits.stream,
                    .chunk = 256,
                    .ahead = 300,
-                   .copied_run = 64,
+                   .short_run = 64,
                    .streamed_run = 64,
                    .strided_run = 64,
                    .panel = 4096};
@@ -326,8 +328,9 @@ bool run_case() {
 int main(int argc, char** argv) {
   const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
-  std::vector<char> large(12 << 20);
-  for (const std::size_t bytes : {large.size(), large.size() / 4}) cpu::advise_huge_pages(large.data() + 1, bytes - 1);
+  const Placed large(std::vector<char>(40 << 20), 1), small(std::vector<char>(1 << 20), 1);
+  for (const Placed* memory : {&large, &small})
+    cpu::provide_huge_pages(memory->data, int64_t(memory->size), ragged_parallel_for);
   for (int k = 0; k < cases; ++k) {
     random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
     if (!run_case()) {

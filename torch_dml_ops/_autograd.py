@@ -97,11 +97,12 @@ def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *argume
     if not composes or is_compiling() or _derivative_needed((*tensors, *outs)):
         op(*arguments, out=out)
         return
-    if any(t.is_inference() or t.is_conj() or t.is_neg() for t in outs):
-        # Inference tensors do not come by the Autograd key, which would check it.
-        _check_writable(op.name().partition("::")[2].removesuffix(".out"), _named_tensors([("out", out)]))
-        op(*arguments, out=out)
-        return
+    for t in outs:
+        if t.is_inference() or t.is_conj() or t.is_neg():
+            # Inference tensors do not come by the Autograd key, which would check it.
+            _check_writable(op.name().partition("::")[2].removesuffix(".out"), _named_tensors([("out", out)]))
+            op(*arguments, out=out)
+            return
     with _AutoDispatchBelowADInplaceOrView():
         op(*arguments, out=out)
     torch.autograd.graph.increment_version(outs)

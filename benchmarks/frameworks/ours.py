@@ -14,7 +14,7 @@ def prepare(case: Case) -> Call:
     window = dml.window(x.shape, case.index) if case.index else None
     if case.operation == "slice":
         assert window
-        out = dml.slice1(x, *window) if case.form == "out" else None
+        out = torch.empty_like(dml.slice1(x, *window)) if case.form == "out" else None
         return lambda: dml.slice1(x, *window, out=out)
     if case.operation == "slice_grad":
         assert window
@@ -22,7 +22,7 @@ def prepare(case: Case) -> Call:
         out = torch.empty_like(x) if case.form == "out" else None
         return lambda: dml.slice_grad(g, x.shape, *window, out=out)
     if case.operation == "split":
-        outs = dml.split(x, case.split_sizes, case.axis) if case.form == "out" else None
+        outs = [torch.empty_like(p) for p in dml.split(x, case.split_sizes, case.axis)] if case.form == "out" else None
         return lambda: dml.split(x, case.split_sizes, case.axis, out=outs)
     if case.operation == "join":
         pieces = [piece.contiguous() for piece in x.split(case.split_sizes, case.axis)]

@@ -13,7 +13,8 @@ DEVICE = os.environ.get("BENCHMARK_DEVICE", "cpu")
 
 
 def inputs_of(case: Case) -> Tensor:
-    return torch.from_numpy(case.array()).to(DEVICE)
+    """The input in memory of torch's own. (NumPy's would have huge pages behind it.)"""
+    return torch.from_numpy(case.array()).to(DEVICE, copy=True)
 
 
 def idiom(case: Case) -> tuple[Callable[..., object], list[Tensor]]:

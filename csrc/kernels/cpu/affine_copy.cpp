@@ -1,6 +1,7 @@
 #include "../affine_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 #include <span>
 #include <vector>
@@ -10,6 +11,20 @@
 
 namespace torch_dml_ops::cpu {
 namespace {
+
+// Whether the copies join single items, few enough of them for loops that know how many.
+bool take_turns(std::span<const AffineCopy> copies, const Writer& writer) {
+  const auto count = int64_t(copies.size());
+  if (count < 2 || count > kMostInterleaved) return false;
+  for (int64_t k = 0; k < count; ++k) {
+    const AffineCopy& copy = copies[std::size_t(k)];
+    const CopyDim& d = copy.dims.front();
+    if (copy.dims.size() != 1 || !d.reads_all() || d.src_stride != 1 || d.dst_stride != count ||
+        copy.dst != copies.front().dst + writer.bytes(k))
+      return false;
+  }
+  return true;
+}
 
 // Copies that are worked on together, block by block: the pieces of a split or join read, or write, neighbouring
 // memory, and a block of all of them stays in the cache. A block is one index of each dimension before `level`, a range
@@ -21,8 +36,10 @@ struct Group {
   int64_t blocks;         // of the whole group
   std::vector<Run> runs;  // where the copies are runs of the same rows, along `level`
   Runs moves;             // none if they are not, or if it does not pay
+  bool interleaves;       // whether single items of the copies take turns in the destination
 
-  Group(std::span<const AffineCopy> of, const Writer& writer) : copies(of), level(0), blocks(1), moves{} {
+  Group(std::span<const AffineCopy> of, const Writer& writer)
+      : copies(of), level(0), blocks(1), moves{}, interleaves(take_turns(of, writer)) {
     const Dims dims = copies.front().dims;
     const auto below = [&] {  // bytes in one index of the dimension at `level`
       int64_t items = 0;
@@ -100,6 +117,12 @@ class Work {
       moves.end = end;
       writer_.move(moves, 1);
       return;
+    }
+    if (group.interleaves) {
+      std::array<const char*, kMostInterleaved> sources;
+      for (std::size_t k = 0; k < group.copies.size(); ++k) sources[k] = group.copies[k].src + writer_.bytes(begin);
+      char* dst = group.copies.front().dst + writer_.bytes(begin * int64_t(group.copies.size()));
+      return writer_.interleave(dst, std::span(sources).first(group.copies.size()), end - begin, scratch);
     }
     if (writer_.streams() && group.copies.size() > 1 && make_together(group, begin, end, scratch)) return;
     for (const AffineCopy& copy : group.copies) {

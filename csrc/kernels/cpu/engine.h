@@ -40,9 +40,9 @@ struct Limits {
   // wrong, half of what it fetches is wasted.
   int64_t ahead = 4 << 10;
 
-  // Runs of at least this size are moved row by row with those of the other pieces. Shorter ones would go to and from
-  // cache lines that lie a power of two apart, which do not stay in the cache together. At least kCacheLineBytes.
-  int64_t copied_run = 512;
+  // Where a piece of a split or join has shorter runs than this, a few rows of each piece are moved at a time, else all
+  // pieces of a row. At least kCacheLineBytes.
+  int64_t short_run = 512;
 
   // Runs that do not fill whole cache lines are streamed from these sizes on: plain ones, and strided or reversed ones.
   // Of shorter ones, too much lies in lines that are written in part.

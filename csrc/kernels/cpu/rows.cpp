@@ -1,9 +1,11 @@
 #include "rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <string_view>
 

@@ -53,6 +53,8 @@ struct Panel {
 // From one column of a panel's scratch to the next, in items: so that columns do not fall into the same cache sets.
 inline int64_t panel_stride(int64_t axis_size, int64_t item_size) { return axis_size + 64 / item_size + 1; }
 
+constexpr int64_t kMostInterleaved = 4;
+
 struct Rows {
   const char* level;  // the SIMD level's name
   // By the item's size: 1, 2, 4, 8, 16 bytes.
@@ -60,9 +62,11 @@ struct Rows {
   // dst[i · step] = src[i · src_stride] for i in [0, n), with zeros between; nothing before the first or after the
   // last.
   void (*expand[5])(char* dst, const char* src, int64_t src_stride, int64_t n, int64_t step);
+  // dst[i · count + k] = sources[k][i] for i in [0, n), k in [0, count); count is from 2 to kMostInterleaved.
+  void (*interleave[5])(char* dst, const char* const* sources, int64_t count, int64_t n);
   void (*reverse_panel[5])(const Panel&);
-  void (*copy_runs)(const Runs&);    // of at least a cache line each
-  void (*stream_runs)(const Runs&);  // the same past the cache, of any size
+  void (*copy_runs)(const Runs&);
+  void (*stream_runs)(const Runs&);  // the same past the cache
   // One run in each row, of every src_stride-th item; returns whether there is a loop for that.
   bool (*stream_strided_runs[5])(const Runs&, int64_t src_stride);
 };

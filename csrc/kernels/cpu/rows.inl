@@ -24,7 +24,7 @@ struct __attribute__((packed, may_alias)) UnalignedLanes {
 
 // Rows of n items. Where kSrc is not 0 it is the source's stride, known to the compiler.
 template <class T, int64_t kSrc>
-void rows_of(const Tile& t) {
+void rows_of(const Tile t) {
   const int64_t src_stride = kSrc ? kSrc : t.src_stride, n = t.n;
   for (int64_t r = 0; r < t.rows; ++r) {
     T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
@@ -35,7 +35,7 @@ void rows_of(const Tile& t) {
 
 // Rows of so few items that a loop over them costs more than they do.
 template <class T, int64_t kCount>
-void short_rows_of(const Tile& t) {
+void short_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
     T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
@@ -43,9 +43,37 @@ void short_rows_of(const Tile& t) {
   }
 }
 
+// Rows at any stride. (Unrolled, as otherwise the loop takes once or twice as long depending on where it comes to lie.)
+template <class T>
+void strided_rows_of(const Tile t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < t.n; ++i) dst[i * t.dst_stride] = src[i * t.src_stride];
+  }
+}
+
+// dst[i · kCount + k] = sources[k][i] for i in [0, n), k in [0, kCount).
+template <class T, int64_t kCount>
+void interleave_of(T* __restrict dst, const char* const* sources, int64_t n) {
+  const T* __restrict src[kCount];
+  for (int64_t k = 0; k < kCount; ++k) src[k] = reinterpret_cast<const T*>(sources[k]);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t k = 0; k < kCount; ++k) dst[i * kCount + k] = src[k][i];
+}
+
+template <class T>
+void interleave(char* dst, const char* const* sources, int64_t count, int64_t n) {
+  T* items = reinterpret_cast<T*>(dst);
+  if (count == 2) return interleave_of<T, 2>(items, sources, n);
+  if (count == 3) return interleave_of<T, 3>(items, sources, n);
+  interleave_of<T, 4>(items, sources, n);
+}
+
 // Rows turned round, in the order of the source: processors fetch ahead better on the way up.
 template <class T>
-void reversed_rows_of(const Tile& t) {
+void reversed_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
     T* __restrict last = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride + t.n - 1;
     const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride - (t.n - 1);
@@ -56,7 +84,7 @@ void reversed_rows_of(const Tile& t) {
 // Rows that start at src and go backwards by a stride that the compiler knows: forwards into a buffer, then turned
 // round, as compilers know vector instructions for both of these but not for the two in one.
 template <class T, int64_t kSrc>
-void backward_rows_of(const Tile& t) {
+void backward_rows_of(const Tile t) {
   constexpr int64_t kAtOnce = 256;
   T buffer[kAtOnce];
   const bool upwards = t.rows > 1 && t.src_row_stride > 0;
@@ -73,7 +101,7 @@ void backward_rows_of(const Tile& t) {
 }
 
 template <class T>
-void fill_rows_of(const Tile& t) {
+void fill_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
     T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T item = reinterpret_cast<const T*>(t.src)[r * t.src_row_stride];
@@ -81,22 +109,29 @@ void fill_rows_of(const Tile& t) {
   }
 }
 
+// Rows of bytes without gaps; strides in bytes.
+struct ByteRows {
+  char* dst;
+  const char* src;
+  int64_t rows, dst_row_stride, src_row_stride, bytes;
+};
+
 // Rows of sizeof(Part) to 2 · sizeof(Part) bytes: two parts that overlap, or one. A call of memcpy would cost more than
 // they do.
 template <class Part>
-void parts(const Tile& t, int64_t item, int64_t bytes) {
-  const auto size = int64_t(sizeof(Part));
-  const auto move = [&](int64_t r, int64_t at) {
-    *reinterpret_cast<Part*>(t.dst + r * t.dst_row_stride * item + at) =
-        *reinterpret_cast<const Part*>(t.src + r * t.src_row_stride * item + at);
+void parts(const ByteRows t) {
+  constexpr auto kSize = int64_t(sizeof(Part));
+  char* dst = t.dst;
+  const char* src = t.src;
+  const int64_t dst_row_stride = t.dst_row_stride, src_row_stride = t.src_row_stride, last = t.bytes - kSize;
+  const auto move = [](char* to, const char* from) {
+    *reinterpret_cast<Part*>(to) = *reinterpret_cast<const Part*>(from);
   };
-  if (bytes == size) {
-    for (int64_t r = 0; r < t.rows; ++r) move(r, 0);
-    return;
-  }
-  for (int64_t r = 0; r < t.rows; ++r) {
-    move(r, 0);
-    move(r, bytes - size);
+  for (int64_t rows = t.rows; rows > 0; --rows) {
+    move(dst, src);
+    if (last) move(dst + last, src + last);
+    dst += dst_row_stride;
+    src += src_row_stride;
   }
 }
 
@@ -117,10 +152,42 @@ inline void copy_run(char* __restrict dst, const char* __restrict src, int64_t b
   if (at < bytes) move(bytes - kVectorBytes);
 }
 
-void copy_runs(const Runs& r) {
-  for (int64_t row = r.begin; row < r.end; ++row)
-    for (const Run& run : std::span(r.runs, std::size_t(r.count)))
-      copy_run(run.dst + row * run.dst_row_stride, run.src + row * run.src_row_stride, run.bytes);
+// Of at least 2 bytes: a plan has no dimensions of size 1.
+inline void copy_rows(const ByteRows t) {
+  switch (std::bit_width(uint64_t(t.bytes))) {
+    case 2:
+      return parts<Unaligned<Item2>>(t);
+    case 3:
+      return parts<Unaligned<Item4>>(t);
+    case 4:
+      return parts<Unaligned<Item8>>(t);
+    case 5:
+      return parts<Unaligned<Item16>>(t);
+    case 6:
+      return parts<Unaligned32>(t);
+    default:
+      break;
+  }
+  if (t.bytes >= kVectorBytes && t.bytes <= 2 * kVectorBytes) return parts<UnalignedVector>(t);
+  for (int64_t r = 0; r < t.rows; ++r) copy_run(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes);
+}
+
+// Where the runs are short, a few rows of each at a time: the other side of a split or join lies in as many places as
+// there are runs, often a power of two apart, and such lines do not stay in the cache together until the next row comes
+// to them.
+void copy_runs(const Runs& all) {
+  const std::span runs(all.runs, std::size_t(all.count));
+  if (std::ranges::any_of(runs, [](const Run& run) { return run.bytes < limits.short_run; })) {
+    constexpr int64_t kRows = 8;
+    for (int64_t row = all.begin; row < all.end; row += kRows)
+      for (const Run& run : runs)
+        copy_rows({run.dst + row * run.dst_row_stride, run.src + row * run.src_row_stride,
+                   std::min(kRows, all.end - row), run.dst_row_stride, run.src_row_stride, run.bytes});
+  } else {
+    for (int64_t row = all.begin; row < all.end; ++row)
+      for (const Run& run : runs)
+        copy_run(run.dst + row * run.dst_row_stride, run.src + row * run.src_row_stride, run.bytes);
+  }
 }
 
 // Bytes from an address to the next cache line.
@@ -258,23 +325,9 @@ bool stream_strided_runs(const Runs& r, int64_t src_stride) {
 }
 
 template <class T>
-void runs_of(const Tile& t) {
+void runs_of(const Tile t) {
   constexpr auto kItem = int64_t(sizeof(T));
-  constexpr int64_t kMostCopyRun = 16 << 10;  // bytes; longer ones are worth the time in which memcpy finds its way
-  const int64_t bytes = t.n * kItem;
-  if (bytes < 8 && bytes >= 4) return parts<Unaligned<Item4>>(t, kItem, bytes);
-  if (bytes >= 8 && bytes < 16) return parts<Unaligned<Item8>>(t, kItem, bytes);
-  if (bytes >= 16 && bytes < 32) return parts<Unaligned<Item16>>(t, kItem, bytes);
-  if (kVectorBytes > 32 && bytes >= 32 && bytes < 64) return parts<Unaligned32>(t, kItem, bytes);
-  if (bytes >= kVectorBytes && bytes <= 2 * kVectorBytes) return parts<UnalignedVector>(t, kItem, bytes);
-  if (bytes > 2 * kVectorBytes && bytes <= kMostCopyRun) {
-    for (int64_t r = 0; r < t.rows; ++r)
-      copy_run(t.dst + r * t.dst_row_stride * kItem, t.src + r * t.src_row_stride * kItem, bytes);
-    return;
-  }
-  for (int64_t r = 0; r < t.rows; ++r)
-    std::memcpy(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
-                reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, std::size_t(bytes));
+  copy_rows({t.dst, t.src, t.rows, t.dst_row_stride * kItem, t.src_row_stride * kItem, t.n * kItem});
 }
 
 // Transposes a square of kSquare<T> rows, 16 bytes each: putting the items of its first half between those of its
@@ -330,7 +383,7 @@ void transpose_block(T* dst, int64_t dst_stride, const T* src, int64_t src_strid
 // The source's neighbours are the destination's rows. Blocks go through a scratch, so that each cache line of the
 // source is read whole and once: lines that lie a power of two apart do not stay in the cache together.
 template <class T>
-void transpose(const Tile& t) {
+void transpose(const Tile t) {
   constexpr int64_t kRows = kCacheLineBytes / int64_t(sizeof(T)), kColumns = 64;
   alignas(64) T scratch[kRows][kColumns];
   const bool backwards = t.src_row_stride < 0;
@@ -349,7 +402,8 @@ void transpose(const Tile& t) {
 }
 
 template <class T>
-void copy_tile(const Tile& t) {
+void copy_tile(const Tile& tile) {
+  const Tile t = tile;  // as what is stored might, for all that the compiler knows, be a part of `tile`
   if (t.n > 1 && t.dst_stride == 1 && t.src_stride == 1) return runs_of<T>(t);
   switch (t.n) {
     case 1:
@@ -364,9 +418,10 @@ void copy_tile(const Tile& t) {
       break;
   }
   if (t.dst_stride == 1) {
+    constexpr int64_t kShortRow = 16;  // items; of shorter rows little is left for vectors
     switch (t.src_stride) {
       case -1:
-        return reversed_rows_of<T>(t);
+        return t.n < kShortRow ? strided_rows_of<T>(t) : reversed_rows_of<T>(t);
       case 0:
         return fill_rows_of<T>(t);
       case 2:
@@ -387,11 +442,7 @@ void copy_tile(const Tile& t) {
     if ((t.src_row_stride == 1 || t.src_row_stride == -1) && t.rows > 1) return transpose<T>(t);
     return rows_of<T, 0>(t);
   }
-  for (int64_t r = 0; r < t.rows; ++r) {
-    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
-    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
-    for (int64_t i = 0; i < t.n; ++i) dst[i * t.dst_stride] = src[i * t.src_stride];
-  }
+  strided_rows_of<T>(t);
 }
 
 template <class T, int64_t kStep>
@@ -436,7 +487,12 @@ void reverse_panel(const Panel& p) {
 }
 
 #define BY_ITEM_SIZE(function) {function<Item1>, function<Item2>, function<Item4>, function<Item8>, function<Item16>}
-constexpr Rows kRows = {
-    kLevel,      BY_ITEM_SIZE(copy_tile),          BY_ITEM_SIZE(expand), BY_ITEM_SIZE(reverse_panel), copy_runs,
-    stream_runs, BY_ITEM_SIZE(stream_strided_runs)};
+constexpr Rows kRows = {kLevel,
+                        BY_ITEM_SIZE(copy_tile),
+                        BY_ITEM_SIZE(expand),
+                        BY_ITEM_SIZE(interleave),
+                        BY_ITEM_SIZE(reverse_panel),
+                        copy_runs,
+                        stream_runs,
+                        BY_ITEM_SIZE(stream_strided_runs)};
 #undef BY_ITEM_SIZE

@@ -64,6 +64,7 @@ class Writer {
         streams_(total * item_size >= limits.stream),
         copy_tile_(rows().copy_tile[index_of_item_size(item_size)]),
         expand_(rows().expand[index_of_item_size(item_size)]),
+        interleave_(rows().interleave[index_of_item_size(item_size)]),
         copy_runs_(rows().copy_runs),
         stream_runs_(rows().stream_runs),
         stream_strided_runs_(rows().stream_strided_runs[index_of_item_size(item_size)]) {}
@@ -117,6 +118,21 @@ class Writer {
     }
   }
 
+  // n items of each source in turn. The scratch is as for write_block.
+  void interleave(char* dst, std::span<const char*> sources, int64_t n, char* scratch) const {
+    const auto count = int64_t(sources.size());
+    if (!streams_) return interleave_(dst, sources.data(), count, n);
+    scratch += reinterpret_cast<uintptr_t>(dst) % kCacheLineBytes;
+    while (n > 0) {
+      const int64_t some = std::min(n, std::max<int64_t>(limits.chunk / bytes(count), 1));
+      interleave_(scratch, sources.data(), count, some);
+      stream(dst, scratch, bytes(some * count));
+      for (const char*& source : sources) source += bytes(some);
+      dst += bytes(some * count);
+      n -= some;
+    }
+  }
+
   // How to move runs row by row; none, where that does not pay.
   Runs plan(std::span<const Run> runs, int64_t rows, int64_t src_stride) const {
     int64_t bytes = 0, least = runs.front().bytes;
@@ -132,7 +148,7 @@ class Writer {
     }
     const Runs none{nullptr, 0, 0, 0};
     Runs all{runs.data(), int64_t(runs.size()), 0, rows};
-    if (!streams_) return least < limits.copied_run ? none : all;
+    if (!streams_) return all;
     if (src_stride == 1 && rows > 1 && least >= kCacheLineBytes) all.chain = chain_of(runs);
     if (aligned.value() < kCacheLineBytes && all.chain == Chain::kNone &&
         least < (src_stride == 1 ? limits.streamed_run : limits.strided_run))
@@ -201,6 +217,7 @@ class Writer {
   const bool streams_;
   void (*const copy_tile_)(const Tile&);
   void (*const expand_)(char*, const char*, int64_t, int64_t, int64_t);
+  void (*const interleave_)(char*, const char* const*, int64_t, int64_t);
   void (*const copy_runs_)(const Runs&);
   void (*const stream_runs_)(const Runs&);
   bool (*const stream_strided_runs_)(const Runs&, int64_t);
