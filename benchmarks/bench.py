@@ -20,6 +20,7 @@ from typing import Any
 
 import picture
 import results_file
+import summary
 import torch
 from cases import BYTES, Case, all_cases
 from tqdm import tqdm
@@ -72,6 +73,7 @@ def row(case: Case, threads: int, passes: list[dict[str, float]]) -> dict[str, A
         "form": case.form,
         "dtype": case.dtype,
         "layout": case.layout,
+        "lengths": case.lengths,
         "target": case.target,
         "threads": threads,
         "us": medians,
@@ -155,15 +157,19 @@ def main() -> None:
                 calls += other_calls(threads, seconds)
 
     kind = "gpu" if arguments.device == "cuda" else "cpu"
-    name = f"{kind}-{results_file.machine_name(arguments.device)}"
-    content = results_file.environment() | {"bytes": BYTES, "rows": rows, "calls": calls}
+    machine = results_file.machine_name(arguments.device)
+    results: dict[str, Any] = {"machine": machine, "bytes": BYTES, "rows": rows, "calls": calls}
+    content = results_file.environment() | results
     if arguments.quick or arguments.case:
         print(table(rows, calls))
         return
-    written = results_file.write(f"{name}.json", content, arguments.also)
-    written.with_suffix(".md").write_text(table(rows, calls))
+    text = f"{summary.table(content)}\n{table(rows, calls)}" if kind == "cpu" else table(rows, calls)
+    written = results_file.write(f"{kind}-{machine}.json", content)
+    written.with_suffix(".md").write_text(text)
     picture.draw(content, written.with_suffix(".png"))
-    print(picture.summary(content))
+    if arguments.also:
+        results_file.copy_to(arguments.also, written)
+    print(summary.table(content))
     print(f"{written.with_suffix('').relative_to(FOLDER.parent)}.json, .md, .png")
 
 

@@ -18,8 +18,9 @@ class Case:
     """One operation on one input.
 
     `layout` is the input's: "contiguous", "transposed" (the last two axes exchanged), or "channels last" (four axes,
-    the second one innermost). `lengths` says how long the sequences of a reversal are: "uniform", "short" (a tenth of
-    the axis on average), "full" or "zero"; they vary along the axes `varies`.
+    the second one innermost). The result has it too, unless `to_contiguous`. `lengths` says how long the sequences of a
+    reversal are: "uniform", "short" (a tenth of the axis on average), "full" or "zero"; they vary along the axes
+    `varies`.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Case:
     size: str = ""
     dtype: str = "float32"
     layout: str = "contiguous"
+    to_contiguous: bool = False
     form: str = "fresh"  # or "out": into given memory
     index: Index = ()
     axis: int = 0
@@ -151,4 +153,6 @@ def all_cases() -> list[Case]:
         split = Case("split axis 1 in 4", "split", axis=1, count=4, layout=layout, target=OTHER)
         for case in (window, backwards, split):
             cases += [replace(case, size=size, form=form) for size in ("4 MB", "128 MB") for form in ("fresh", "out")]
+        crossed = replace(window, name="window, axis 1, to contiguous", to_contiguous=True, form="out")
+        cases += [replace(crossed, size=size) for size in ("4 MB", "128 MB")]
     return cases

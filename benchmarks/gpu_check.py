@@ -61,7 +61,9 @@ def main() -> int:
         "runs": runs,
         "outcome": "passed" if passed else "failed",
     }
-    path = results_file.write(f"gpu-check-{results_file.machine_name('cuda')}.json", content, arguments.also)
+    path = results_file.write(f"gpu-check-{results_file.machine_name('cuda')}.json", content)
+    if arguments.also:
+        results_file.copy_to(arguments.also, path)
     print(f"{content['outcome']}; {path.relative_to(ROOT)}")
     return 0 if passed else 1
 

@@ -1,78 +1,48 @@
-"""The picture of a benchmark's results, and its summary by the rows of the table of targets."""
+"""The picture of a benchmark's results."""
 
-import math
 from pathlib import Path
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-COLORS = {"64 KB": "#E69F00", "4 MB": "#56B4E9", "128 MB": "#0072B2"}
-MARKERS = {"64 KB": "^", "4 MB": "s", "128 MB": "o"}
+# Colours that are told apart without seeing red or green, and a shape each.
+COLORS = ["#E69F00", "#56B4E9", "#0072B2"]
+MARKERS = ["^", "s", "o"]
 
 
-def geometric_mean(numbers: list[float]) -> float:
-    return math.exp(sum(map(math.log, numbers)) / len(numbers))
-
-
-def summary(content: dict[str, Any]) -> str:
-    """One thread, medians: by the best peer and by eager torch, and into given memory by copy_, for each size."""
-    lines = []
-    rows = [r for r in content["rows"] if r["threads"] == 1]
-    for size in COLORS:
-        fresh = [r for r in rows if r["size"] == size and r["form"] == "fresh" and "best_peer" in r]
-        if fresh:
-            best = geometric_mean([r["ratio_to_best_peer"] for r in fresh])
-            eager = geometric_mean([r["us"]["ours"] / r["us"]["torch_eager"] for r in fresh])
-            worst = max(fresh, key=lambda r: r["ratio_to_best_peer"])
-            lines.append(
-                f"fresh, {size}: {best:.2f} of the best peer's time, {eager:.2f} of eager torch's (geometric means of "
-                f"{len(fresh)} cases); worst {worst['ratio_to_best_peer']:.2f}, {worst['case']}"
-            )
-        for target in sorted({r["target"] for r in rows if r["target"]}):
-            given = [r for r in rows if r["size"] == size and "copy" in r and r["target"] == target]
-            if given:
-                worst = max(given, key=lambda r: r["ratio_to_copy"])
-                mean = geometric_mean([r["ratio_to_copy"] for r in given])
-                lines.append(
-                    f"into out, {size}, {target}: {mean:.2f} of copy_'s time; worst {worst['ratio_to_copy']:.2f}, "
-                    f"{worst['name']}"
-                )
-    return "\n".join(lines)
+def _dots(axes: Axes, rows: list[dict[str, Any]], sizes: list[str], names: list[str], ratio: str) -> None:
+    for size, color, marker in zip(sizes, COLORS, MARKERS, strict=False):
+        at = [r for r in rows if r["size"] == size and ratio in r]
+        speeds = [1 / r[ratio] for r in at]
+        axes.scatter(speeds, [names.index(r["name"]) for r in at], color=color, marker=marker, label=size, zorder=3)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    ticks = [0.25, 0.5, 1, 2, 4, 8, 16, 32]
+    axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def draw(content: dict[str, Any], path: Path) -> None:
-    rows = [
-        r
-        for r in content["rows"]
-        if r["threads"] == 1
-        and r["form"] == "fresh"
-        and r["target"]
-        and "best_peer" in r
-        and r["layout"] == "contiguous"
-    ]
-    names = list(dict.fromkeys(r["name"] for r in rows))
-    figure = Figure(figsize=(9, 0.3 * len(names) + 1.6), layout="constrained")
-    axes = figure.subplots()
-    for size, color in COLORS.items():
-        at = [r for r in rows if r["size"] == size]
-        axes.scatter(
-            [1 / r["ratio_to_best_peer"] for r in at],
-            [names.index(r["name"]) for r in at],
-            color=color,
-            marker=MARKERS[size],
-            label=size,
-            zorder=3,
-        )
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    ticks = [0.5, 1, 2, 4, 8, 16]
-    axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
-    axes.minorticks_off()
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("times as fast as the best of torch (eager, compiled), NumPy and ONNX Runtime")
-    axes.set_title("One thread, float32, fresh results", fontsize=11)
-    axes.legend(loc="lower right")
+    threads = min(r["threads"] for r in content["rows"])
+    rows = [r for r in content["rows"] if r["threads"] == threads and r["target"] and r["layout"] == "contiguous"]
+    rows = [r for r in rows if r["dtype"] == "float32" and r["lengths"] == "uniform"]
+    fresh = [r for r in rows if r["form"] == "fresh"]
+    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # of 64 KB nearly all is the call
+    names = list(dict.fromkeys(r["name"] for r in fresh))
+    sizes = list(dict.fromkeys(r["size"] for r in fresh))
+    figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    _dots(left, fresh, sizes, names, "ratio_to_best_peer")
+    _dots(right, given, sizes, names, "ratio_to_copy")
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    left.set_title("new result: times as fast as the best peer", fontsize=11)
+    left.set_xlabel("peers: torch eager, torch.compile, NumPy")
+    right.set_title("into out: times as fast as copy_ of as many bytes", fontsize=11)
+    right.set_xlabel("for strides, of the bytes of the cache lines that are touched")
+    left.legend(loc="upper right")
+    figure.suptitle(f"float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}", fontsize=12)
     figure.savefig(path, dpi=110)

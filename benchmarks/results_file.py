@@ -2,15 +2,18 @@
 
 import datetime
 import json
+import os
 import platform
 import re
+import shutil
 import subprocess
+from importlib import metadata
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
-import torch_dml_ops
 from torch_dml_ops.__main__ import report
 
 FOLDER = Path(__file__).parent / "results"
@@ -31,19 +34,29 @@ def _git(*arguments: str) -> str:
     return done.stdout.strip()
 
 
+def _has(distribution: str) -> bool:
+    return bool(list(metadata.distributions(name=distribution)))
+
+
 def environment() -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(),
         "commit": _git("rev-parse", "HEAD") + (" with changes" if _git("status", "--porcelain", "csrc") else ""),
         "build": report(),
-        "version": torch_dml_ops.__version__,
+        "cores": os.cpu_count(),
+        "versions": {name: version(name) for name in ("torch_dml_ops", "torch", "numpy", "onnxruntime") if _has(name)},
     }
 
 
-def write(name: str, content: dict[str, Any], also: str | None) -> Path:
-    """Writes benchmarks/results/<name>, and a copy into the folder `also` where that is given."""
-    folders = [FOLDER] + ([Path(also)] if also else [])
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(json.dumps(content, indent=1) + "\n")
+def write(name: str, content: dict[str, Any]) -> Path:
+    """Writes benchmarks/results/<name>."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / name).write_text(json.dumps(content, indent=1) + "\n")
     return FOLDER / name
+
+
+def copy_to(folder: str, written: Path) -> None:
+    """Copies a file of results, and those of its name that lie beside it, into another folder."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for path in written.parent.glob(f"{written.stem}.*"):
+        shutil.copy(path, folder)

@@ -14,7 +14,8 @@ def prepare(case: Case) -> Call:
     window = dml.window(x.shape, case.index) if case.index else None
     if case.operation == "slice":
         assert window
-        out = torch.empty_like(dml.slice1(x, *window)) if case.form == "out" else None
+        layout = torch.contiguous_format if case.to_contiguous else torch.preserve_format
+        out = torch.empty_like(dml.slice1(x, *window), memory_format=layout) if case.form == "out" else None
         return lambda: dml.slice1(x, *window, out=out)
     if case.operation == "slice_grad":
         assert window

@@ -12,7 +12,7 @@ def prepare(case: Case) -> Call | None:
         return None
     if case.target == OTHER:
         x = inputs_of(case)
-        y = torch.empty_like(x)
+        y = torch.empty_like(x, memory_format=torch.contiguous_format if case.to_contiguous else torch.preserve_format)
         return lambda: y.copy_(x)
     moved = case.bytes_touched // 2
     x, y = (torch.zeros(moved, dtype=torch.uint8, device=DEVICE) for _ in range(2))

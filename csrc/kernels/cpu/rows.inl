@@ -1,5 +1,7 @@
 // Included by rows.cpp once for every SIMD level, inside a namespace and target options of its own. The loops are
 // plain: what differs between the levels is what the compiler may make of them, and the width of `Vector`.
+//
+// Each way of doing things names the benchmark's case that pays for it, [in brackets].
 
 typedef uint64_t Vector __attribute__((vector_size(kVectorBytes), may_alias));
 
@@ -22,7 +24,7 @@ struct __attribute__((packed, may_alias)) UnalignedLanes {
   Lanes bits;
 };
 
-// Rows of n items. Where kSrc is not 0 it is the source's stride, known to the compiler.
+// Rows of n items. Where kSrc is not 0 it is the source's stride, known to the compiler. [stride 2, last axis, 4 MB]
 template <class T, int64_t kSrc>
 void rows_of(const Tile t) {
   const int64_t src_stride = kSrc ? kSrc : t.src_stride, n = t.n;
@@ -33,7 +35,7 @@ void rows_of(const Tile t) {
   }
 }
 
-// Rows of so few items that a loop over them costs more than they do.
+// Rows of so few items that a loop over them costs more than they do. [stride -1 of a last axis of 3, 4 MB]
 template <class T, int64_t kCount>
 void short_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -43,7 +45,8 @@ void short_rows_of(const Tile t) {
   }
 }
 
-// Rows at any stride. (Unrolled, as otherwise the loop takes once or twice as long depending on where it comes to lie.)
+// Rows at any stride. Unrolled, as otherwise the loop takes once or twice as long, depending on where it comes to lie.
+// [split a last axis of 7 into ones, 4 MB]
 template <class T>
 void strided_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -54,7 +57,7 @@ void strided_rows_of(const Tile t) {
   }
 }
 
-// dst[i · kCount + k] = sources[k][i] for i in [0, n), k in [0, kCount).
+// dst[i · kCount + k] = sources[k][i] for i in [0, n), k in [0, kCount). [join ones to a last axis of 2, 4 MB]
 template <class T, int64_t kCount>
 void interleave_of(T* __restrict dst, const char* const* sources, int64_t n) {
   const T* __restrict src[kCount];
@@ -72,6 +75,7 @@ void interleave(char* dst, const char* const* sources, int64_t count, int64_t n)
 }
 
 // Rows turned round, in the order of the source: processors fetch ahead better on the way up.
+// [stride -1, last axis, 4 MB]
 template <class T>
 void reversed_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -81,25 +85,71 @@ void reversed_rows_of(const Tile t) {
   }
 }
 
-// Rows that start at src and go backwards by a stride that the compiler knows: forwards into a buffer, then turned
-// round, as compilers know vector instructions for both of these but not for the two in one.
-template <class T, int64_t kSrc>
-void backward_rows_of(const Tile t) {
-  constexpr int64_t kAtOnce = 256;
-  T buffer[kAtOnce];
-  const bool upwards = t.rows > 1 && t.src_row_stride > 0;
-  for (int64_t r = 0; r < t.rows; ++r) {
-    T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
-    const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
-    for (int64_t done = 0; done < t.n; done += kAtOnce) {
-      const int64_t n = std::min(kAtOnce, t.n - done), i = upwards ? t.n - done - n : done;
-      const T* __restrict last = src - (i + n - 1) * kSrc;
-      for (int64_t k = 0; k < n; ++k) buffer[k] = last[k * kSrc];
-      for (int64_t k = 0; k < n; ++k) dst[i + k] = buffer[n - 1 - k];
+// A vector of src[0], src[-kStep], src[-2 · kStep] and so on, made from kStep vectors that end at src[0]. It reads
+// kStep - 1 items below the last that it takes. Compilers know vector instructions for items at a stride and for items
+// turned round, but not for the two in one. [stride -2, last axis, 4 MB]
+template <class T, int64_t kStep>
+inline Vector backward_vector(const T* src) {
+  typedef T Lanes __attribute__((vector_size(kVectorBytes)));
+  constexpr auto kLanes = kVectorBytes / int64_t(sizeof(T));
+  Lanes result{};
+  for (int64_t part = 0; part < kStep; ++part) {  // upwards through what is read
+    const T* from = src + 1 - (kStep - part) * kLanes;
+    const Lanes next = (Lanes) reinterpret_cast<const UnalignedVector*>(from)->bits;
+    Lanes order{};
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const int64_t at = kStep * kLanes - 1 - lane * kStep - part * kLanes;  // where in `next`, if there
+      order[lane] = T(at >= 0 && at < kLanes ? kLanes + at : lane);
     }
+    result = __builtin_shuffle(result, next, order);
   }
+  return (Vector)result;
 }
 
+// n items that go backwards from src by a stride that the compiler knows, in the order in which the source is read
+// upwards or in the other.
+template <class T, int64_t kStep, bool kUpwards>
+inline void backward_run(T* dst, const T* src, int64_t n) {
+  const auto items = [&](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) dst[i] = src[-i * kStep];
+  };
+  const auto in_order = [&](int64_t each, int64_t end, auto&& move) {
+    if (kUpwards)
+      for (int64_t i = end - each; i >= 0; i -= each) move(i);
+    else
+      for (int64_t i = 0; i < end; i += each) move(i);
+  };
+  int64_t end = 0;
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    constexpr auto kLanes = kVectorBytes / int64_t(sizeof(T));
+    end = (n - 1) / kLanes * kLanes;  // at least one item is left: a vector reads a little more than it takes
+    if (kUpwards) items(end, n);
+    in_order(kLanes, end, [&](int64_t i) {
+      reinterpret_cast<UnalignedVector*>(dst + i)->bits = backward_vector<T, kStep>(src - i * kStep);
+    });
+  } else {  // there are no such shuffles: forwards into a buffer, then turned round
+    constexpr int64_t kAtOnce = 256;
+    T buffer[kAtOnce];
+    end = n / kAtOnce * kAtOnce;
+    if (kUpwards) items(end, n);
+    in_order(kAtOnce, end, [&](int64_t i) {
+      const T* __restrict last = src - (i + kAtOnce - 1) * kStep;
+      for (int64_t k = 0; k < kAtOnce; ++k) buffer[k] = last[k * kStep];
+      for (int64_t k = 0; k < kAtOnce; ++k) dst[i + k] = buffer[kAtOnce - 1 - k];
+    });
+  }
+  if (!kUpwards) items(end, n);
+}
+
+template <class T, int64_t kStep>
+void backward_rows_of(const Tile t) {
+  const auto run = t.rows > 1 && t.src_row_stride > 0 ? backward_run<T, kStep, true> : backward_run<T, kStep, false>;
+  for (int64_t r = 0; r < t.rows; ++r)
+    run(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride, reinterpret_cast<const T*>(t.src) + r * t.src_row_stride,
+        t.n);
+}
+
+// [slice_grad, last axis halved, 4 MB: the zeros]
 template <class T>
 void fill_rows_of(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -117,7 +167,7 @@ struct ByteRows {
 };
 
 // Rows of sizeof(Part) to 2 · sizeof(Part) bytes: two parts that overlap, or one. A call of memcpy would cost more than
-// they do.
+// they do. [split last axis in 64, 4 MB]
 template <class Part>
 void parts(const ByteRows t) {
   constexpr auto kSize = int64_t(sizeof(Part));
@@ -135,7 +185,8 @@ void parts(const ByteRows t) {
   }
 }
 
-// At least a vector's bytes.
+// At least a vector's bytes. Faster than memcpy, which decides anew for every row how to go about it.
+// [window, last axis halved, 4 MB]
 inline void copy_run(char* __restrict dst, const char* __restrict src, int64_t bytes) {
   constexpr int64_t kAlignFrom = 512;  // bytes; from here on a store that spans two cache lines costs more
   const auto move = [&](int64_t at) {
@@ -174,7 +225,7 @@ inline void copy_rows(const ByteRows t) {
 
 // Where the runs are short, a few rows of each at a time: the other side of a split or join lies in as many places as
 // there are runs, often a power of two apart, and such lines do not stay in the cache together until the next row comes
-// to them.
+// to them. [join last axis of 16, 4 MB]
 void copy_runs(const Runs& all) {
   const std::span runs(all.runs, std::size_t(all.count));
   if (std::ranges::any_of(runs, [](const Run& run) { return run.bytes < limits.short_run; })) {
@@ -203,10 +254,11 @@ inline void stream_line(char* dst, const char* src) {
 // Into the level of the cache that is the core's own, but not the one nearest to it.
 inline void ask_for(const char* address) { __builtin_prefetch(address, 0, 2); }
 
-// Only whole lines go past the cache: one that is written there in part is written slowly. The line at the beginning is
-// shared with the run whose source ends at `before`, if there is one, and is put together from both; the line at the
-// end is left to the run that `continues` this one, if one does. `ahead` is what will be read instead of src a while
-// later.
+// [split middle axis in 4, 128 MB, out] Only whole lines go past the cache: one that is written there in part is
+// written slowly. The line at the beginning is shared with the run whose source ends at `before`, if there is one, and
+// is put together from both; the line at the end is left to the run that `continues` this one, if one does. `ahead` is
+// what will be read instead of src a while later. [join last axis of 3, 128 MB, out, for `before`; window, last axis
+// halved, 128 MB, out, for `ahead`]
 inline void stream_run(char* __restrict dst, const char* src, int64_t bytes, const char* ahead, const char* before,
                        bool continues) {
   const int64_t head = std::min(bytes_to_line(dst), bytes);
@@ -253,7 +305,7 @@ void stream_runs(const Runs& r) {
 }
 
 // n items at a stride that the compiler knows, past the cache, a few lines at a time: in the order in which the source
-// is read upwards or in the other, whichever goes on from the row before.
+// is read upwards or in the other, whichever goes on from the row before. [stride 2, last axis, 128 MB, out]
 template <class T, int64_t kSrc, bool kUpwards>
 void stream_strided_run(T* __restrict dst, const T* __restrict src, int64_t n, int64_t ahead) {
   constexpr int64_t kLine = kCacheLineBytes / int64_t(sizeof(T)), kAtOnce = 8 * kLine;
@@ -267,11 +319,8 @@ void stream_strided_run(T* __restrict dst, const T* __restrict src, int64_t n, i
     if constexpr (kSrc >= -1) {
       const T* __restrict first = src + from * kSrc;
       for (int64_t i = 0; i < m; ++i) buffer[i] = first[i * kSrc];
-    } else {  // as in backward_rows_of
-      T forwards[kAtOnce];
-      const T* __restrict last = src + (to - 1) * kSrc;
-      for (int64_t i = 0; i < m; ++i) forwards[i] = last[i * -kSrc];
-      for (int64_t i = 0; i < m; ++i) buffer[i] = forwards[m - 1 - i];
+    } else {
+      backward_run<T, -kSrc, kUpwards>(buffer, src + from * kSrc, m);
     }
     for (int64_t i = 0; i < m; i += kLine) {
       const char* next = reinterpret_cast<const char*>(src + (from + i) * kSrc) + ahead;
@@ -382,6 +431,7 @@ void transpose_block(T* dst, int64_t dst_stride, const T* src, int64_t src_strid
 
 // The source's neighbours are the destination's rows. Blocks go through a scratch, so that each cache line of the
 // source is read whole and once: lines that lie a power of two apart do not stay in the cache together.
+// [window, axis 1, to contiguous, 4 MB, out, transposed]
 template <class T>
 void transpose(const Tile t) {
   constexpr int64_t kRows = kCacheLineBytes / int64_t(sizeof(T)), kColumns = 64;
@@ -454,6 +504,7 @@ void expand_by(T* __restrict dst, const T* __restrict src, int64_t src_stride, i
   dst[(n - 1) * kStep] = src[(n - 1) * src_stride];
 }
 
+// [slice_grad, stride 2, last axis, 4 MB]
 template <class T>
 void expand(char* dst_bytes, const char* src_bytes, int64_t src_stride, int64_t n, int64_t step) {
   T* dst = reinterpret_cast<T*>(dst_bytes);
@@ -467,6 +518,7 @@ void expand(char* dst_bytes, const char* src_bytes, int64_t src_stride, int64_t 
 }
 
 // Column by column with vectors: the panel transposed, so that each column is a row; those rows reversed; and back.
+// [reverse axis 1, a length per column]
 template <class T>
 void reverse_panel(const Panel& p) {
   const int64_t n = p.axis_size, columns = p.columns;

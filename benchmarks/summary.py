@@ -1,0 +1,119 @@
+"""What the results come to, against the targets: for each, the geometric mean of the ratios and the worst case."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cases import COLUMN, OTHER, PLAIN, ROW, STRIDED
+
+Row = dict[str, Any]
+
+
+def geometric_mean(numbers: Iterable[float]) -> float:
+    logarithms = [math.log(n) for n in numbers]
+    return math.exp(sum(logarithms) / len(logarithms))
+
+
+@dataclass(frozen=True)
+class Target:
+    """Ratios of times, ours by another's, that should be at most so much, each or in the geometric mean."""
+
+    what: str
+    ratio: Callable[[Row], float | None]  # None for a row that it does not speak of
+    each: float = math.inf
+    mean: float = math.inf
+
+    def line(self, rows: list[Row]) -> str | None:
+        """A row of a Markdown table."""
+        ratios = {r["case"]: ratio for r in rows if (ratio := self.ratio(r)) is not None}
+        if not ratios:
+            return None
+        worst = max(ratios, key=ratios.__getitem__)
+        mean = geometric_mean(ratios.values())
+        wanted = [f"mean {self.mean:.2f}"] * (self.mean < math.inf) + [f"each {self.each:.2f}"] * (self.each < math.inf)
+        reached = mean <= self.mean and ratios[worst] <= self.each
+        over = sum(ratio > self.each for ratio in ratios.values())
+        verdict = "yes" if reached else "no" + (f", {over} over" if over else "")
+        at_worst = f"{ratios[worst]:.2f}: {worst}"
+        return f"| {self.what} | {', '.join(wanted)} | {mean:.2f} | {at_worst} | {len(ratios)} | {verdict} |"
+
+
+def _by(peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] = ()) -> Callable[[Row], float | None]:
+    """Ours by a peer, "best_peer" or "copy", one thread, where there is one."""
+
+    def ratio(row: Row) -> float | None:
+        if row["threads"] != 1 or row["form"] != form or row["size"] not in sizes:
+            return None
+        if targets and row["target"] not in targets:
+            return None
+        if peer in ("best_peer", "copy"):
+            return row.get(f"ratio_to_{peer}")
+        return row["us"]["ours"] / row["us"][peer] if peer in row["us"] else None
+
+    return ratio
+
+
+def _turned_or_strided(row: Row) -> float | None:
+    wanted = row["name"].startswith("stride") and row["target"]
+    return _by("torch_eager", "fresh", ("64 KB",))(row) if wanted else None
+
+
+LARGE = ("4 MB", "128 MB")
+
+TARGETS = [
+    Target("into out by copy_, 4 MB: " + PLAIN, _by("copy", "out", ("4 MB",), (PLAIN,)), each=1),
+    Target("the same, 128 MB", _by("copy", "out", ("128 MB",), (PLAIN,)), each=1 / 1.3),
+    Target(f"into out by copy_ of the bytes touched: {STRIDED}", _by("copy", "out", LARGE, (STRIDED,)), each=1.15),
+    Target(f"{COLUMN}, by the best peer", _by("best_peer", "fresh", LARGE, (COLUMN,)), each=1 / 3),
+    Target(f"{COLUMN}, by eager gather", _by("torch_eager", "fresh", LARGE, (COLUMN,)), each=1 / 6),
+    Target(f"{ROW}, by the best peer", _by("best_peer", "fresh", LARGE, (ROW,)), each=1 / 3),
+    Target(f"{ROW}, into out, by ONNX Runtime", _by("onnx_runtime", "out", LARGE, (ROW,)), each=1 / 3),
+    Target("fresh, 4 MB, by the best peer", _by("best_peer", "fresh", ("4 MB",)), each=1.05, mean=1 / 1.5),
+    Target("fresh, 128 MB, by the best peer", _by("best_peer", "fresh", ("128 MB",)), each=1.05, mean=1 / 1.5),
+    Target("fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE), mean=1 / 2),
+    Target("64 KB, by eager torch", _by("torch_eager", "fresh", ("64 KB",)), each=1.5, mean=1),
+    Target("64 KB, strided and turned round, by eager torch", _turned_or_strided, mean=1 / 1.3),
+    Target(
+        "64 KB, reversals by length, by eager torch",
+        lambda row: _by("torch_eager", "fresh", ("64 KB",))(row) if row["name"].startswith("reverse") else None,
+        each=1 / 3,
+    ),
+    Target("into out by copy_ of the same layouts: " + OTHER, _by("copy", "out", LARGE, (OTHER,)), each=1.3),
+    Target(
+        "huge pages: fresh, 128 MB, by the same without them",
+        lambda row: _by("ours_small_pages", "fresh", ("128 MB",))(row),
+    ),
+]
+
+
+def _threads(rows: list[Row]) -> str | None:
+    """All threads beside one, where there is more to do than to move bytes."""
+    ours: dict[tuple[str, int], float] = {
+        (r["case"], r["threads"]): r["us"]["ours"] for r in rows if r["size"] == "4 MB" and r["target"] in (COLUMN, ROW)
+    }
+    most = max(threads for _, threads in ours) if ours else 1
+    if most == 1:
+        return None
+    gains = {case: ours[case, 1] / ours[case, most] for case, threads in ours if threads == most}
+    worst = min(gains, key=gains.__getitem__)
+    return (
+        f"| {most} threads by one, 4 MB, as a gain: {COLUMN}; {ROW} | each at least 1.70 | "
+        f"{geometric_mean(gains.values()):.2f} | {gains[worst]:.2f}: {worst} | {len(gains)} | "
+        f"{'yes' if gains[worst] >= 1.7 else 'no'} |"
+    )
+
+
+def table(content: dict[str, Any]) -> str:
+    rows, calls = content["rows"], content["calls"]
+    lines = [target.line(rows) for target in TARGETS]
+    lines.append(_threads(rows))
+    overhead = [c | {"case": c["name"], "target": "", "form": ""} for c in calls if c["peer"] == "bare op"]
+    lines.append(
+        Target("a call of 16 elements, by the bare op below autograd", lambda c: c["ratio"], each=1.3).line(overhead)
+    )
+    head = [
+        "| ratio of times | wanted, at most | geometric mean | worst | cases | reached |",
+        "|---|---|---|---|---|---|",
+    ]
+    return "\n".join([*head, *(line for line in lines if line)]) + "\n"
