@@ -116,7 +116,7 @@ def main() -> None:
         for name, ours, peer, theirs in part():
             grad_free = torch.inference_mode() if "inference" in name else torch.enable_grad()
             with grad_free:
-                times = microseconds({"ours": ours, "peer": theirs}, threads, seconds)
+                times = microseconds({"ours": ours, "peer": theirs}, threads, 4 * seconds, turns=12)
             rows.append({"name": name, "ours_us": times["ours"], "peer": peer, "peer_us": times["peer"]})
     print(json.dumps(rows))
 

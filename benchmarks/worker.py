@@ -15,13 +15,13 @@ from frameworks import Call
 from torch.utils.benchmark import Timer
 
 
-def microseconds(calls: dict[str, Call], threads: int, seconds: float) -> dict[str, float]:
-    """The median of each call, in two turns of half the time."""
+def microseconds(calls: dict[str, Call], threads: int, seconds: float, turns: int = 2) -> dict[str, float]:
+    """The median of each call, in turns that share the time."""
     timers = {name: Timer("call()", globals={"call": call}, num_threads=threads) for name, call in calls.items()}
     runs: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(2):
+    for _ in range(turns):
         for name, timer in timers.items():
-            runs[name] += timer.blocked_autorange(min_run_time=seconds / 2).times
+            runs[name] += timer.blocked_autorange(min_run_time=seconds / turns).times
     return {name: torch.tensor(times).median().item() * 1e6 for name, times in runs.items()}
 
 

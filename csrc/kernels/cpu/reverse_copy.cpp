@@ -11,9 +11,9 @@
 namespace torch_dml_ops::cpu {
 namespace {
 
-// Columns that one task walks down the axis together when each has a length of its own: their items fill a few cache
-// lines, so that the lines read by one step along the axis are still in the cache at the next.
-constexpr int64_t kPanelColumns = 64;
+// Columns that one task walks down the axis together when each has a length of its own. The more, the longer are the
+// runs of memory that it reads and writes at each step.
+constexpr int64_t kMostPanelColumns = 128;
 
 template <class T>
 int64_t clamped_length(const void* lengths, int64_t offset, int64_t axis_size) {
@@ -59,12 +59,17 @@ class Task {
         column_(column),
         writer_(copy.item_size, total),
         reverse_panel_(rows().reverse_panel[index_of_item_size(copy.item_size)]),
-        panels_(column.length_stride != 0 && column.dst_stride == 1 && column.src_stride == 1 &&
-                scratch_bytes(kPanelColumns) <= limits.panel) {}
+        panel_columns_(0) {
+    if (column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return;
+    // No fewer than a cache line's: all of it is read for them.
+    for (int64_t columns = kMostPanelColumns; columns >= writer_.items(kCacheLineBytes) && !panel_columns_;
+         columns /= 2)
+      if (scratch_bytes(columns) <= limits.panel) panel_columns_ = columns;
+  }
 
-  // Whether columns with lengths of their own are turned into rows for it, and the scratch that this takes.
-  bool panels() const { return panels_; }
-  int64_t panel_bytes() const { return panels_ ? scratch_bytes(kPanelColumns) : 0; }
+  // How many columns with lengths of their own are turned into rows for it, 0 if none, and the scratch that this takes.
+  int64_t panel_columns() const { return panel_columns_; }
+  int64_t panel_bytes() const { return scratch_bytes(panel_columns_); }
 
   void finish() const { writer_.finish(); }
 
@@ -115,9 +120,9 @@ class Task {
 
   void length_per_column(const Part& p, Scratch& scratch) const {
     const int64_t columns = p.column_end - p.column;
-    std::array<int64_t, kPanelColumns> lengths;
+    std::array<int64_t, kMostPanelColumns> lengths;
     for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(p, p.column + j);
-    if (panels_) {
+    if (panel_columns_) {
       return reverse_panel_({dst_at(p, p.column, 0), src_at(p, p.column, 0), lengths.data(), columns, axis_.size,
                              axis_.dst_stride, axis_.src_stride, scratch.panel.get()});
     }
@@ -128,7 +133,7 @@ class Task {
   const ReverseDim axis_, column_;
   const Writer writer_;
   void (*const reverse_panel_)(const Panel&);
-  const bool panels_;
+  int64_t panel_columns_;
 };
 
 }  // namespace
@@ -155,8 +160,8 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
     part_columns = std::min(column.size, grain);
     part_axis = std::min(axis.size, std::max<int64_t>(grain / part_columns, 1));
   } else {
-    part_columns = std::min(column.size, kPanelColumns);
-    if (!task.panels()) part_axis = std::min(axis.size, std::max<int64_t>(grain / part_columns, 1));
+    part_columns = std::min(column.size, task.panel_columns() ? task.panel_columns() : kMostPanelColumns);
+    if (!task.panel_columns()) part_axis = std::min(axis.size, std::max<int64_t>(grain / part_columns, 1));
   }
   const int64_t column_parts = (column.size + part_columns - 1) / part_columns;
   const int64_t axis_parts = (axis.size + part_axis - 1) / part_axis;

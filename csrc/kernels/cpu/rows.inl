@@ -130,13 +130,16 @@ inline void backward_run(T* dst, const T* src, int64_t n) {
   } else {  // there are no such shuffles: forwards into a buffer, then turned round
     constexpr int64_t kAtOnce = 256;
     T buffer[kAtOnce];
+    const auto turn = [&](int64_t i, int64_t some) {
+      const T* __restrict last = src - (i + some - 1) * kStep;
+      for (int64_t k = 0; k < some; ++k) buffer[k] = last[k * kStep];
+      for (int64_t k = 0; k < some; ++k) dst[i + k] = buffer[some - 1 - k];
+    };
     end = n / kAtOnce * kAtOnce;
-    if (kUpwards) items(end, n);
-    in_order(kAtOnce, end, [&](int64_t i) {
-      const T* __restrict last = src - (i + kAtOnce - 1) * kStep;
-      for (int64_t k = 0; k < kAtOnce; ++k) buffer[k] = last[k * kStep];
-      for (int64_t k = 0; k < kAtOnce; ++k) dst[i + k] = buffer[kAtOnce - 1 - k];
-    });
+    if (kUpwards) turn(end, n - end);
+    in_order(kAtOnce, end, [&](int64_t i) { turn(i, kAtOnce); });
+    if (!kUpwards) turn(end, n - end);
+    return;
   }
   if (!kUpwards) items(end, n);
 }
