@@ -100,7 +100,7 @@ def other_calls(threads: int, seconds: float) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
-    """Markdown: every case with its time and its ratios, by threads."""
+    """Markdown: every case with its time, how far that is spread over the passes, and its ratios, by threads."""
     lines = []
     for threads in sorted({r["threads"] for r in rows}):
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]
@@ -108,7 +108,8 @@ def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
         for r in (r for r in rows if r["threads"] == threads):
             peer = f"{r['ratio_to_best_peer']:.2f} ({r['best_peer']})" if "best_peer" in r else ""
             copy = f"{r['ratio_to_copy']:.2f}" if "copy" in r else ""
-            lines.append(f"| {r['case']} | {r['us']['ours']:.1f} | {peer} | {copy} |")
+            spread = f" ± {50 * r['spread']['ours']:.0f} %" if r["spread"]["ours"] else ""  # none of a single pass
+            lines.append(f"| {r['case']} | {r['us']['ours']:.1f}{spread} | {peer} | {copy} |")
         lines.append("")
     lines += ["## Calls", "", "| call | threads | µs | by |", "|---|---|---|---|"]
     lines += [f"| {c['name']} | {c['threads']} | {c['ours_us']:.1f} | {c['ratio']:.2f} ({c['peer']}) |" for c in calls]

@@ -18,7 +18,8 @@ def _dots(axes: Axes, rows: list[dict[str, Any]], sizes: list[str], names: list[
         axes.scatter(speeds, [names.index(r["name"]) for r in at], color=color, marker=marker, label=size, zorder=3)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
-    ticks = [0.25, 0.5, 1, 2, 4, 8, 16, 32]
+    least, most = axes.get_xlim()
+    ticks = [t for t in (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32) if least < t < most]
     axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
     axes.minorticks_off()
     axes.grid(alpha=0.3)

@@ -1,8 +1,15 @@
-"""What the results come to, against the targets: for each, the geometric mean of the ratios and the worst case."""
+"""What the results come to, against the targets: for each, the geometric mean of the ratios and the worst case.
 
+python benchmarks/summary.py benchmarks/results/….json prints that of a file of results, and the table that the README
+quotes of it.
+"""
+
+import json
 import math
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cases import COLUMN, OTHER, PLAIN, ROW, STRIDED
@@ -117,3 +124,34 @@ def table(content: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|",
     ]
     return "\n".join([*head, *(line for line in lines if line)]) + "\n"
+
+
+SHOWN = [
+    "window, last axis halved",
+    "stride -1, last axis",
+    "stride 2, last axis",
+    "slice_grad, stride 2, last axis",
+    "split last axis in 3",
+    "split last axis in 64",
+    "join last axis of 3",
+    "reverse axis 1, a length per batch item",
+    "reverse axis 1, a length per column",
+    "reverse last axis, a length per row",
+]
+
+
+def readme_table(content: dict[str, Any]) -> str:
+    """What the README quotes: how many times as fast as others, one thread."""
+    rows = {r["case"]: r for r in content["rows"] if r["threads"] == 1}
+    lines = ["| float32, one thread | 64 KB | 4 MB | 128 MB | into `out`, 128 MB |", "|---|---|---|---|---|"]
+    for name in SHOWN:
+        cells = [rows[f"{name}, {size}, fresh"]["ratio_to_best_peer"] for size in ("64 KB", "4 MB", "128 MB")]
+        cells.append(rows[f"{name}, 128 MB, out"]["ratio_to_copy"])
+        lines.append(f"| {name} | " + " | ".join(f"{1 / cell:.1f}×" for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    results = json.loads(Path(sys.argv[1]).read_text())
+    print(table(results))
+    print(readme_table(results))

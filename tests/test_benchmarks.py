@@ -54,3 +54,15 @@ print(seen)
     done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 30
+
+
+def test_the_readme_quotes_the_results_whose_picture_it_shows() -> None:
+    readme = (FOLDER.parent / "README.md").read_text()
+    [picture] = re.findall(r"\(benchmarks/results/(cpu-.+)\.png\)", readme)
+    results = FOLDER / "results" / f"{picture}.json"
+    assert results.with_suffix(".png").exists()
+    assert results.with_suffix(".md").exists()
+    done = subprocess.run([sys.executable, str(FOLDER / "summary.py"), str(results)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    quoted = done.stdout[done.stdout.index("| float32, one thread") :].strip()
+    assert quoted in readme, f"what the README should quote:\n{quoted}"
