@@ -4,8 +4,9 @@ Runtime.
     python benchmarks/bench.py [--quick] [--case TEXT …] [--peer NAME …] [--threads 1 2]
 
 One framework per process (torch's idioms share ours), and never two thread pools at work: the processes take turns,
-case by case. Writes benchmarks/results/cpu-<model>.json, a table (.md) and a picture (.png) beside it. A ratio is our
-time by the other's: under 1 is faster. It is the median over the passes, each of which measures both.
+case by case. A run of everything writes benchmarks/results/cpu-<model>.json, a table (.md) and a picture (.png) beside
+it; one that is restricted prints its table. A ratio is our time by the other's: under 1 is faster. It is the median
+over the passes, each of which measures both.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,23 @@ def other_calls(threads: int, seconds: float) -> list[dict[str, Any]]:
     return [r | {"threads": threads, "ratio": r["ours_us"] / r["peer_us"]} for r in rows]
 
 
+def head(content: dict[str, Any]) -> str:
+    """What a reader of the table has to know."""
+    versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
+    return f"""# Benchmark
+
+{content["machine"]}, {content["cores"]} cores, {content["build"]["SIMD level"]}; {versions};
+{content["date"]}, commit {content["commit"]}. Made by `make bench`.
+
+A ratio is the time of torch_dml_ops by another's: **below 1, torch_dml_ops is faster**. "fresh" is a new result each
+time, and its best peer that of eager torch, torch.compile and NumPy (which has no way to reverse by lengths). "out" is
+into given memory, where the peer is ONNX Runtime, whose arena keeps its memory, and the yardstick `out.copy_()` of as
+many bytes: for strides along the last axis, of the cache lines read and the bytes written; for other layouts, of the
+same layouts. ± is half the range of the passes. Arrays are (4, 32, 128), (16, 128, 512) and (64, 512, 1024) float32,
+unless it says otherwise.
+"""
+
+
 def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
     """Markdown: every case with its time, how far that is spread over the passes, and its ratios, by threads."""
     lines = []
@@ -111,7 +130,8 @@ def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
             spread = f" ± {50 * r['spread']['ours']:.0f} %" if r["spread"]["ours"] else ""  # none of a single pass
             lines.append(f"| {r['case']} | {r['us']['ours']:.1f}{spread} | {peer} | {copy} |")
         lines.append("")
-    lines += ["## Calls", "", "| call | threads | µs | by |", "|---|---|---|---|"]
+    if calls:
+        lines += ["## Calls", "", "| call | threads | µs | by |", "|---|---|---|---|"]
     lines += [f"| {c['name']} | {c['threads']} | {c['ours_us']:.1f} | {c['ratio']:.2f} ({c['peer']}) |" for c in calls]
     return "\n".join(lines) + "\n"
 
@@ -120,16 +140,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--quick", action="store_true", help="a subset for about two minutes")
-    parser.add_argument("--case", nargs="*", default=[], help="only cases whose names contain one of these")
-    parser.add_argument("--peer", nargs="*", help="only these of " + ", ".join(TORCH_PEERS + OTHER_PEERS))
-    parser.add_argument("--threads", nargs="*", type=int, help="default: 1 and all")
+    parser.add_argument(
+        "--case", nargs="+", default=[], help='only cases that contain one of these, as "stride 2" or "4 MB, out"'
+    )
+    parser.add_argument("--peer", nargs="+", help="only these of " + ", ".join(TORCH_PEERS + OTHER_PEERS))
+    parser.add_argument("--threads", nargs="+", type=int, help="default: 1 and all; with --quick, 1")
     parser.add_argument("--also", help="a folder that gets a copy of the results")
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda needs an NVIDIA GPU, and torch sees none")
     wanted = arguments.peer or TORCH_PEERS + (OTHER_PEERS if arguments.device == "cpu" else [])
     if unknown := set(wanted) - set(TORCH_PEERS + OTHER_PEERS):
-        parser.error(f"--peer: there is no {', '.join(sorted(unknown))}")
+        parser.error(f"--peer: there is no {', '.join(sorted(unknown))}, only {', '.join(TORCH_PEERS + OTHER_PEERS)}")
+    if arguments.quick:
+        wanted = [peer for peer in wanted if peer not in ("onnx_runtime", "torch_copy")]  # both are of the form "out"
+    if "onnx_runtime" in wanted and not (find_spec("onnx") and find_spec("onnxruntime")):
+        parser.error("onnx or onnxruntime is missing; pip install onnx onnxruntime, or name other peers by --peer")
     everything = all_cases()
     numbers = [
         k
@@ -137,11 +163,15 @@ def main() -> None:
         if (not arguments.case or any(text in case.key for text in arguments.case))
         and (not arguments.quick or (case.size != "128 MB" and case.form == "fresh" and case.target))
     ]
+    if not numbers:
+        parser.error(f"--case: no case's name contains {' or '.join(map(repr, arguments.case))}")
+    if arguments.threads and min(arguments.threads) < 1:
+        parser.error(f"--threads: must be at least 1, got {min(arguments.threads)}")
     all_threads = torch.get_num_threads()
     thread_counts = arguments.threads or ([1] if arguments.quick else sorted({1, all_threads}))
     passes, seconds = (1, 0.02) if arguments.quick else (3, 0.06)
     groups = [["ours", *(p for p in TORCH_PEERS if p in wanted)], *([p] for p in OTHER_PEERS if p in wanted)]
-    if arguments.device == "cpu" and not arguments.quick:
+    if arguments.device == "cpu" and not (arguments.quick or arguments.peer):
         groups.append(["ours_small_pages"])
 
     rows, calls = [], []
@@ -161,10 +191,10 @@ def main() -> None:
     machine = results_file.machine_name(arguments.device)
     results: dict[str, Any] = {"machine": machine, "bytes": BYTES, "rows": rows, "calls": calls}
     content = results_file.environment() | results
-    if arguments.quick or arguments.case:
+    if arguments.quick or arguments.case or arguments.peer or arguments.threads:
         print(table(rows, calls))
         return
-    text = f"{summary.table(content)}\n{table(rows, calls)}" if kind == "cpu" else table(rows, calls)
+    text = f"{head(content)}\n{summary.table(content)}\n{table(rows, calls)}"
     written = results_file.write(f"{kind}-{machine}.json", content)
     written.with_suffix(".md").write_text(text)
     picture.draw(content, written.with_suffix(".png"))
@@ -175,4 +205,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing was written")

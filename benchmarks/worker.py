@@ -7,6 +7,7 @@ framework.
 import importlib
 import json
 import os
+import signal
 import sys
 
 import torch
@@ -26,6 +27,7 @@ def microseconds(calls: dict[str, Call], threads: int, seconds: float, turns: in
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends when its standard input does
     frameworks, seconds = sys.argv[1].split(","), float(sys.argv[2])
     threads = int(os.environ["BENCHMARK_THREADS"])
     modules = {name: importlib.import_module(f"frameworks.{name}") for name in frameworks}

@@ -27,10 +27,18 @@ def test_each_peer_measures_what_it_can() -> None:
     assert rows[2][1] == "torch_eager"  # the only one of them that can
 
 
-def test_an_unknown_peer_is_refused() -> None:
-    done = bench("--peer", "torch", "--case", "copy")
-    assert done.returncode == 2
-    assert done.stderr.endswith("error: --peer: there is no torch\n")
+def test_what_there_is_not_is_refused() -> None:
+    for arguments, message in (
+        (
+            ["--peer", "torch"],
+            "--peer: there is no torch, only torch_eager, torch_compiled, torch_copy, numpy_arrays, onnx_runtime",
+        ),
+        (["--case", "copy", "clone"], "--case: no case's name contains 'copy' or 'clone'"),
+        (["--threads", "0"], "--threads: must be at least 1, got 0"),
+    ):
+        done = bench(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.endswith(f"error: {message}\n")
 
 
 def test_cases_agree_with_what_frameworks_give() -> None:

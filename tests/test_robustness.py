@@ -6,6 +6,8 @@ of 32 bits would show and at every 4 099th element between: less than 5.5 GB in 
 """
 
 import multiprocessing
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -402,3 +404,23 @@ def test_a_large_join_into_columns_that_interleave() -> None:
 def test_large_transposed_inputs(sizes: tuple[int, int]) -> None:
     x = torch.rand(sizes[1], sizes[0], device=DEVICE).t()
     assert torch.equal(dml.slice1(x, [0, 0], sizes, [-1, 1], out=torch.empty(sizes, device=DEVICE)), x.flip(0))
+
+
+def test_threads_with_small_stacks() -> None:
+    program = """
+import threading, torch, torch_dml_ops as dml
+torch.set_num_threads(1)
+threading.stack_size(64 << 10)
+x = torch.arange(900).reshape(10, 90)
+lengths = torch.full((10, 1), 5)
+done = []
+def work():
+    done.append(dml.slice1(x, [0, 0], [10, 90], [1, -1]).equal(x.flip(1)))
+    done.append(dml.reverse_subsequences(x, lengths, 1)[:, :5].equal(x[:, :5].flip(1)))
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(done)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout == "[True, True]\n", (run.returncode, run.stderr)

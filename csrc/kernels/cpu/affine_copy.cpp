@@ -97,17 +97,17 @@ class Work {
   int64_t blocks() const { return ends_.empty() ? 0 : ends_.back(); }
 
   void run(int64_t begin, int64_t end) const {
-    alignas(kCacheLineBytes) char scratch[kMostBlockBytes + kCacheLineBytes];
+    const auto scratch = writer_.new_scratch();
     auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     for (; begin < end; ++g) {
       const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
-      for (; begin < stop; ++begin) run_block(groups_[g], begin - start, scratch);
+      for (; begin < stop; ++begin) run_block(groups_[g], begin - start, scratch.get());
     }
     writer_.finish();
   }
 
  private:
-  void run_block(const Group& group, int64_t at, char* scratch) const {
+  void run_block(const Group& group, int64_t at, Scratch* scratch) const {
     const int64_t along = group.blocks_along_level(), begin = at % along * group.block;
     const int64_t end = std::min(begin + group.block, group.copies.front().dims[group.level].size);
     at /= along;
@@ -142,7 +142,7 @@ class Work {
 
   // A block of pieces that fill one range of memory between them, as a join's do. [join ones to a last axis of 7,
   // 128 MB]
-  bool make_together(const Group& group, int64_t begin, int64_t end, char* scratch) const {
+  bool make_together(const Group& group, int64_t begin, int64_t end, Scratch* free) const {
     const int64_t stride = group.copies.front().dims.front().dst_stride;
     char* first = group.copies.front().dst;
     for (const AffineCopy& copy : group.copies) first = std::min(first, copy.dst);
@@ -160,7 +160,7 @@ class Work {
     const int64_t bytes = writer_.bytes((end - begin) * stride);
     if (items != stride || bytes > kMostBlockBytes) return false;
     char* block = first + writer_.bytes(begin * stride);
-    scratch += reinterpret_cast<uintptr_t>(block) % kCacheLineBytes;
+    char* scratch = free->bytes + reinterpret_cast<uintptr_t>(block) % kCacheLineBytes;
     for (const AffineCopy& copy : group.copies)
       writer_.write(copy.dims, scratch + (copy.dst - block), copy.src, begin, end);
     writer_.stream(block, scratch, bytes);

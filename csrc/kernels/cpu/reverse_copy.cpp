@@ -44,10 +44,9 @@ struct Part {
   int64_t length_offset, column, column_end, begin, end;
 };
 
-// What a thread keeps beside it: for chunks on their way past the cache, and for panels where there are any.
-struct Scratch {
-  explicit Scratch(int64_t panel_bytes) : panel(new char[std::size_t(panel_bytes)]) {}
-  alignas(kCacheLineBytes) char chunk[kMostBlockBytes + kCacheLineBytes];
+// What a thread keeps beside it: for what goes past the cache, and for panels, where there are any.
+struct Beside {
+  const std::unique_ptr<Scratch> scratch;
   const std::unique_ptr<char[]> panel;
 };
 
@@ -69,14 +68,17 @@ class Task {
 
   // How many columns with lengths of their own are turned into rows for it, 0 if none, and the scratch that this takes.
   int64_t panel_columns() const { return panel_columns_; }
-  int64_t panel_bytes() const { return scratch_bytes(panel_columns_); }
+  Beside beside() const {
+    const auto bytes = std::size_t(scratch_bytes(panel_columns_));
+    return {writer_.new_scratch(), std::unique_ptr<char[]>(panel_columns_ ? new char[bytes] : nullptr)};
+  }
 
   void finish() const { writer_.finish(); }
 
-  void run(const Part& p, Scratch& scratch) const {
-    if (axis_.dst_stride < column_.dst_stride) return along_axis(p, scratch);
-    if (column_.length_stride == 0) return whole_rows(p, scratch);
-    length_per_column(p, scratch);
+  void run(const Part& p, Beside& beside) const {
+    if (axis_.dst_stride < column_.dst_stride) return along_axis(p, beside);
+    if (column_.length_stride == 0) return whole_rows(p, beside);
+    length_per_column(p, beside);
   }
 
  private:
@@ -95,7 +97,7 @@ class Task {
 
   // Columns [p.column, …) at [begin, end) along the axis, reversed within the first n or as they are. The axis is the
   // first dimension, or the only one where there are no columns.
-  void write(const Part& p, int64_t column, int64_t columns, int64_t n, Scratch& scratch) const {
+  void write(const Part& p, int64_t column, int64_t columns, int64_t n, Beside& beside) const {
     const int64_t middle = std::clamp(n, p.begin, p.end);
     for (const bool reversed : {true, false}) {
       const int64_t begin = reversed ? p.begin : middle, end = reversed ? middle : p.end;
@@ -104,29 +106,29 @@ class Task {
           plain_dim(end - begin, axis_.dst_stride, reversed ? -axis_.src_stride : axis_.src_stride),
           plain_dim(columns, column_.dst_stride, column_.src_stride)};
       writer_.write_block(Dims(dims, columns == 1 ? 1 : 2), dst_at(p, column, begin),
-                          src_at(p, column, reversed ? n - 1 - begin : begin), 0, end - begin, scratch.chunk);
+                          src_at(p, column, reversed ? n - 1 - begin : begin), 0, end - begin, beside.scratch.get());
     }
   }
 
   // The axis is what lies closest together in the destination.
-  void along_axis(const Part& p, Scratch& scratch) const {
-    for (int64_t j = p.column; j < p.column_end; ++j) write(p, j, 1, length(p, j), scratch);
+  void along_axis(const Part& p, Beside& beside) const {
+    for (int64_t j = p.column; j < p.column_end; ++j) write(p, j, 1, length(p, j), beside);
   }
 
   // All columns share one length: whole rows move.
-  void whole_rows(const Part& p, Scratch& scratch) const {
-    write(p, p.column, p.column_end - p.column, length(p, 0), scratch);
+  void whole_rows(const Part& p, Beside& beside) const {
+    write(p, p.column, p.column_end - p.column, length(p, 0), beside);
   }
 
-  void length_per_column(const Part& p, Scratch& scratch) const {
+  void length_per_column(const Part& p, Beside& beside) const {
     const int64_t columns = p.column_end - p.column;
     std::array<int64_t, kMostPanelColumns> lengths;
     for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(p, p.column + j);
     if (panel_columns_) {
       return reverse_panel_({dst_at(p, p.column, 0), src_at(p, p.column, 0), lengths.data(), columns, axis_.size,
-                             axis_.dst_stride, axis_.src_stride, scratch.panel.get()});
+                             axis_.dst_stride, axis_.src_stride, beside.panel.get()});
     }
-    for (int64_t j = 0; j < columns; ++j) write(p, p.column + j, 1, lengths[std::size_t(j)], scratch);
+    for (int64_t j = 0; j < columns; ++j) write(p, p.column + j, 1, lengths[std::size_t(j)], beside);
   }
 
   const ReverseCopy& copy_;
@@ -170,7 +172,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
 
   const int64_t part_grain = std::max<int64_t>(grain / (part_columns * part_axis), 1);
   parallel_for(outer_size * column_parts * axis_parts, part_grain, [&](int64_t begin, int64_t end) {
-    Scratch scratch(task.panel_bytes());
+    Beside beside = task.beside();
     for (int64_t at = begin; at < end; ++at) {
       const int64_t axis_part = at % axis_parts, column_part = at / axis_parts % column_parts;
       int64_t rest = at / (axis_parts * column_parts), dst = 0, src = 0, length_offset = 0;
@@ -191,7 +193,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
                 axis_begin + part_axis};
       part.column_end = std::min(part.column_end, column.size);
       part.end = std::min(part.end, axis.size);
-      task.run(part, scratch);
+      task.run(part, beside);
     }
     task.finish();
   });

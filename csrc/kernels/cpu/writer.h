@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <ranges>
 #include <span>
 
@@ -55,6 +56,11 @@ inline Chain chain_of(std::span<const Run> runs) {
   return at == runs.front().dst + runs.front().dst_row_stride ? Chain::kAll : Chain::kNone;
 }
 
+// What a thread puts in order before it goes past the cache. (Not on the stack, which may be small.)
+struct alignas(kCacheLineBytes) Scratch {
+  char bytes[kMostBlockBytes + kCacheLineBytes];
+};
+
 // Writes what a plan says, with the inner loops for its item size.
 class Writer {
  public:
@@ -70,6 +76,7 @@ class Writer {
         stream_strided_runs_(rows().stream_strided_runs[index_of_item_size(item_size)]) {}
 
   bool streams() const { return streams_; }
+  std::unique_ptr<Scratch> new_scratch() const { return std::unique_ptr<Scratch>(streams_ ? new Scratch : nullptr); }
   void stream(char* dst, const char* src, int64_t bytes) const {
     const Run run{dst, src, bytes, 0, 0};
     stream_runs_({&run, 1, 0, 1});
@@ -96,9 +103,8 @@ class Writer {
       write(dims.subspan(1), dst + bytes(j * d.dst_stride), place(d, src, j), 0, dims[1].size);
   }
 
-  // The same, past the cache where that pays. A scratch of limits.chunk and a cache line takes what has to be put in
-  // order first.
-  void write_block(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, char* scratch) const {
+  // The same, past the cache where that pays; the scratch takes what has to be put in order first.
+  void write_block(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, Scratch* free) const {
     constexpr int64_t kLeast = 256;  // bytes; less is mostly cache lines written in part
     const CopyDim& d = dims.front();
     const int64_t each = bytes(numel_of(dims.subspan(1)));
@@ -110,7 +116,7 @@ class Writer {
     }
     const int64_t most = limits.chunk / each;
     if (most == 0 || !dense(dims)) return write(dims, dst, src, begin, end);
-    scratch += reinterpret_cast<uintptr_t>(dst + bytes(begin * d.dst_stride)) % kCacheLineBytes;
+    char* scratch = free->bytes + reinterpret_cast<uintptr_t>(dst + bytes(begin * d.dst_stride)) % kCacheLineBytes;
     for (; begin < end; begin += most) {
       const int64_t stop = std::min(begin + most, end);
       write(dims, scratch - begin * each, src, begin, stop);
@@ -119,11 +125,11 @@ class Writer {
   }
 
   // n items of each source in turn. The scratch is as for write_block.
-  void interleave(char* dst, std::span<const char*> sources, int64_t n, char* scratch) const {
+  void interleave(char* dst, std::span<const char*> sources, int64_t n, Scratch* free) const {
     const auto count = int64_t(sources.size());
     if (!streams_) return interleave_(dst, sources.data(), count, n);
-    scratch += reinterpret_cast<uintptr_t>(dst) % kCacheLineBytes;
     while (n > 0) {
+      char* scratch = free->bytes + reinterpret_cast<uintptr_t>(dst) % kCacheLineBytes;
       const int64_t some = std::min(n, std::max<int64_t>(limits.chunk / bytes(count), 1));
       interleave_(scratch, sources.data(), count, some);
       stream(dst, scratch, bytes(some * count));
