@@ -23,8 +23,9 @@ def prepare(case: Case) -> Call:
         out = torch.empty_like(x) if case.form == "out" else None
         return lambda: dml.slice_grad(g, x.shape, *window, out=out)
     if case.operation == "split":
-        outs = [torch.empty_like(p) for p in dml.split(x, case.split_sizes, case.axis)] if case.form == "out" else None
-        return lambda: dml.split(x, case.split_sizes, case.axis, out=outs)
+        sizes = case.split_sizes
+        outs = [torch.empty_like(p) for p in dml.split(x, sizes, case.axis)] if case.form == "out" else None
+        return lambda: dml.split(x, sizes, case.axis, out=outs)
     if case.operation == "join":
         pieces = [piece.contiguous() for piece in x.split(case.split_sizes, case.axis)]
         out = torch.empty_like(x) if case.form == "out" else None

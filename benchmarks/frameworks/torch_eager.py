@@ -39,7 +39,8 @@ def idiom(case: Case) -> tuple[Callable[..., object], list[Tensor]]:
 
         return scatter, [x[forwards].contiguous()]
     if case.operation == "split":
-        return (lambda x: torch.split_with_sizes_copy(x, case.split_sizes, case.axis)), [x]
+        sizes = case.split_sizes
+        return (lambda x: torch.split_with_sizes_copy(x, sizes, case.axis)), [x]
     if case.operation == "join":
         return (lambda *pieces: torch.cat(pieces, case.axis)), [
             p.contiguous() for p in x.split(case.split_sizes, case.axis)
