@@ -4,9 +4,9 @@ of it.
     python benchmarks/gpu_check.py [--also FOLDER] [--minutes 8]
 
 Under compute-sanitizer, where it is installed, run the examples of DirectML's texts, the tests of tests/test_cuda.py
-but those of graphs and of memory, and the properties of random calls with few examples each: with memcheck (accesses
-out of bounds), racecheck (shared memory without a barrier), initcheck (memory read before it is written) and synccheck
-(barriers that not all threads reach).
+but those of graphs and of memory, and eight properties of random calls with twelve examples each, 357 tests in all:
+with memcheck (accesses out of bounds), initcheck (memory read before it is written), racecheck (shared memory without a
+barrier) and synccheck (barriers that not all threads reach).
 
 Writes benchmarks/results/gpu-check-<gpu>.json: versions, counts, outcome. Exits with 1 where anything failed.
 """

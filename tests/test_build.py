@@ -156,6 +156,8 @@ def test_one_wheel_holds_both_libraries_and_serves_every_cpython(tmp_path):
     assert wheel.name.startswith(f"torch_dml_ops-{torch_dml_ops.__version__}-cp310-abi3-linux_")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"torch_dml_ops/_C.abi3.so", "torch_dml_ops/_C_cuda.abi3.so", "torch_dml_ops/py.typed"} <= set(names)
+    assert all(name.startswith("torch_dml_ops") for name in names)  # the package and its metadata
+    assert not any("ptxas" in name for name in names)
     # Installed elsewhere, it works: import, an operator, and what it says of itself.
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)

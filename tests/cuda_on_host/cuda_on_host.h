@@ -37,7 +37,8 @@ struct Index {
 // What kernels loaded from global memory, or what they stored there.
 struct Traffic {
   int64_t count = 0, bytes = 0;
-  int64_t by_width[5] = {};      // of 1, 2, 4, 8 and 16 bytes
+  int64_t by_width[5] = {};  // of 1, 2, 4, 8 and 16 bytes
+  // While accesses are recorded:
   int64_t sectors = 0;           // of 32 bytes, the unit that GPUs fetch: those of each access of a whole warp
   int64_t distinct_bytes = 0;    // each once in every block
   int64_t distinct_sectors = 0;  // each once in every block
@@ -60,9 +61,10 @@ struct Access {
 
 inline Index block_index, thread_index;
 inline Accesses accesses;
-inline std::vector<Access> block_loads, block_stores;  // of the block that runs
-inline int64_t largest_32_bit_offset = INT32_MAX;      // smaller, to run the 64-bit kernels on small tensors
-inline bool reversed = false;                          // the order in which the threads of a block take turns
+inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
+inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
+inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
+inline bool reversed = false;                      // the order in which the threads of a block take turns
 
 inline std::mutex one_launch_at_a_time;
 inline ucontext_t scheduler;
@@ -114,7 +116,7 @@ inline void note(Traffic& traffic, std::vector<Access>& of_block, const void* at
   traffic.bytes += int64_t(width);
   ++traffic.by_width[std::min(std::countr_zero(width), 4)];
   const uint64_t place = uint64_t(from.line()) << 32 | from.column();
-  of_block.push_back({reinterpret_cast<uintptr_t>(at), width, thread_index.x, place});
+  if (recording) of_block.push_back({reinterpret_cast<uintptr_t>(at), width, thread_index.x, place});
 }
 
 // Adds to `traffic` what can be told of a block's accesses only together.

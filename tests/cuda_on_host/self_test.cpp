@@ -51,6 +51,7 @@ __global__ void move_apart(Apart p) {
 bool counts(int apart, int times, int64_t sectors) {
   alignas(32) static int in[32 * 8], out[32 * 8];
   cuda_on_host::accesses = {};
+  cuda_on_host::recording = true;
   torch_dml_ops::cuda::launch("move_apart", move_apart, 1, 32, nullptr, Apart{in, out, apart, times});
   const auto right = [&](const cuda_on_host::Traffic& t) {
     return t.count == 32 * times && t.bytes == 4 * t.count && t.by_width[2] == t.count && t.distinct_bytes == 4 * 32 &&
