@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 
 CPP := $(shell find csrc tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.inl')
-BUILT_FROM := setup.py pyproject.toml $(filter csrc/%,$(CPP))
+BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP))
 EDITABLE := -m pip install -q --no-build-isolation -e
 
 .DEFAULT_GOAL := help
@@ -52,15 +52,22 @@ lint: $(VENV)/dev ## check style and types
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist .
 
+# For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.
+define BUILD_FOR_GPU
+architectures="$${TORCH_CUDA_ARCH_LIST:-$$($(PYTHON) -c \
+ 'import torch; print("%d.%d" % torch.cuda.get_device_capability())')}" && \
+ TORCH_DML_OPS_CUDA=1 TORCH_CUDA_ARCH_LIST="$$architectures" $(PYTHON) $(EDITABLE) . --no-deps
+endef
+
 gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU
-	TORCH_DML_OPS_CUDA=1 $(PYTHON) $(EDITABLE) . --no-deps
+	$(BUILD_FOR_GPU)
 	$(PYTHON) benchmarks/gpu_check.py $(if $(OUT),--also '$(OUT)')
 
 bench: $(VENV)/dev ## compare speed with torch's idioms, NumPy and ONNX Runtime on the CPU
 	$(BIN)/python benchmarks/bench.py
 
-bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with the torch idioms there
-	TORCH_DML_OPS_CUDA=1 $(PYTHON) $(EDITABLE) . --no-deps
+bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with copies and the torch idioms there
+	$(BUILD_FOR_GPU)
 	$(PYTHON) benchmarks/bench.py --device cuda $(if $(OUT),--also '$(OUT)')
 
 notebooks: $(VENV)/dev ## run the notebooks and write their outputs into them

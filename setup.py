@@ -10,6 +10,7 @@ stable ABI, in which CPU and CUDA builds are alike.
 
 import os
 import re
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -35,6 +36,9 @@ CUDA_ENGINE = [
     "csrc/ops/engine_cuda.cpp",
     *(f"csrc/kernels/cuda/{name}.cu" for name in ("affine_copy", "reverse_copy")),
 ]
+
+
+PTXAS_REPORT = "csrc/ptxas_report.py"
 
 
 def cuda_toolkit() -> str | None:
@@ -93,7 +97,7 @@ def extension(
     result: Extension = cpp_extension.CppExtension(
         f"torch_dml_ops.{name}",
         sources,
-        depends=[str(p) for p in Path("csrc").rglob("*.[him]*")],
+        depends=[*(str(p) for p in Path("csrc").rglob("*.[him]*")), PTXAS_REPORT],
         extra_compile_args={"cxx": cxx, "nvcc": nvcc or []},
         py_limited_api=True,
         # libtorch.so stays among the needed libraries: on a CUDA torch it brings libtorch_cuda into scope.
@@ -109,6 +113,8 @@ def extensions() -> list[Extension]:
     result = [extension("_C", FRONTS + CPU_ENGINE, cpu_only)]
     if toolkit:
         cpp_extension.CUDA_HOME = toolkit  # None on a CPU build of torch, whatever is installed
+        nvcc = os.environ.get("PYTORCH_NVCC") or shlex.quote(f"{toolkit}/bin/nvcc")
+        os.environ["PYTORCH_NVCC"] = f"{shlex.join([sys.executable, os.path.abspath(PTXAS_REPORT)])} {nvcc}"
         result.append(
             extension(
                 "_C_cuda",
@@ -137,11 +143,18 @@ cpp_extension._check_cuda_version = lambda *_: None
 
 class Build(cpp_extension.BuildExtension):
     """Keeps object files in build/, a folder for each library: both compile the same sources, and an editable install
-    would otherwise start from nothing every time."""
+    would otherwise start from nothing every time. build/ptxas.txt says what each CUDA kernel takes."""
 
     def build_extension(self, ext: Extension) -> None:
         self.build_temp = str(Path("build", ext.name))
         super().build_extension(ext)
+        kernels = [
+            Path(self.build_temp, source).with_suffix(".o.ptxas")
+            for source in ext.sources
+            if str(source).endswith(".cu")
+        ]
+        if reports := [path.read_text() for path in kernels if path.exists()]:  # none from a build without ninja
+            Path("build/ptxas.txt").write_text("".join(reports))
 
 
 setup(

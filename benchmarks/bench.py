@@ -2,6 +2,7 @@
 Runtime.
 
     python benchmarks/bench.py [--quick] [--case TEXT …] [--peer NAME …] [--threads 1 2]
+    python benchmarks/bench.py --device cuda …    on an NVIDIA GPU: see gpu.py
 
 One framework per process (torch's idioms share ours), and never two thread pools at work: the processes take turns,
 case by case. A run of everything writes benchmarks/results/cpu-<model>.json, a table (.md) and a picture (.png) beside
@@ -20,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import gpu
 import picture
 import results_file
 import summary
@@ -36,12 +38,9 @@ NO_PEERS = ["ours", "ours_small_pages", "torch_copy"]
 class Worker:
     """A process that measures a case when it is told to, and sleeps in between."""
 
-    def __init__(self, frameworks: list[str], threads: int, seconds: float, device: str) -> None:
+    def __init__(self, frameworks: list[str], threads: int, seconds: float) -> None:
         self.frameworks = ", ".join(frameworks)
-        environment = os.environ | {
-            "BENCHMARK_THREADS": str(threads),
-            "BENCHMARK_DEVICE": device,
-        }
+        environment = os.environ | {"BENCHMARK_THREADS": str(threads)}
         command = [sys.executable, str(FOLDER / "worker.py"), ",".join(frameworks), str(seconds)]
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -137,8 +136,14 @@ def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    device = argparse.ArgumentParser(add_help=False)
+    device.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    chosen, others = device.parse_known_args()
+    if chosen.device == "cuda":
+        return gpu.main(others)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[device]
+    )
     parser.add_argument("--quick", action="store_true", help="a subset for about two minutes")
     parser.add_argument(
         "--case", nargs="+", default=[], help='only cases that contain one of these, as "stride 2" or "4 MB, out"'
@@ -147,9 +152,7 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, help="default: 1 and all; with --quick, 1")
     parser.add_argument("--also", help="a folder that gets a copy of the results")
     arguments = parser.parse_args()
-    if arguments.device == "cuda" and not torch.cuda.is_available():
-        parser.error("--device cuda needs an NVIDIA GPU, and torch sees none")
-    wanted = arguments.peer or TORCH_PEERS + (OTHER_PEERS if arguments.device == "cpu" else [])
+    wanted = arguments.peer or TORCH_PEERS + OTHER_PEERS
     if unknown := set(wanted) - set(TORCH_PEERS + OTHER_PEERS):
         parser.error(f"--peer: there is no {', '.join(sorted(unknown))}, only {', '.join(TORCH_PEERS + OTHER_PEERS)}")
     if arguments.quick:
@@ -171,13 +174,13 @@ def main() -> None:
     thread_counts = arguments.threads or ([1] if arguments.quick else sorted({1, all_threads}))
     passes, seconds = (1, 0.02) if arguments.quick else (3, 0.06)
     groups = [["ours", *(p for p in TORCH_PEERS if p in wanted)], *([p] for p in OTHER_PEERS if p in wanted)]
-    if arguments.device == "cpu" and not (arguments.quick or arguments.peer):
+    if not (arguments.quick or arguments.peer):
         groups.append(["ours_small_pages"])
 
     rows, calls = [], []
     with tqdm(total=len(numbers) * len(thread_counts), unit="case", smoothing=0.05) as progress:
         for threads in thread_counts:
-            workers = [Worker(group, threads, seconds, arguments.device) for group in groups]
+            workers = [Worker(group, threads, seconds) for group in groups]
             for number in numbers:
                 measured = [{k: t for w in workers for k, t in w.measure(number).items()} for _ in range(passes)]
                 rows.append(row(everything[number], threads, measured))
@@ -187,15 +190,14 @@ def main() -> None:
             if not arguments.case:
                 calls += other_calls(threads, seconds)
 
-    kind = "gpu" if arguments.device == "cuda" else "cpu"
-    machine = results_file.machine_name(arguments.device)
+    machine = results_file.machine_name("cpu")
     results: dict[str, Any] = {"machine": machine, "bytes": BYTES, "rows": rows, "calls": calls}
     content = results_file.environment() | results
     if arguments.quick or arguments.case or arguments.peer or arguments.threads:
         print(table(rows, calls))
         return
     text = f"{head(content)}\n{summary.table(content)}\n{table(rows, calls)}"
-    written = results_file.write(f"{kind}-{machine}.json", content)
+    written = results_file.write(f"cpu-{machine}.json", content)
     written.with_suffix(".md").write_text(text)
     picture.draw(content, written.with_suffix(".png"))
     if arguments.also:

@@ -1,13 +1,22 @@
 """What is measured, in words that every framework understands: NumPy indices, axes, counts."""
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-BYTES = {"64 KB": 64 << 10, "4 MB": 4 << 20, "128 MB": 128 << 20}
-SHAPES = {"64 KB": (4, 32, 128), "4 MB": (16, 128, 512), "128 MB": (64, 512, 1024)}  # at 4 bytes an item
+BYTES = {"64 KB": 64 << 10, "4 MB": 4 << 20, "128 MB": 128 << 20}  # the sizes that are measured on the CPU
+GPU_SIZES = ["64 KB", "16 MB", "1 GB", "4 GB"]
+SHAPES = {  # at 4 bytes an item
+    "64 KB": (4, 32, 128),
+    "4 MB": (16, 128, 512),
+    "16 MB": (64, 128, 512),
+    "128 MB": (64, 512, 1024),
+    "1 GB": (256, 1024, 1024),
+    "4 GB": (1024, 1024, 1024),
+}
 
 Index = tuple[slice, ...]
 ALL = slice(None)
@@ -33,6 +42,7 @@ class Case:
     index: Index = ()
     axis: int = 0
     count: int = 0
+    unequal: bool = False  # pieces of many sizes, not of as equal ones as there can be
     varies: tuple[int, ...] = ()
     lengths: str = "uniform"
     inner: int = 0  # the size of the last axis, where it is not the usual one
@@ -49,13 +59,17 @@ class Case:
         a, b, c = SHAPES[self.size]
         itemsize = np.dtype(self.dtype).itemsize
         if self.inner:
-            return BYTES[self.size] // itemsize // self.inner, self.inner
+            return 4 * a * b * c // itemsize // self.inner, self.inner
         b = b * 4 // itemsize
         return (a, 32, b * c // 1024, 32) if self.layout == "channels last" else (a, b, c)
 
     @property
     def split_sizes(self) -> list[int]:
         size = self.shape[self.axis]
+        if self.unequal:  # from one item to twice the mean, in no order
+            share = [(37 * k % self.count) + 0.5 for k in range(self.count)]
+            ends = [k + round((size - self.count) * sum(share[:k]) / sum(share)) for k in range(self.count + 1)]
+            return [end - begin for begin, end in itertools.pairwise(ends)]
         return [len(range(k, size, self.count)) for k in range(self.count)]
 
     def array(self) -> np.ndarray[Any, Any]:
@@ -80,17 +94,33 @@ class Case:
     @property
     def bytes_touched(self) -> int:
         """Bytes of the cache lines that are read, and bytes written."""
+        return 2 * self._total if self.operation != "slice" else self._window_bytes + self._touched(64)
+
+    @property
+    def bytes_in_sectors(self) -> int:
+        """Bytes of the 32-byte sectors that a GPU reads, and bytes written."""
+        if self.operation == "slice":
+            return self._window_bytes + self._touched(32)
+        return self._total + (self._window_bytes if self.operation == "slice_grad" else self._total)
+
+    @property
+    def _total(self) -> int:
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def _window_bytes(self) -> int:
+        counts = (len(range(*s.indices(n))) for s, n in zip(self.index, self.shape, strict=True))
+        return math.prod(counts) * np.dtype(self.dtype).itemsize
+
+    def _touched(self, granule: int) -> int:
+        """Bytes of the input that come with the window when memory is read in pieces of so many bytes."""
         itemsize = np.dtype(self.dtype).itemsize
-        total = math.prod(self.shape) * itemsize
-        if self.operation != "slice":
-            return 2 * total
-        written = math.prod(len(range(*s.indices(n))) for s, n in zip(self.index, self.shape, strict=True)) * itemsize
-        read = total
+        read = self._total
         for d, (s, n) in enumerate(zip(self.index, self.shape, strict=True)):
             start, stop, step = s.indices(n)
             apart = abs(step) * (math.prod(self.shape[d + 1 :]) * itemsize)
-            read = read * (len(range(start, stop, step)) if apart >= 64 else abs(stop - start)) // n
-        return read + written
+            read = read * (len(range(start, stop, step)) if apart >= granule else abs(stop - start)) // n
+        return read
 
 
 def last(s: slice) -> Index:
@@ -102,6 +132,8 @@ STRIDED = "strides ±2, ±3, ±4 of the last axis"
 COLUMN = "a length per column"
 ROW = "a length per row, last axis"
 OTHER = "transposed inputs, channels_last"
+CROSSED = "transposed input to contiguous result"
+UNEQUAL = "split into 64 unequal pieces"
 
 BASIC = [
     Case("window, last axis halved", "slice", index=last(ALL), target=PLAIN),
@@ -129,30 +161,63 @@ def _sized(case: Case, size: str) -> Case:
     return replace(sized, index=last(slice(0, sized.shape[2] // 2))) if "halved" in case.name else sized
 
 
+def _of_few_columns() -> list[Case]:
+    return [
+        case
+        for inner in (1, 2, 3, 7)
+        for case in (
+            Case(f"stride -1 of a last axis of {inner}", "slice", index=(ALL, slice(None, None, -1)), inner=inner),
+            Case(f"split a last axis of {inner} into ones", "split", axis=1, count=inner, inner=inner),
+            Case(f"join ones to a last axis of {inner}", "join", axis=1, count=inner, inner=inner),
+        )
+    ]
+
+
+def _by_other_lengths(size: str) -> list[Case]:
+    return [
+        replace(_sized(case, size), lengths=lengths, name=f"{case.name}, {lengths}")
+        for lengths in ("short", "full", "zero")
+        for case in BASIC[-3:]
+    ]
+
+
+def _in_layout(layout: str) -> list[Case]:
+    tail = (ALL,) * (2 if layout == "channels last" else 1)
+    return [
+        Case("window, axis 1", "slice", index=(ALL, slice(1, None), *tail), layout=layout, target=OTHER),
+        Case("stride -1, axis 1", "slice", index=(ALL, slice(None, None, -1), *tail), layout=layout, target=OTHER),
+        Case("split axis 1 in 4", "split", axis=1, count=4, layout=layout, target=OTHER),
+    ]
+
+
+def _crossed(window: Case) -> Case:
+    return replace(window, name=f"{window.name}, to contiguous", to_contiguous=True, form="out")
+
+
 def all_cases() -> list[Case]:
+    """What is measured on the CPU."""
     cases = [_sized(case, size) for case in BASIC for size in BYTES]
     cases += [replace(case, form="out") for case in cases]
     for dtype in ("uint8", "float16", "float64", "complex64"):
         cases += [replace(_sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
-    for inner in (1, 2, 3, 7):
-        for case in (
-            Case(f"stride -1 of a last axis of {inner}", "slice", index=(ALL, slice(None, None, -1))),
-            Case(f"split a last axis of {inner} into ones", "split", axis=1, count=inner),
-            Case(f"join ones to a last axis of {inner}", "join", axis=1, count=inner),
-        ):
-            cases += [replace(case, size=size, inner=inner) for size in ("4 MB", "128 MB")]
-    for lengths in ("short", "full", "zero"):
-        cases += [replace(_sized(case, "4 MB"), lengths=lengths, name=f"{case.name}, {lengths}") for case in BASIC[-3:]]
+    cases += [replace(case, size=size) for case in _of_few_columns() for size in ("4 MB", "128 MB")]
+    cases += _by_other_lengths("4 MB")
     for layout in ("transposed", "channels last"):
-        four = layout == "channels last"
-        tail = (ALL,) * (2 if four else 1)
-        window = Case("window, axis 1", "slice", index=(ALL, slice(1, None), *tail), layout=layout, target=OTHER)
-        backwards = Case(
-            "stride -1, axis 1", "slice", index=(ALL, slice(None, None, -1), *tail), layout=layout, target=OTHER
-        )
-        split = Case("split axis 1 in 4", "split", axis=1, count=4, layout=layout, target=OTHER)
-        for case in (window, backwards, split):
+        for case in (in_layout := _in_layout(layout)):
             cases += [replace(case, size=size, form=form) for size in ("4 MB", "128 MB") for form in ("fresh", "out")]
-        crossed = replace(window, name="window, axis 1, to contiguous", to_contiguous=True, form="out")
-        cases += [replace(crossed, size=size) for size in ("4 MB", "128 MB")]
+        cases += [replace(_crossed(in_layout[0]), size=size) for size in ("4 MB", "128 MB")]
     return cases
+
+
+def gpu_cases() -> list[Case]:
+    """What is measured on a GPU, results in given memory, except where nearly all is the launch."""
+    unequal = Case("split last axis in 64 unequal", "split", axis=2, count=64, unequal=True, target=UNEQUAL)
+    basic = [*BASIC, unequal]
+    cases = [_sized(case, size) for size in GPU_SIZES for case in basic]
+    cases += [replace(_crossed(_in_layout("transposed")[0]), target=CROSSED, size=size) for size in GPU_SIZES[1:]]
+    for dtype in ("uint8", "float16"):
+        cases += [replace(_sized(case, "1 GB"), dtype=dtype) for case in BASIC if case.target == PLAIN]
+    others = [*_in_layout("transposed"), *_in_layout("channels last"), _crossed(_in_layout("channels last")[0])]
+    others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns()]] + _by_other_lengths("1 GB")
+    cases += [replace(case, target="") for case in others]
+    return [replace(case, form="fresh" if case.size == "64 KB" else "out") for case in cases]

@@ -1,8 +1,9 @@
-"""The picture of a benchmark's results."""
+"""The pictures of the benchmarks' results."""
 
 from pathlib import Path
 from typing import Any
 
+import gpu_summary
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -48,4 +49,33 @@ def draw(content: dict[str, Any], path: Path) -> None:
     figure.suptitle(
         f"torch_dml_ops, float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}", fontsize=12
     )
+    figure.savefig(path, dpi=110)
+
+
+def draw_gpu(content: dict[str, Any], path: Path) -> None:
+    rows = [r for r in content["rows"] if r["target"] and r["dtype"] == "float32"]
+    rows = [r for r in rows if r["size"] != "64 KB"]  # which is nearly all launch
+    names = list(dict.fromkeys(r["name"] for r in rows))
+    figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    sizes = list(dict.fromkeys(r["size"] for r in rows))
+    for size, color, marker in zip(sizes, COLORS, MARKERS, strict=False):
+        for axes, speed in ((left, lambda r: r["of_copy"]), (right, gpu_summary.by_best_idiom)):
+            at = [r for r in rows if r["size"] == size and speed(r)]
+            heights = [names.index(r["name"]) for r in at]
+            axes.scatter([speed(r) for r in at], heights, color=color, marker=marker, label=size, zorder=3)
+    for axes in (left, right):
+        axes.axvline(1, color="black", linewidth=1)
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    left.set_xlim(left=0)
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    left.set_title("part of the bandwidth of a copy", fontsize=11)
+    left.set_xlabel("of as many bytes, counted in the 32-byte sectors that are touched")
+    right.set_xscale("log")
+    right.set_title("times as fast as the best torch idiom", fontsize=11)
+    right.set_xlabel("eager, and compiled where it was measured")
+    left.legend(loc="lower left")
+    figure.suptitle(f"float32, {content['machine']}", fontsize=12)
     figure.savefig(path, dpi=110)

@@ -48,11 +48,11 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write(name: str, content: dict[str, Any]) -> Path:
-    """Writes benchmarks/results/<name>."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    (FOLDER / name).write_text(json.dumps(content, indent=1) + "\n")
-    return FOLDER / name
+def write(name: str, content: dict[str, Any], folder: Path = FOLDER) -> Path:
+    """Writes a file of that name, into benchmarks/results unless told otherwise."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(json.dumps(content, indent=1) + "\n")
+    return folder / name
 
 
 def copy_to(folder: str, written: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock
@@ -77,8 +78,26 @@ def cuda_on_host() -> ctypes.CDLL:
     return ctypes.CDLL(str(library))
 
 
-def take_accesses() -> dict[str, int]:
-    """What the emulated kernels loaded and stored since the last call."""
-    counts = (ctypes.c_int64 * 4)()
+def take_accesses() -> dict[str, Any]:
+    """What the emulated kernels loaded and stored since the last call.
+
+    Of `loads`: `bytes_loaded`; `widths_loaded`, how many were of so many bytes; `sectors_loaded`, the 32-byte sectors
+    that each warp-wide load touches, summed; `distinct_bytes_loaded` and `distinct_sectors_loaded`, where what a block
+    loads repeatedly counts once. The same of `stores`.
+    """
+    counts = (ctypes.c_int64 * 21)()
     cuda_on_host().cuda_on_host_take_accesses(counts)
-    return dict(zip(("loads", "stores", "bytes_loaded", "bytes_stored"), counts, strict=True))
+    result: dict[str, Any] = {"blocks": counts[0]}
+    for kind, past, (count, total, *widths, sectors, distinct_bytes, distinct_sectors) in (
+        ("loads", "loaded", counts[1:11]),
+        ("stores", "stored", counts[11:21]),
+    ):
+        result |= {
+            kind: count,
+            f"bytes_{past}": total,
+            f"widths_{past}": {1 << k: n for k, n in enumerate(widths) if n},
+            f"sectors_{past}": sectors,
+            f"distinct_bytes_{past}": distinct_bytes,
+            f"distinct_sectors_{past}": distinct_sectors,
+        }
+    return result

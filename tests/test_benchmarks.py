@@ -1,5 +1,6 @@
 """The benchmarks run: a few cases, without asking how fast."""
 
+import json
 import re
 import subprocess
 import sys
@@ -74,3 +75,95 @@ def test_the_readme_quotes_the_results_whose_picture_it_shows() -> None:
     assert done.returncode == 0, done.stderr
     quoted = done.stdout[done.stdout.index("| float32, one thread") :].strip()
     assert quoted in readme, f"what the README should quote:\n{quoted}"
+
+
+GPU_CHECK = """
+from gpu_check import findings
+read = "========= Uninitialized __global__ memory read of size 4 bytes\\n=========     at {}+0x70\\n"
+log = "========= COMPUTE-SANITIZER\\n" + read.format("at::native::gather(int*)") + 2 * read.format(
+    "void torch_dml_ops::cuda::<unnamed>::affine_copy<int>(int)"
+)
+assert findings(log) == {"in_our_kernels": 2, "elsewhere": 1, "finished": 0}
+assert findings(log + "========= ERROR SUMMARY: 3 errors\\n")["finished"]
+race = "========= COMPUTE-SANITIZER\\n"
+race += "========= Error: Race reported between Write access at torch_dml_ops::cuda::f+0x10\\n"
+race += "=========     and Read access at torch_dml_ops::cuda::f+0x20 [64 hazards]\\n"
+race += "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\\n"
+assert findings(race) == {"in_our_kernels": 1, "elsewhere": 0, "finished": 1}
+"""
+
+
+def test_gpu_check_tells_our_kernels_from_others() -> None:
+    done = subprocess.run([sys.executable, "-c", GPU_CHECK], cwd=FOLDER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+# On a GPU: everything but the events is run here.
+
+
+def test_gpu_benchmark_prepares_checks_and_calls_every_case(tmp_path: Path) -> None:
+    done = bench("--device", "cuda", "--dry-run", "--also", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped" not in done.stdout, done.stdout
+    content = json.loads((tmp_path / "gpu-dry-run.json").read_text())
+    rows = {row["case"]: row["us"] for row in content["rows"]}
+    assert len(rows) > 150
+    for size in ("64 KB", "16 MB", "1 GB", "4 GB"):
+        assert sum(f", {size}, " in case for case in rows) >= 23
+    assert all({"ours", "copy", "torch_eager"} <= set(us) for us in rows.values())
+    assert set(rows["split last axis in 64 unequal, 16 MB, out"]) == {"ours", "copy", "torch_eager", "torch_out"}
+    assert sum("torch_compiled" in us for us in rows.values()) > 40
+    text = (tmp_path / "gpu-dry-run.md").read_text()
+    assert "| split into 64 unequal pieces, by the better of torch's two ways; 16 MB | 3.00 | 1.00 |" in text
+    assert len(re.findall(r"\| (?:yes|no, \d+ under) \|", text)) == 9  # a line for every target
+    assert (tmp_path / "gpu-dry-run.png").stat().st_size > 10_000
+
+
+def test_gpu_benchmark_says_what_it_skips() -> None:
+    done = bench("--device", "cuda", "--dry-run", "--case", "join last axis of 2, 1 GB", "--minutes", "0")
+    assert done.returncode == 0, done.stderr
+    assert "skipped: join last axis of 2, 1 GB, out, all but compiled: no time left" in done.stdout
+
+
+CUDA_TIMER = """
+import contextlib, types, torch
+from gpu_timing import CudaTimer
+now = 0.0  # milliseconds
+launched = []  # while a graph is captured, instead of running
+capturing = False
+def call(ms):
+    def called():
+        global now
+        if capturing: launched.append(ms)
+        else: now += ms
+    return called
+class Event:
+    def __init__(self, enable_timing): assert enable_timing
+    def record(self): self.at = now
+    def synchronize(self): pass
+    def elapsed_time(self, end): return end.at - self.at
+class Graph:
+    def replay(self):
+        global now
+        now += sum(launched)
+@contextlib.contextmanager
+def graph(g):
+    global capturing
+    capturing = True
+    yield
+    capturing = False
+def sleep(cycles):
+    global now
+    now += 100  # what is before the first event is not measured
+torch.cuda = types.SimpleNamespace(Event=Event, _sleep=sleep, synchronize=lambda: None, CUDAGraph=Graph, graph=graph)
+calls = [call(2.0), call(4.0)]
+for replayed in (False, True):
+    measure = CudaTimer().measurement(calls, replayed)
+    assert [measure(), measure()] == [3000.0, 3000.0], measure()
+assert len(launched) == 200
+"""
+
+
+def test_cuda_timer_with_events_of_another_clock() -> None:
+    done = subprocess.run([sys.executable, "-c", CUDA_TIMER], cwd=FOLDER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

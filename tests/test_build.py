@@ -85,6 +85,69 @@ def test_cuda_library_loads_on_any_torch():
     assert run(sys.executable, "-c", code) == (0, "loaded\n")
 
 
+# Offsets of 64 bits are divided by calls, around which some architectures have to keep a value or two elsewhere.
+MAY_SPILL = re.compile(r"affine_copy<Item16, long, [48], true>$")
+
+
+def uses_local_memory(line):
+    return "not understood" in line or any(
+        int(n) for n in re.findall(r"(\d+) (?:stack|spill stores|spill loads)", line)
+    )
+
+
+@needs_nvcc
+@pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
+def test_no_kernel_uses_local_memory():
+    """Registers that do not suffice, or an array that is indexed by what is known only at run time, lie in memory."""
+    lines = (ROOT / "build" / "ptxas.txt").read_text().splitlines()
+    architectures = re.findall(r"[\d.]+", _libraries.cuda_architectures())
+    for architecture in architectures:
+        kernels = [line for line in lines if line.startswith(f"sm_{architecture.replace('.', '')} ")]
+        assert all(any(name in line for line in kernels) for name in ("affine_copy<", "reverse_copy<"))
+    assert [line for line in lines if uses_local_memory(line) and not MAY_SPILL.search(line)] == []
+
+
+@needs_nvcc
+def test_ptxas_report_sees_local_memory(tmp_path):
+    source = tmp_path / "kernels.cu"
+    source.write_text(
+        "__global__ void plain(int* p) {\n"
+        "  __shared__ int items[64];\n"
+        "  items[threadIdx.x] = p[0];\n"
+        "  __syncthreads();\n"
+        "  p[1] = items[p[2]];\n"
+        "}\n"
+        "__global__ void indexed(int* p) {\n"
+        "  int items[64] = {};\n"
+        "  for (int i = 0; i < 64; ++i) items[p[i] & 63] += i;\n"
+        "  for (int i = 0; i < 64; ++i) p[i] = items[i];\n"
+        "}\n"
+    )
+    report = ROOT / "csrc" / "ptxas_report.py"
+    architectures = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]
+    command = ["nvcc", *architectures, "-Xptxas=-v", "-c", source, "-o", tmp_path / "kernels.o"]
+    code, text = run(sys.executable, report, *command)
+    assert code == 0, text
+    lines = (tmp_path / "kernels.o.ptxas").read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["sm_80", "sm_80", "sm_90", "sm_90"]
+    for line in lines:
+        assert uses_local_memory(line) == line.endswith("indexed")
+        assert (" 256 shared" in line) == line.endswith("plain")
+        assert re.search(r" [1-9]\d* registers", line)
+
+
+@needs_nvcc
+def test_ptxas_report_is_silent_where_nvcc_fails(tmp_path):
+    source = tmp_path / "broken.cu"
+    source.write_text("__global__ void f(")
+    code, text = run(
+        sys.executable, ROOT / "csrc" / "ptxas_report.py", "nvcc", "-c", source, "-o", tmp_path / "broken.o"
+    )
+    assert code != 0
+    assert "error" in text
+    assert not (tmp_path / "broken.o.ptxas").exists()
+
+
 @needs_nvcc
 def test_one_wheel_holds_both_libraries_and_serves_every_cpython(tmp_path):
     code, text = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ".")
@@ -93,6 +156,8 @@ def test_one_wheel_holds_both_libraries_and_serves_every_cpython(tmp_path):
     assert wheel.name.startswith(f"torch_dml_ops-{torch_dml_ops.__version__}-cp310-abi3-linux_")
     names = zipfile.ZipFile(wheel).namelist()
     assert {"torch_dml_ops/_C.abi3.so", "torch_dml_ops/_C_cuda.abi3.so", "torch_dml_ops/py.typed"} <= set(names)
+    assert all(name.startswith("torch_dml_ops") for name in names)  # the package and its metadata
+    assert not any("ptxas" in name for name in names)
     # Installed elsewhere, it works: import, an operator, and what it says of itself.
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)

@@ -44,9 +44,9 @@ def test_random_plans_run_every_line_of_the_cpu_kernels():
     assert total["line_covered"] == total["line_total"], host_build.COVERAGE.read_text()
 
 
-def test_emulation_sees_a_missing_barrier():
+def test_emulation_sees_what_it_is_there_for():
     program = compile_cpp("self_test", [host_build.EMULATION / "self_test.cpp"], "-O1")
-    assert run_program(program) == "the emulation sees a missing barrier\n"
+    assert run_program(program) == "the emulation sees a missing barrier\nand counts what is loaded and stored\n"
 
 
 def on_host(name, *arguments):
@@ -69,8 +69,62 @@ def test_aligned_copies_move_16_bytes_at_a_time(dtype):
         on_host("reverse_subsequences", x, torch.full((8, 1, 1), 20).expand(8, 1, 32), 1),
     ):
         moved = total if isinstance(result, torch.Tensor) and result.numel() < x.numel() else 2 * total
-        assert accesses["bytes_stored"] == moved
-        assert accesses["stores"] == moved // 16
+        assert accesses["widths_stored"] == {16: moved // 16}
+        assert accesses["widths_loaded"][16] == moved // 16  # besides them, lengths are loaded
+        assert accesses["sectors_stored"] == moved // 32
+
+
+def aligned_moves():
+    """Calls of which every row starts at a multiple of 32 bytes, with the bytes of data that each has to load."""
+    x = torch.zeros(6, 96, 256)
+    everything = [0, 0, 0], list(x.shape)
+    middle = torch.full((6, 1, 1), 50).expand(6, 1, 256)
+    columns = torch.randint(0, 97, (6, 1, 256), generator=torch.Generator().manual_seed(0))
+    rows = torch.full((6, 96, 1), 200)
+    size = x.numel() * 4
+    yield "window", size // 2, ("slice1", x, [0, 0, 64], [6, 96, 128], [1, 1, 1])
+    yield "stride -1 of outer axes", size, ("slice1", x, *everything, [-1, -1, 1])
+    yield "stride -1 of the last axis", size, ("slice1", x, *everything, [1, 1, -1])
+    yield "stride 2 of the last axis", size // 2, ("slice1", x, *everything, [1, 1, 2])
+    yield "stride -2 of the last axis", size // 2, ("slice1", x, *everything, [1, 1, -2])
+    yield "slice_grad", size // 2, ("slice_grad", x[:, :, :128], list(x.shape), [0, 0, 64], [6, 96, 128], [1, 1, 1])
+    yield "split of the last axis", size, ("split", x, [64, 32, 8, 152], 2)
+    yield "join to the last axis", size, ("join", [x[..., :64].clone(), x[..., 64:].clone()], 2)
+    yield "a length per batch item", size, ("reverse_subsequences", x, middle, 1)
+    yield "a length per column", size, ("reverse_subsequences", x, columns, 1)
+    yield "a length per row", size, ("reverse_subsequences", x, rows, 2)
+
+
+MOVES = {name: (needed, call) for name, needed, call in aligned_moves()}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_warps_store_whole_sectors_once(name):
+    _, call = MOVES[name]
+    result, accesses = on_host(*call)
+    written = sum(t.numel() * 4 for t in (result if isinstance(result, list) else [result]))
+    assert accesses["bytes_stored"] == accesses["distinct_bytes_stored"] == written
+    assert accesses["distinct_sectors_stored"] * 32 <= 1.1 * written  # blocks meet within a sector
+    assert accesses["sectors_stored"] * 32 <= 1.1 * written
+
+
+# At most, by the bytes of data: what the sectors of all warp-wide loads hold, and what blocks load, repeats left out.
+MOST_LOADED = {
+    "stride 2 of the last axis": (2, 1),  # every second number is in every sector
+    "stride -2 of the last axis": (2, 1),
+    "a length per column": (7, 1.5),  # neighbours come from far apart, and each block loads its columns' lengths
+    "a length per row": (1.25, 1),  # a warp loads a length with every 32 numbers
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_warps_load_few_sectors(name):
+    needed, call = MOVES[name]
+    _, accesses = on_host(*call)
+    sectors, distinct = MOST_LOADED.get(name, (1, 1))
+    assert needed <= accesses["distinct_bytes_loaded"] <= 1.1 * distinct * needed
+    assert accesses["distinct_sectors_loaded"] * 32 <= 1.1 * sectors * needed
+    assert accesses["sectors_loaded"] * 32 <= 1.1 * sectors * needed
 
 
 def test_slice_grad_stores_every_element_once():

@@ -2,6 +2,7 @@
 
 import torch
 from cases import Case
+from torch import Tensor
 
 import torch_dml_ops as dml
 
@@ -9,8 +10,8 @@ from . import Call
 from .torch_eager import inputs_of
 
 
-def prepare(case: Case) -> Call:
-    x = inputs_of(case)
+def prepare(case: Case, given: Tensor | None = None) -> Call:
+    x = inputs_of(case) if given is None else given
     window = dml.window(x.shape, case.index) if case.index else None
     if case.operation == "slice":
         assert window

@@ -2,16 +2,17 @@
 
 import torch
 from cases import Case
+from torch import Tensor
 
 from . import Call
-from .torch_eager import idiom
+from .torch_eager import idiom, inputs_of
 
 
-def prepare(case: Case) -> Call | None:
+def prepare(case: Case, given: Tensor | None = None, backend: str = "inductor") -> Call | None:
     if case.form == "out":
         return None
-    function, arguments = idiom(case)
+    function, arguments = idiom(case, inputs_of(case) if given is None else given)
     torch._dynamo.reset()
-    compiled = torch.compile(function, fullgraph=True)
+    compiled = torch.compile(function, fullgraph=True, backend=backend)
     compiled(*arguments)
     return lambda: compiled(*arguments)

@@ -1,6 +1,5 @@
 """The torch idioms, as somebody writes them who has no operator for it."""
 
-import os
 from collections.abc import Callable
 
 import torch
@@ -9,17 +8,14 @@ from torch import Tensor
 
 from . import Call
 
-DEVICE = os.environ.get("BENCHMARK_DEVICE", "cpu")
-
 
 def inputs_of(case: Case) -> Tensor:
     """The input in memory of torch's own. (NumPy's would have huge pages behind it.)"""
-    return torch.from_numpy(case.array()).to(DEVICE, copy=True)
+    return torch.from_numpy(case.array()).clone()
 
 
-def idiom(case: Case) -> tuple[Callable[..., object], list[Tensor]]:
+def idiom(case: Case, x: Tensor) -> tuple[Callable[..., object], list[Tensor]]:
     """The function that does it, and its arguments."""
-    x = inputs_of(case)
     if case.operation in ("slice", "slice_grad"):
         backwards = [d for d, s in enumerate(case.index) if (s.step or 1) < 0]
         # torch has no negative steps: what is walked backwards is turned round first.
@@ -56,8 +52,8 @@ def idiom(case: Case) -> tuple[Callable[..., object], list[Tensor]]:
     return reverse, [x, lengths]
 
 
-def prepare(case: Case) -> Call | None:
+def prepare(case: Case, given: Tensor | None = None) -> Call | None:
     if case.form == "out":
         return None
-    function, arguments = idiom(case)
+    function, arguments = idiom(case, inputs_of(case) if given is None else given)
     return lambda: function(*arguments)

@@ -2,16 +2,20 @@
 //
 // Blocks run one after another. The threads of a block are fibers that take turns at each __syncthreads(). It finds
 // wrong indices, accesses out of bounds (with AddressSanitizer), missing barriers that the order of the fibers exposes,
-// and accesses that are narrower, or more, than they need be (it counts them). It cannot find races that need real
-// concurrency, errors of the memory model, or anything about speed.
+// and accesses that are narrower, more, or further apart than they need be (it counts them). It cannot find races that
+// need real concurrency, errors of the memory model, or anything about speed.
 #pragma once
 
 #include <ucontext.h>
 
+#include <algorithm>
+#include <bit>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -30,12 +34,35 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 
+// What kernels loaded from global memory, or what they stored there.
+struct Traffic {
+  int64_t count = 0, bytes = 0;
+  int64_t by_width[5] = {};  // of 1, 2, 4, 8 and 16 bytes
+  // While accesses are recorded:
+  int64_t sectors = 0;           // of 32 bytes, the unit that GPUs fetch: those of each access of a whole warp
+  int64_t distinct_bytes = 0;    // each once in every block
+  int64_t distinct_sectors = 0;  // each once in every block
+};
+
 struct Accesses {
-  int64_t loads = 0, stores = 0, bytes_loaded = 0, bytes_stored = 0;
+  int64_t blocks = 0;
+  Traffic loads, stores;
+};
+
+constexpr uintptr_t kSectorBytes = 32;
+constexpr unsigned kWarpThreads = 32;
+
+struct Access {
+  uintptr_t address;
+  std::size_t width;
+  unsigned thread;
+  uint64_t place;  // in the kernel's source
 };
 
 inline Index block_index, thread_index;
 inline Accesses accesses;
+inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
+inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
 inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
 inline bool reversed = false;                      // the order in which the threads of a block take turns
 
@@ -83,6 +110,53 @@ inline void require(bool condition, const std::string& text) {
   if (!condition) throw std::runtime_error("cuda_on_host: " + text);
 }
 
+inline void note(Traffic& traffic, std::vector<Access>& of_block, const void* at, std::size_t width,
+                 const std::source_location& from) {
+  ++traffic.count;
+  traffic.bytes += int64_t(width);
+  ++traffic.by_width[std::min(std::countr_zero(width), 4)];
+  const uint64_t place = uint64_t(from.line()) << 32 | from.column();
+  if (recording) of_block.push_back({reinterpret_cast<uintptr_t>(at), width, thread_index.x, place});
+}
+
+// Adds to `traffic` what can be told of a block's accesses only together.
+inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
+  // A warp's threads make the n-th access of each of them at one place of the source together. (Where a branch keeps
+  // some of them from one, their next is taken for it, and the sectors are not exact.)
+  struct WarpSector {
+    uint64_t place;
+    unsigned warp, nth;
+    uintptr_t sector;
+    auto operator<=>(const WarpSector&) const = default;
+  };
+  std::vector<WarpSector> sectors;
+  std::stable_sort(of_block.begin(), of_block.end(), [](const Access& a, const Access& b) {
+    return a.place != b.place ? a.place < b.place : a.thread < b.thread;
+  });
+  unsigned nth = 0;
+  for (std::size_t i = 0; i < of_block.size(); ++i) {
+    const Access& a = of_block[i];
+    nth = i > 0 && of_block[i - 1].place == a.place && of_block[i - 1].thread == a.thread ? nth + 1 : 0;
+    const uintptr_t last = (a.address + a.width - 1) / kSectorBytes;
+    for (uintptr_t sector = a.address / kSectorBytes; sector <= last; ++sector)
+      sectors.push_back({a.place, a.thread / kWarpThreads, nth, sector});
+  }
+  std::sort(sectors.begin(), sectors.end());
+  traffic.sectors += std::unique(sectors.begin(), sectors.end()) - sectors.begin();
+
+  std::sort(of_block.begin(), of_block.end(), [](const Access& a, const Access& b) { return a.address < b.address; });
+  uintptr_t end = 0, sector_end = 0;  // of what is counted
+  for (const Access& a : of_block) {
+    const uintptr_t a_end = a.address + a.width, a_sector_end = (a_end + kSectorBytes - 1) / kSectorBytes;
+    if (a_end > end) traffic.distinct_bytes += int64_t(a_end - std::max(a.address, end));
+    if (a_sector_end > sector_end)
+      traffic.distinct_sectors += int64_t(a_sector_end - std::max(a.address / kSectorBytes, sector_end));
+    end = std::max(end, a_end);
+    sector_end = std::max(sector_end, a_sector_end);
+  }
+  of_block.clear();
+}
+
 }  // namespace cuda_on_host
 
 #define blockIdx (::cuda_on_host::block_index)
@@ -94,18 +168,18 @@ namespace torch_dml_ops::cuda {
 inline int64_t largest_32_bit_offset() { return cuda_on_host::largest_32_bit_offset; }
 
 template <class T>
-T load(const T* from) {
-  ++cuda_on_host::accesses.loads;
-  cuda_on_host::accesses.bytes_loaded += int64_t(sizeof(T));
-  cuda_on_host::require(reinterpret_cast<uintptr_t>(from) % alignof(T) == 0, "a load is not aligned");
+T load(const T* from, const std::source_location& place = std::source_location::current()) {
+  using namespace cuda_on_host;
+  note(accesses.loads, block_loads, from, sizeof(T), place);
+  require(reinterpret_cast<uintptr_t>(from) % alignof(T) == 0, "a load is not aligned");
   return *from;
 }
 
 template <class T>
-void store(T* to, T value) {
-  ++cuda_on_host::accesses.stores;
-  cuda_on_host::accesses.bytes_stored += int64_t(sizeof(T));
-  cuda_on_host::require(reinterpret_cast<uintptr_t>(to) % alignof(T) == 0, "a store is not aligned");
+void store(T* to, T value, const std::source_location& place = std::source_location::current()) {
+  using namespace cuda_on_host;
+  note(accesses.stores, block_stores, to, sizeof(T), place);
+  require(reinterpret_cast<uintptr_t>(to) % alignof(T) == 0, "a store is not aligned");
   *to = value;
 }
 
@@ -122,6 +196,9 @@ void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int th
   for (int64_t b = 0; b < blocks; ++b) {
     cuda_on_host::block_index = {unsigned(b), 0, 0};
     cuda_on_host::run_block(threads);
+    ++cuda_on_host::accesses.blocks;
+    cuda_on_host::sum_up(cuda_on_host::accesses.loads, cuda_on_host::block_loads);
+    cuda_on_host::sum_up(cuda_on_host::accesses.stores, cuda_on_host::block_stores);
   }
 }
 

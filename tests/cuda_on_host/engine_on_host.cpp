@@ -1,6 +1,8 @@
 // The operators' engine for the namespace torch_dml_ops_on_host: the CUDA engine, compiled for the host.
 #include "../../csrc/ops/engine.h"
 
+#include <cstring>
+
 #include "../../csrc/kernels/cuda/device.h"
 
 namespace torch_dml_ops {
@@ -11,12 +13,11 @@ void run(ReverseCopy plan, const torch::stable::Tensor&) { cuda::run(std::move(p
 
 }  // namespace torch_dml_ops
 
-// What the kernels loaded and stored since the last call: loads, stores, bytes loaded, bytes stored.
+// What the kernels loaded and stored since the last call: the numbers of an Accesses in their order. From the first
+// call on, all of them are counted.
 extern "C" __attribute__((visibility("default"))) void cuda_on_host_take_accesses(int64_t* counts) {
-  const cuda_on_host::Accesses& a = cuda_on_host::accesses;
-  counts[0] = a.loads;
-  counts[1] = a.stores;
-  counts[2] = a.bytes_loaded;
-  counts[3] = a.bytes_stored;
+  static_assert(sizeof(cuda_on_host::Accesses) == 21 * sizeof(int64_t));
+  std::memcpy(counts, &cuda_on_host::accesses, sizeof(cuda_on_host::Accesses));
   cuda_on_host::accesses = {};
+  cuda_on_host::recording = true;
 }

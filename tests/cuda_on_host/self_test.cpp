@@ -1,4 +1,5 @@
-// Shows that the emulation sees what it is there for: a barrier that is missing, and the order of threads.
+// Shows that the emulation sees what it is there for: a barrier that is missing, the order of threads, and accesses
+// that are repeated or lie apart.
 #include <cstdio>
 
 #include "../../csrc/kernels/cuda/device.h"
@@ -33,13 +34,39 @@ bool right(bool with_barrier, bool reversed) {
   return true;
 }
 
+// Loads and stores of one warp: every `apart`-th number, each `times` times.
+struct Apart {
+  const int* in;
+  int* out;
+  int apart, times;
+};
+
+__global__ void move_apart(Apart p) {
+  for (int i = 0; i < p.times; ++i) {
+    const int at = int(threadIdx.x) * p.apart;
+    torch_dml_ops::cuda::store(p.out + at, torch_dml_ops::cuda::load(p.in + at));
+  }
+}
+
+bool counts(int apart, int times, int64_t sectors) {
+  alignas(32) static int in[32 * 8], out[32 * 8];
+  cuda_on_host::accesses = {};
+  cuda_on_host::recording = true;
+  torch_dml_ops::cuda::launch("move_apart", move_apart, 1, 32, nullptr, Apart{in, out, apart, times});
+  const auto right = [&](const cuda_on_host::Traffic& t) {
+    return t.count == 32 * times && t.bytes == 4 * t.count && t.by_width[2] == t.count && t.distinct_bytes == 4 * 32 &&
+           t.sectors == sectors * times && t.distinct_sectors == sectors;
+  };
+  return right(cuda_on_host::accesses.loads) && right(cuda_on_host::accesses.stores);
+}
+
 }  // namespace
 
 int main() {
-  bool ok = true;
-  for (const bool reversed : {false, true}) ok = ok && right(true, reversed) && !right(false, reversed);
-  const auto& a = cuda_on_host::accesses;
-  ok = ok && a.loads == 4 * kSize && a.bytes_stored == 4 * kSize * int64_t(sizeof(int));
-  std::puts(ok ? "the emulation sees a missing barrier" : "the emulation is blind to a missing barrier");
-  return ok ? 0 : 1;
+  bool barrier = true;
+  for (const bool reversed : {false, true}) barrier = barrier && right(true, reversed) && !right(false, reversed);
+  std::puts(barrier ? "the emulation sees a missing barrier" : "the emulation is blind to a missing barrier");
+  const bool counted = counts(1, 1, 4) && counts(1, 3, 4) && counts(2, 1, 8) && counts(8, 2, 32);
+  std::puts(counted ? "and counts what is loaded and stored" : "and counts wrongly");
+  return barrier && counted ? 0 : 1;
 }

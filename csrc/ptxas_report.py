@@ -1,0 +1,59 @@
+"""Runs nvcc and writes down what its assembler says of every kernel: registers, shared memory, stack, spills.
+
+    python ptxas_report.py NVCC -Xptxas=-v … -o OBJECT …
+
+leaves OBJECT.ptxas with a line for each kernel and architecture. torch's builds show a compiler's output only when it
+fails, and a kernel that has come to need local memory still compiles.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+RECORD = re.compile(
+    r"Compiling entry function '(?P<kernel>\w+)' for '(?P<architecture>\w+)'\n"
+    r".*Function properties for (?P=kernel)\n"
+    r" *(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads\n"
+    r".*Used (?P<registers>\d+) registers(?P<more>.*)"
+)
+
+
+def demangled(names: list[str]) -> list[str]:
+    """The names as C++ writes them, without parameters and our namespaces; as they are where there is no c++filt."""
+    if not shutil.which("c++filt"):
+        return names
+    text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
+    return [
+        re.sub(r"\(anonymous namespace\)::|torch_dml_ops::|cuda::|^void |\(.*\)$", "", n) for n in text.splitlines()
+    ]
+
+
+def lines(said: str) -> list[str]:
+    """A line for each kernel in the words of `ptxas -v`, and one that says so where they were not understood."""
+    records = list(RECORD.finditer(said))
+    result = []
+    for r, kernel in zip(records, demangled([r["kernel"] for r in records]), strict=True):
+        shared = re.search(r"(\d+) bytes smem", r["more"])
+        result.append(
+            f"{r['architecture']:<7}{r['registers']:>4} registers {shared[1] if shared else 0:>6} shared "
+            f"{r['stack']:>4} stack {r['stores']:>4} spill stores {r['loads']:>4} spill loads  {kernel}"
+        )
+    if missing := said.count("Compiling entry function") - len(records):
+        result.append(f"not understood: {missing} kernels")
+    return result
+
+
+def main() -> int:
+    command = sys.argv[1:]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+    sys.stderr.write(done.stderr)
+    if done.returncode == 0 and "-o" in command:
+        target = Path(command[command.index("-o") + 1] + ".ptxas")
+        target.write_text("".join(f"{line}\n" for line in lines(done.stderr)))
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
