@@ -294,6 +294,8 @@ bool reverse_case(LengthType type) {
 bool run_case() {
   cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
   cuda_on_host::reversed = chance(0.5);
+  cuda_on_host::most_blocks = any(1, 9);
+  cuda_on_host::takes_many_parameters = chance(0.5);
   cpu::limits = {};
   if (chance(0.5)) cpu::limits.stream = 300;
   if (chance(0.5))

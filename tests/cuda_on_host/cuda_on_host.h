@@ -59,11 +59,13 @@ struct Access {
   uint64_t place;  // in the kernel's source
 };
 
-inline Index block_index, thread_index;
+inline Index block_index, thread_index, grid_size;
 inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
 inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
+inline int64_t most_blocks = 5;                    // fewer than a plan has chunks, so that blocks come back for more
+inline bool takes_many_parameters = true;
 inline bool reversed = false;                      // the order in which the threads of a block take turns
 
 inline std::mutex one_launch_at_a_time;
@@ -83,7 +85,7 @@ inline void fiber_main() {
 }
 
 inline void run_block(int threads) {
-  constexpr std::size_t kStackBytes = 64 << 10;
+  constexpr std::size_t kStackBytes = 256 << 10;
   const auto n = std::size_t(threads);
   while (stacks.size() < n) stacks.emplace_back(kStackBytes);
   fibers.assign(n, {});
@@ -160,12 +162,15 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 }  // namespace cuda_on_host
 
 #define blockIdx (::cuda_on_host::block_index)
+#define gridDim (::cuda_on_host::grid_size)
 #define threadIdx (::cuda_on_host::thread_index)
 #define __syncthreads() ::cuda_on_host::barrier()
 
 namespace torch_dml_ops::cuda {
 
 inline int64_t largest_32_bit_offset() { return cuda_on_host::largest_32_bit_offset; }
+inline int64_t most_blocks(int) { return cuda_on_host::most_blocks; }
+inline bool takes_many_parameters() { return cuda_on_host::takes_many_parameters; }
 
 template <class T>
 T load(const T* from, const std::source_location& place = std::source_location::current()) {
@@ -190,9 +195,11 @@ void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int th
   static_assert(std::is_trivially_copyable_v<Parameters>);
   require(blocks >= 1 && blocks <= INT32_MAX, std::string(name) + " was given " + std::to_string(blocks) + " blocks");
   require(threads >= 1 && threads <= 1024, std::string(name) + " was given " + std::to_string(threads) + " threads");
-  require(sizeof(Parameters) <= 4096, std::string(name) + " has more than 4096 bytes of parameters");
+  const std::size_t most = cuda_on_host::takes_many_parameters ? 32764 : 4096;
+  require(sizeof(Parameters) <= most, std::string(name) + " has more than " + std::to_string(most) + " bytes of parameters");
   const std::lock_guard lock(cuda_on_host::one_launch_at_a_time);
   cuda_on_host::body = [&] { kernel(given); };
+  cuda_on_host::grid_size = {unsigned(blocks), 1, 1};
   for (int64_t b = 0; b < blocks; ++b) {
     cuda_on_host::block_index = {unsigned(b), 0, 0};
     cuda_on_host::run_block(threads);

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "engine.h"
 
@@ -27,6 +29,25 @@ __device__ __forceinline__ void store(T* to, T value) {
 // Offsets up to here are computed in 32 bits.
 constexpr int64_t largest_32_bit_offset() { return INT32_MAX; }
 
+// What a grid needs at most: as many blocks as the current device runs at once, a few times over, so that those that
+// end early find more to do.
+inline int64_t most_blocks(int threads) {
+  int device = 0, multiprocessors = 1, resident = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  cudaDeviceGetAttribute(&resident, cudaDevAttrMaxThreadsPerMultiProcessor, device);
+  return int64_t(4) * multiprocessors * (resident / threads);
+}
+
+// Whether the driver gives kernels kMostParameterBytesOfNewDrivers.
+inline bool takes_many_parameters() {
+  static const bool takes = [] {
+    int version = 0;
+    return cudaDriverGetVersion(&version) == cudaSuccess && version >= 12010;
+  }();
+  return takes;
+}
+
 template <class Parameters>
 void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream stream,
             const Parameters& parameters) {
@@ -47,11 +68,12 @@ namespace torch_dml_ops::cuda {
 
 constexpr int kThreads = 256;
 
-// Items that a thread moves. Their loads are all on their way before the first store waits for one.
-constexpr int kItemsPerThread = 4;
-constexpr int kItemsPerBlock = kThreads * kItemsPerThread;
+// What a thread moves before it looks for more: its loads are all on their way before the first store waits for one.
+constexpr int kPerThread = 4;
+constexpr int kPerBlock = kThreads * kPerThread;
 
-constexpr std::size_t kMostParameterBytes = 4096;  // what a kernel takes by value with any toolkit and driver
+constexpr std::size_t kMostParameterBytes = 4096;  // what a kernel takes by value with any driver
+constexpr std::size_t kMostParameterBytesOfNewDrivers = 32764;
 
 struct Item16 {
   uint64_t low, high;
@@ -74,33 +96,34 @@ void with_item_type(int64_t item_size, F f) {
   }
 }
 
-// Division by a number that is known at launch, without a division in the kernel where 32 bits are enough: for
-// 1 <= d < 2^31 and 0 <= n < 2^31, n / d = (n + high 32 bits of n · m) >> s (Granlund and Montgomery, 1994).
+// The upper half of a product.
+__device__ __forceinline__ uint32_t high_half(uint32_t a, uint32_t b) { return uint32_t((uint64_t(a) * b) >> 32); }
+__device__ __forceinline__ uint64_t high_half(uint64_t a, uint64_t b) {
+#ifdef __CUDA_ARCH__
+  return __umul64hi(a, b);
+#else
+  return uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
+#endif
+}
+
+// Division by a number that is known at launch, without a division in the kernel: with N bits, for 1 <= d < 2^(N-1) and
+// 0 <= n < 2^(N-1), n / d = (n + the upper half of n · m) >> s (Granlund and Montgomery, 1994).
 template <class Offset>
-struct Divisor;
-
-template <>
-struct Divisor<int32_t> {
-  uint32_t divisor, multiplier, shift;
-
-  Divisor() = default;
-  explicit Divisor(int64_t d) : divisor(uint32_t(d)), multiplier(0), shift(0) {
-    while ((int64_t(1) << shift) < d) ++shift;
-    multiplier = uint32_t(((uint64_t(1) << 32) * ((uint64_t(1) << shift) - uint64_t(d))) / uint64_t(d) + 1);
-  }
-  __device__ int32_t quotient(int32_t n) const {
-    const uint32_t high = uint32_t((uint64_t(uint32_t(n)) * multiplier) >> 32);
-    return int32_t((high + uint32_t(n)) >> shift);
-  }
-};
-
-template <>
-struct Divisor<int64_t> {
-  int64_t divisor;
+struct Divisor {
+  using Unsigned = std::make_unsigned_t<Offset>;
+  Unsigned divisor, multiplier;
+  uint32_t shift;
 
   Divisor() = default;
-  explicit Divisor(int64_t d) : divisor(d) {}
-  __device__ int64_t quotient(int64_t n) const { return n / divisor; }
+  explicit Divisor(int64_t d) : divisor(Unsigned(d)), multiplier(0), shift(0) {
+    using Wide = unsigned __int128;
+    constexpr int kBits = 8 * int(sizeof(Offset));
+    while ((uint64_t(1) << shift) < uint64_t(d)) ++shift;
+    multiplier = Unsigned((((Wide(1) << shift) - Wide(d)) << kBits) / Wide(d) + 1);
+  }
+  __device__ Offset quotient(Offset n) const {
+    return Offset((high_half(Unsigned(n), multiplier) + Unsigned(n)) >> shift);
+  }
 };
 
 // Adds what a walk of `size` places by `stride` reaches to the largest offset so far.
