@@ -25,9 +25,9 @@ def demangled(names: list[str]) -> list[str]:
     if not shutil.which("c++filt"):
         return names
     text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
-    return [
-        re.sub(r"\(anonymous namespace\)::|torch_dml_ops::|cuda::|^void |\(.*\)$", "", n) for n in text.splitlines()
-    ]
+    text = re.sub(r"\(anonymous namespace\)::|torch_dml_ops::|cuda::", "", text)
+    text = re.sub(r"\(\w+\)(?=\d)", "", text)  # an enumerator: its number will do
+    return [re.sub(r"^void |\(.*\)$", "", name) for name in text.splitlines()]
 
 
 def lines(said: str) -> list[str]:

@@ -21,7 +21,7 @@ EMULATION = ROOT / "tests" / "cuda_on_host"
 KERNELS = ROOT / "csrc" / "kernels"
 CUDA_KERNELS = sorted((KERNELS / "cuda").glob("*.cu"))
 CPU_KERNELS = sorted((KERNELS / "cpu").glob("*.cpp"))
-COVERAGE = FOLDER / "coverage.txt"  # which lines of the CPU kernels the tests ran, as a table
+COVERAGE = FOLDER / "coverage.txt"  # which lines of the kernels the tests ran, as a table
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -46,10 +46,12 @@ def compile_cpp(name: str, sources: Sequence[Path], *options: str) -> Path:
     return _compile(FOLDER / name, *cpp, *cuda, *options)
 
 
-def cpu_kernels_with_coverage() -> list[Path]:
-    """Objects of the CPU kernels that note which of their lines run; their notes lie beside them."""
-    folder = FOLDER / "coverage"
-    return [_compile(folder / f"{s.stem}.o", "--coverage", "-O0", "-c", str(s)) for s in CPU_KERNELS]
+def kernels_with_coverage() -> list[Path]:
+    """Objects of all kernels that note which of their lines run; their notes lie beside them."""
+    return [
+        _compile(FOLDER / "coverage" / f"{s.parent.name}_{s.stem}.o", "--coverage", "-O0", "-x", "c++", "-c", str(s))
+        for s in [*CPU_KERNELS, *CUDA_KERNELS]
+    ]
 
 
 def run_program(program: Path, *arguments: object, **environment: str) -> str:
@@ -79,18 +81,18 @@ def cuda_on_host() -> ctypes.CDLL:
 
 
 def take_accesses() -> dict[str, Any]:
-    """What the emulated kernels loaded and stored since the last call.
+    """What the emulated kernels loaded and stored since the last call, in how many launches and blocks.
 
     Of `loads`: `bytes_loaded`; `widths_loaded`, how many were of so many bytes; `sectors_loaded`, the 32-byte sectors
     that each warp-wide load touches, summed; `distinct_bytes_loaded` and `distinct_sectors_loaded`, where what a block
     loads repeatedly counts once. The same of `stores`.
     """
-    counts = (ctypes.c_int64 * 21)()
+    counts = (ctypes.c_int64 * 22)()
     cuda_on_host().cuda_on_host_take_accesses(counts)
-    result: dict[str, Any] = {"blocks": counts[0]}
+    result: dict[str, Any] = {"launches": counts[0], "blocks": counts[1]}
     for kind, past, (count, total, *widths, sectors, distinct_bytes, distinct_sectors) in (
-        ("loads", "loaded", counts[1:11]),
-        ("stores", "stored", counts[11:21]),
+        ("loads", "loaded", counts[2:12]),
+        ("stores", "stored", counts[12:22]),
     ):
         result |= {
             kind: count,

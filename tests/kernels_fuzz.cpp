@@ -2,6 +2,7 @@
 // words.
 //
 //     kernels_fuzz CASES SEED
+//     kernels_fuzz alignments      every alignment, with rows and lengths around every width of a vector
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
 // the written items must stay as it was.
@@ -42,6 +43,7 @@ int64_t any_size() {
 }
 
 std::vector<int64_t> any_sizes() {
+  if (chance(0.03)) return std::vector<int64_t>(std::size_t(any(9, 11)), 2);  // more than one launch takes
   std::vector<int64_t> sizes(std::size_t(any(1, chance(0.1) ? 11 : 4)));
   int64_t numel = 1;
   for (int64_t& n : sizes) {
@@ -291,11 +293,71 @@ bool reverse_case(LengthType type) {
   return true;
 }
 
-bool run_case() {
-  cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
-  cuda_on_host::reversed = chance(0.5);
-  cuda_on_host::most_blocks = any(1, 9);
-  cuda_on_host::takes_many_parameters = chance(0.5);
+// Two rows of n items: every stride-th of the source's, and with `window` zeros on both sides of them.
+bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t stride, bool window) {
+  const int64_t margin = window ? 2 : 0, reach = (n - 1) * std::abs(stride) + 1;
+  const int64_t src_pitch = reach + 1, dst_pitch = n + 2 * margin + 1;  // which puts the rows at different offsets
+  std::vector<char> from(std::size_t((src_pitch + reach) * item)), to(std::size_t((2 * dst_pitch - 1) * item));
+  for (char& b : from) b = char(random_bits());
+  for (char& b : to) b = char(random_bits());
+  std::vector<char> expected = to;
+  const int64_t first = stride < 0 ? reach - 1 : 0;
+  for (int64_t r = 0; r < 2; ++r) {
+    char* row = expected.data() + r * dst_pitch * item;
+    std::memset(row, 0, std::size_t((n + 2 * margin) * item));
+    for (int64_t i = 0; i < n; ++i)
+      std::memcpy(row + (margin + i) * item, from.data() + (r * src_pitch + first + i * stride) * item,
+                  std::size_t(item));
+  }
+  const Placed src(from, src_offset);
+  for (const bool cuda : {false, true}) {
+    const Placed dst(to, dst_offset);
+    AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(2, dst_pitch, src_pitch)}}}};
+    plan.copies[0].dims.push_back({n + 2 * margin, 1, stride, margin, 1, n});
+    if (cuda)
+      cuda::run(std::move(plan), nullptr);
+    else
+      cpu::run(std::move(plan), ragged_parallel_for);
+    if (!same(cuda ? "a row on CUDA" : "a row on the CPU", dst, expected)) return false;
+  }
+  return true;
+}
+
+// Three rows of n items, of which the first is reversed as far as `length`, the second whole and the third not.
+bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t length) {
+  const int32_t lengths[] = {int32_t(length), int32_t(n + 1), 0};
+  std::vector<char> from(std::size_t(3 * n * item));
+  for (char& b : from) b = char(random_bits());
+  std::vector<char> expected = from;
+  for (int64_t r = 0; r < 3; ++r) {
+    const int64_t reversed = std::clamp<int64_t>(lengths[r], 0, n);
+    for (int64_t i = 0; i < reversed; ++i)
+      std::memcpy(expected.data() + (r * n + i) * item, from.data() + (r * n + reversed - 1 - i) * item,
+                  std::size_t(item));
+  }
+  const Placed src(from, src_offset);
+  for (const bool cuda : {false, true}) {
+    const Placed dst(std::vector<char>(from.size()), dst_offset);
+    ReverseCopy plan{item, dst.data, src.data, lengths, LengthType::kInt32, {}};
+    plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
+    if (cuda)
+      cuda::run(std::move(plan), nullptr);
+    else
+      cpu::run(std::move(plan), ragged_parallel_for);
+    if (!same(cuda ? "a reversed row on CUDA" : "a reversed row on the CPU", dst, expected)) return false;
+  }
+  return true;
+}
+
+bool rows_case() {
+  const int64_t item = int64_t(1) << any(0, 4), src_offset = any(0, 15), dst_offset = any(0, 15), n = any(1, 500);
+  if (chance(0.3)) return row_reversal_case(item, src_offset, dst_offset, n, any(0, n));
+  const int64_t stride = any(1, chance(0.1) ? 9 : 4) * (chance(0.5) ? 1 : -1);
+  return row_case(item, src_offset, dst_offset, n, stride, chance(0.2));
+}
+
+// So low that small cases take the ways of large ones.
+void choose_limits() {
   cpu::limits = {};
   if (chance(0.5)) cpu::limits.stream = 300;
   if (chance(0.5))
@@ -308,7 +370,15 @@ bool run_case() {
                    .streamed_run = 64,
                    .strided_run = 64,
                    .panel = 4096};
-  switch (any(0, 9)) {
+}
+
+bool run_case() {
+  cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
+  cuda_on_host::reversed = chance(0.5);
+  cuda_on_host::multiprocessors = any(1, 3);
+  cuda_on_host::takes_many_parameters = chance(0.5);
+  choose_limits();
+  switch (any(0, 10)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);
     case 1:
@@ -320,14 +390,55 @@ bool run_case() {
     case 4:
     case 5:
       return pieces_case();
+    case 6:
+    case 7:
+      return rows_case();
     default:
       return affine_case();
   }
 }
 
+// Returns how many there were, or -1.
+int64_t alignment_cases() {
+  int64_t cases = 0;
+  for (int64_t item = 1; item <= 16; item *= 2) {
+    const int64_t v = 16 / item;  // items of a vector
+    for (const int64_t stride : {-4, -3, -2, -1, 1, 2, 3, 4}) {
+      for (int k = 0; k < 20; ++k, ++cases) {
+        choose_limits();
+        if (!row_case(item, 0, 0, 100 * v, stride, false)) return -1;
+      }
+    }
+    for (int64_t src_offset = 0; src_offset < 16; ++src_offset) {
+      for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
+        for (const int64_t n : {int64_t(1), v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
+          if (n < 1) continue;
+          cuda_on_host::largest_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
+          const int64_t strides[] = {1, -1, 2, -3};
+          const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
+          choose_limits();
+          if (!row_case(item, src_offset, dst_offset, n, strides[cases / 2 % 4], cases / 8 % 2 == 0) ||
+              !row_reversal_case(item, src_offset, dst_offset, n, length)) {
+            std::printf("items of %d bytes, %d and %d past a boundary, %d a row\n", int(item), int(src_offset),
+                        int(dst_offset), int(n));
+            return -1;
+          }
+          cases += 2;
+        }
+      }
+    }
+  }
+  return cases;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "alignments") {
+    const int64_t cases = alignment_cases();
+    if (cases >= 0) std::printf("%d cases right\n", int(cases));
+    return cases < 0;
+  }
   const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const Placed large(std::vector<char>(40 << 20), 1), small(std::vector<char>(1 << 20), 1);

@@ -22,19 +22,29 @@ def test_engines_agree_with_random_plans_under_the_sanitizers(level):
     assert run_program(fuzz, CASES // 3, SEED, TORCH_DML_OPS_SIMD=level) == f"{CASES // 3} cases right\n"
 
 
-def test_random_plans_run_every_line_of_the_cpu_kernels():
-    objects = host_build.cpu_kernels_with_coverage()
+def test_engines_at_every_alignment_under_the_sanitizers():
+    """Offsets of 0 to 15 bytes of source and destination, items of 1 to 16 bytes, rows and lengths of a few items
+    fewer and more than fill 16 bytes once, twice or more, offsets of 32 and 64 bits."""
+    sources = [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
+    fuzz = compile_cpp("kernels_fuzz", sources, "-O1", *host_build.SANITIZERS)
+    cases = int(run_program(fuzz, "alignments").removesuffix(" cases right\n"))
+    assert cases > 5 * 16 * 16 * 14
+
+
+def test_random_plans_run_every_line_of_the_kernels():
+    objects = host_build.kernels_with_coverage()
     fuzz = compile_cpp(
         "kernels_fuzz_coverage",
-        [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CUDA_KERNELS],
+        [host_build.ROOT / "tests" / "kernels_fuzz.cpp"],
         *("-O1", *map(str, objects), "-lgcov"),
     )
     folder = objects[0].parent
     for counts in folder.glob("*.gcda"):
         counts.unlink()
     for level in ("baseline", "avx2", "avx512"):
-        run_program(fuzz, max(CASES // 4, 1500), SEED, TORCH_DML_OPS_SIMD=level)
-    command = [sys.executable, "-m", "gcovr", "--root", str(host_build.ROOT), "--filter", "csrc/kernels/cpu/"]
+        run_program(fuzz, max(CASES // 4, 2500), SEED, TORCH_DML_OPS_SIMD=level)
+        run_program(fuzz, "alignments", TORCH_DML_OPS_SIMD=level)
+    command = [sys.executable, "-m", "gcovr", "--root", str(host_build.ROOT), "--filter", "csrc/kernels/"]
     # A line of a template counts once, whichever of its instances ran it.
     command += ["--merge-lines", "--txt", str(host_build.COVERAGE), "--json-summary", "-", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=host_build.ROOT)
@@ -46,7 +56,11 @@ def test_random_plans_run_every_line_of_the_cpu_kernels():
 
 def test_emulation_sees_what_it_is_there_for():
     program = compile_cpp("self_test", [host_build.EMULATION / "self_test.cpp"], "-O1")
-    assert run_program(program) == "the emulation sees a missing barrier\nand counts what is loaded and stored\n"
+    assert run_program(program).splitlines() == [
+        "the emulation sees a missing barrier",
+        "and counts what is loaded and stored",
+        "and multipliers divide",
+    ]
 
 
 def on_host(name, *arguments):
@@ -108,12 +122,14 @@ def test_warps_store_whole_sectors_once(name):
     assert accesses["sectors_stored"] * 32 <= 1.1 * written
 
 
-# At most, by the bytes of data: what the sectors of all warp-wide loads hold, and what blocks load, repeats left out.
+# At most, by the bytes of data: the sectors that all warp-wide loads touch, those that a block touches, each counted
+# once, and the bytes that a block loads, repeats left out.
 MOST_LOADED = {
-    "stride 2 of the last axis": (2, 1),  # every second number is in every sector
-    "stride -2 of the last axis": (2, 1),
-    "a length per column": (7, 1.5),  # neighbours come from far apart, and each block loads its columns' lengths
-    "a length per row": (1.25, 1),  # a warp loads a length with every 32 numbers
+    # Every second number is in every sector; four loads of a thread, one after another, share their sectors.
+    "stride 2 of the last axis": (8, 2, 1),
+    "stride -2 of the last axis": (8, 2, 1),
+    "a length per column": (1.25, 1.25, 1.1),  # and a length for each column of a panel
+    "a length per row": (1.2, 1.1, 1),
 }
 
 
@@ -121,10 +137,65 @@ MOST_LOADED = {
 def test_warps_load_few_sectors(name):
     needed, call = MOVES[name]
     _, accesses = on_host(*call)
-    sectors, distinct = MOST_LOADED.get(name, (1, 1))
+    of_warps, of_blocks, distinct = MOST_LOADED.get(name, (1, 1, 1))
     assert needed <= accesses["distinct_bytes_loaded"] <= 1.1 * distinct * needed
-    assert accesses["distinct_sectors_loaded"] * 32 <= 1.1 * sectors * needed
-    assert accesses["sectors_loaded"] * 32 <= 1.1 * sectors * needed
+    assert accesses["distinct_sectors_loaded"] * 32 <= 1.1 * of_blocks * needed
+    assert accesses["sectors_loaded"] * 32 <= 1.1 * of_warps * needed
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+def test_rows_that_begin_anywhere_are_moved_by_vectors(dtype):
+    """A thread that stores 16 bytes loads the one or two vectors that hold them; ends of rows go one by one."""
+    item, n = dtype.itemsize, 4096 // dtype.itemsize
+    x = torch.zeros(8, n, dtype=dtype)
+    rows, ends = 8, 4 * 16 // item  # of a row's slots, at most so many items lie at an end, or where a length ends
+    for name, arguments in (
+        ("slice1", (x, [0, 3], [8, n - 5], [1, 1])),
+        ("slice1", (x, [0, 3], [8, n - 5], [1, -1])),
+        ("slice_grad", (x[:, : n - 5], [8, n], [0, 3], [8, n - 5], [1, 1])),
+        ("slice_grad", (x[:, : n - 5], [8, n], [0, 3], [8, n - 5], [1, -1])),
+        ("split", (x, [n // 2 + 1, n // 2 - 1], 1)),
+        ("join", ([x[:, 1:].clone(), x[:, :3].clone()], 1)),
+        ("reverse_subsequences", (x, torch.full((8, 1), n - 3), 1)),
+    ):
+        result, accesses = on_host(name, *arguments)
+        pieces = result if isinstance(result, list) else [result]
+        vectors = accesses["widths_stored"][16]
+        others = (sum(t.numel() for t in pieces) * item - 16 * vectors) / item
+        assert others <= rows * len(pieces) * ends, (name, accesses["widths_stored"])
+        assert vectors / 2 <= accesses["widths_loaded"][16] <= 2 * vectors, (name, accesses["widths_loaded"])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128])
+def test_a_transposed_source_is_read_and_written_along_both_of_its_dimensions(dtype):
+    x = torch.zeros(2, 192, 128, dtype=dtype)
+    _, accesses = on_host("slice1", x.mT, [0, 0, 0], [2, 128, 192], [1, 1, 1])
+    size = x.numel() * dtype.itemsize
+    for kind in ("loaded", "stored"):
+        assert accesses[f"bytes_{kind}"] == accesses[f"distinct_bytes_{kind}"] == size
+        assert accesses[f"sectors_{kind}"] * 32 == size
+
+
+def test_many_pieces_take_one_launch():
+    sizes = [k % 9 + 1 for k in range(64)]
+    x = torch.zeros(16, sum(sizes))
+    parts, accesses = on_host("split", x, sizes, 1)
+    assert accesses["launches"] == 1
+    _, accesses = on_host("join", parts, 1)
+    assert accesses["launches"] == 1
+    _, accesses = on_host("split", x[:, :300].expand(16, 300), [1] * 300, 1)
+    assert accesses["launches"] == 2  # more than the parameters of one hold
+
+
+@pytest.mark.parametrize("length_type", [torch.int32, torch.uint32, torch.int64, torch.uint64])
+def test_a_length_is_loaded_once_for_each_vector(length_type):
+    x = torch.zeros(8, 64, 128)
+    row, item = torch.full((8, 64, 1), 100).to(length_type), torch.full((8, 1, 1), 50).to(length_type)
+    for lengths, axis in ((row, 2), (item.expand(8, 1, 128), 1)):
+        _, accesses = on_host("reverse_subsequences", x, lengths, axis)
+        vectors = x.numel() // 4
+        widths = accesses["widths_loaded"]
+        assert widths == {length_type.itemsize: vectors, 16: vectors}
 
 
 def test_slice_grad_stores_every_element_once():

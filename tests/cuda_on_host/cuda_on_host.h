@@ -45,7 +45,7 @@ struct Traffic {
 };
 
 struct Accesses {
-  int64_t blocks = 0;
+  int64_t launches = 0, blocks = 0;
   Traffic loads, stores;
 };
 
@@ -64,9 +64,9 @@ inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
 inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
-inline int64_t most_blocks = 5;                    // fewer than a plan has chunks, so that blocks come back for more
+inline int64_t multiprocessors = 1;                // so few that blocks come back for more
 inline bool takes_many_parameters = true;
-inline bool reversed = false;                      // the order in which the threads of a block take turns
+inline bool reversed = false;  // the order in which the threads of a block take turns
 
 inline std::mutex one_launch_at_a_time;
 inline ucontext_t scheduler;
@@ -169,7 +169,8 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 namespace torch_dml_ops::cuda {
 
 inline int64_t largest_32_bit_offset() { return cuda_on_host::largest_32_bit_offset; }
-inline int64_t most_blocks(int) { return cuda_on_host::most_blocks; }
+inline int64_t multiprocessors() { return cuda_on_host::multiprocessors; }
+inline int64_t threads_per_multiprocessor() { return 256; }
 inline bool takes_many_parameters() { return cuda_on_host::takes_many_parameters; }
 
 template <class T>
@@ -196,10 +197,12 @@ void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int th
   require(blocks >= 1 && blocks <= INT32_MAX, std::string(name) + " was given " + std::to_string(blocks) + " blocks");
   require(threads >= 1 && threads <= 1024, std::string(name) + " was given " + std::to_string(threads) + " threads");
   const std::size_t most = cuda_on_host::takes_many_parameters ? 32764 : 4096;
-  require(sizeof(Parameters) <= most, std::string(name) + " has more than " + std::to_string(most) + " bytes of parameters");
+  require(sizeof(Parameters) <= most,
+          std::string(name) + " has more than " + std::to_string(most) + " bytes of parameters");
   const std::lock_guard lock(cuda_on_host::one_launch_at_a_time);
   cuda_on_host::body = [&] { kernel(given); };
   cuda_on_host::grid_size = {unsigned(blocks), 1, 1};
+  ++cuda_on_host::accesses.launches;
   for (int64_t b = 0; b < blocks; ++b) {
     cuda_on_host::block_index = {unsigned(b), 0, 0};
     cuda_on_host::run_block(threads);

@@ -16,7 +16,7 @@ void run(ReverseCopy plan, const torch::stable::Tensor&) { cuda::run(std::move(p
 // What the kernels loaded and stored since the last call: the numbers of an Accesses in their order. From the first
 // call on, all of them are counted.
 extern "C" __attribute__((visibility("default"))) void cuda_on_host_take_accesses(int64_t* counts) {
-  static_assert(sizeof(cuda_on_host::Accesses) == 21 * sizeof(int64_t));
+  static_assert(sizeof(cuda_on_host::Accesses) == 22 * sizeof(int64_t));
   std::memcpy(counts, &cuda_on_host::accesses, sizeof(cuda_on_host::Accesses));
   cuda_on_host::accesses = {};
   cuda_on_host::recording = true;

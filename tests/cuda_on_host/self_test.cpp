@@ -1,6 +1,9 @@
 // Shows that the emulation sees what it is there for: a barrier that is missing, the order of threads, and accesses
-// that are repeated or lie apart.
+// that are repeated or lie apart; and that the kernels' divisions are right for every dividend and divisor.
+#include <algorithm>
 #include <cstdio>
+#include <limits>
+#include <random>
 
 #include "../../csrc/kernels/cuda/device.h"
 
@@ -60,6 +63,21 @@ bool counts(int apart, int times, int64_t sectors) {
   return right(cuda_on_host::accesses.loads) && right(cuda_on_host::accesses.stores);
 }
 
+template <class Offset>
+bool divides() {
+  using torch_dml_ops::cuda::Divisor;
+  constexpr Offset kMost = std::numeric_limits<Offset>::max();
+  std::mt19937_64 random;
+  for (int k = 0; k < 200'000; ++k) {
+    // Of every length in bits, and those beside them.
+    const auto any = [&] { return Offset(uint64_t(kMost) >> random() % (8 * sizeof(Offset))) - Offset(random() % 3); };
+    const Offset d = std::max<Offset>(any(), 1), q = std::max<Offset>(any(), 0) % (kMost / d + 1);
+    for (const Offset n : {std::max<Offset>(any(), 0), Offset(q * d), Offset(std::max<Offset>(q * d, 1) - 1), kMost})
+      if (d <= kMost / 2 + 1 && Divisor<Offset>(d).quotient(n) != n / d) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main() {
@@ -68,5 +86,7 @@ int main() {
   std::puts(barrier ? "the emulation sees a missing barrier" : "the emulation is blind to a missing barrier");
   const bool counted = counts(1, 1, 4) && counts(1, 3, 4) && counts(2, 1, 8) && counts(8, 2, 32);
   std::puts(counted ? "and counts what is loaded and stored" : "and counts wrongly");
-  return barrier && counted ? 0 : 1;
+  const bool divided = divides<int32_t>() && divides<int64_t>();
+  std::puts(divided ? "and multipliers divide" : "and multipliers divide wrongly");
+  return barrier && counted && divided ? 0 : 1;
 }

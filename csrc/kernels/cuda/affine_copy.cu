@@ -23,21 +23,21 @@ struct WindowDim : Dim<Offset> {
   Divisor<Offset> step;
 };
 
-// How many tiles lie along the last two dimensions.
+// How many tiles lie along the last two dimensions, and which dimensions come before them: [first, kRank - 2).
 template <class Offset>
 struct Tiles {
   Divisor<Offset> columns, lines;
+  int first;
 };
 
-// What is known of a row of the source when the kernel is compiled.
+// What is known of the rows of the source, its last dimension, when the kernel is compiled.
 enum class Row {
-  kForward,   // its items follow one another
-  kBackward,  // the same from the end
+  kDense,     // items follow one another, forwards or backwards
   kStrided,   // any stride
   kWindowed,  // any stride, and an index may read nothing
 };
 
-// One copy of a batch, in kRank dimensions; the outer ones have size 1 where it needs fewer.
+// One copy, in kRank dimensions; the outer ones have size 1 where it needs fewer.
 template <class Offset, int kRank, bool kWindowed>
 struct Piece {
   char* dst;
@@ -51,32 +51,39 @@ struct Piece {
   std::conditional_t<kWindowed, WindowDim<Offset>, Dim<Offset>> dims[kRank];
 };
 
-// The pieces of a launch, by value. kBytes is the most that a kernel may be given.
-template <class Piece, std::size_t kBytes>
+// The copies of a launch, by value.
+template <class Piece, int kMostPieces>
 struct Batch {
-  static constexpr int kMostPieces = int((kBytes - 16) / sizeof(Piece));
+  static constexpr int kMost = kMostPieces;
   uint32_t chunks;  // of all pieces: what a block does before it looks for more
+  int per_chunk;    // slots; or one tile
   int pieces;
   Piece piece[kMostPieces];
+
+  __device__ const Piece& of_chunk(uint32_t chunk) const {
+    int first = 0, last = kMostPieces == 1 ? 0 : pieces - 1;  // it is among these
+    while (first < last) {
+      const int middle = (first + last + 1) / 2;
+      if (piece[middle].first_chunk <= chunk)
+        first = middle;
+      else
+        last = middle - 1;
+    }
+    return piece[first];
+  }
 };
 
-template <class Piece, std::size_t kBytes>
-__device__ const Piece& piece_of(const Batch<Piece, kBytes>& batch, uint32_t chunk) {
-  int first = 0, last = batch.pieces - 1;  // it is among these
-  while (first < last) {
-    const int middle = (first + last + 1) / 2;
-    if (batch.piece[middle].first_chunk <= chunk)
-      first = middle;
-    else
-      last = middle - 1;
-  }
-  return batch.piece[first];
-}
+// Where something begins in the source, in items, or that it reads nothing.
+template <class Offset>
+struct Source {
+  Offset at = 0;
+  bool none = false;
+};
 
-// Where dimensions [from, to) put place `rest` of theirs: adds to the offsets, and says where an index reads nothing.
+// Adds what dimensions [from, to) make of place `rest` of theirs.
 template <class Offset, int kRank, bool kWindowed>
 __device__ __forceinline__ void walk(const Piece<Offset, kRank, kWindowed>& piece, int from, int to, Offset rest,
-                                     Offset& dst, Offset& src, bool& zero) {
+                                     Offset& dst, Source<Offset>& src) {
 #pragma unroll
   for (int k = kRank - 1; k >= 0; --k) {
     if (k < from || k >= to) continue;
@@ -90,105 +97,137 @@ __device__ __forceinline__ void walk(const Piece<Offset, kRank, kWindowed>& piec
     if constexpr (kWindowed) {
       const Offset distance = index - dim.begin;
       const Offset q = distance < 0 ? 0 : dim.step.quotient(distance);
-      zero |= distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
-      src += q * dim.src_stride;
+      src.none |= distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
+      src.at += q * dim.src_stride;
     } else {
-      src += index * dim.src_stride;
+      src.at += index * dim.src_stride;
     }
   }
+}
+
+// A slot and where it reads.
+template <class Offset>
+struct Located {
+  Slot<Offset> slot;
+  Source<Offset> range, row;  // that of the slot's first item
+  Offset i;                   // the first item's index in its row
+  bool in_one_row;
+};
+
+template <class Item, int kCount, class Offset, int kRank, bool kWindowed>
+__device__ __forceinline__ Located<Offset> locate(const Piece<Offset, kRank, kWindowed>& piece, Offset number) {
+  Located<Offset> l{};
+  const Slots<Offset>& slots = piece.slots;
+  l.slot = slots.template slot<Item, kCount>(number, reinterpret_cast<const Item*>(piece.dst), [&](Offset range) {
+    Offset dst = 0;
+    walk(piece, slots.first, slots.last, range, dst, l.range);
+    return dst;
+  });
+  l.i = l.slot.first;
+  l.row = l.range;
+  const Divisor<Offset>& row_size = piece.dims[kRank - 1].size;
+  if (slots.last < kRank - 1) {
+    const Offset outer = row_size.quotient(l.i);
+    l.i -= outer * Offset(row_size.divisor);
+    Offset unused = 0;
+    walk(piece, slots.last, kRank - 1, outer, unused, l.row);
+  }
+  l.in_one_row = l.i + (l.slot.end - l.slot.begin) <= Offset(row_size.divisor);
+  return l;
 }
 
 template <class Item, Row kRow>
 constexpr int kSlotItems = kRow == Row::kStrided ? std::min(4, kItemsPerVector<Item>) : kItemsPerVector<Item>;
 
-// Items [begin, end) of a slot whose first item is at index i of a row, all of them in that row. `src` is the row's
-// index 0.
-template <class Item, Row kRow, class Dim, class Offset>
-__device__ __forceinline__ Items<Item, kSlotItems<Item, kRow>> read_row(const Dim& row, const Range& readable,
-                                                                        const Item* src, Offset i, int begin, int end) {
-  constexpr int kCount = kSlotItems<Item, kRow>;
-  Items<Item, kCount> items{};
-  const bool whole = begin == 0 && end == kCount;
-  if constexpr (kRow == Row::kForward || kRow == Row::kWindowed) {
-    bool plain = true;
+// A whole slot in one row, on its way from the source.
+template <class Item, Row kRow>
+struct Whole {
+  Unaligned<Item> vector;
+
+  // Begins to load it from index i of a row on; false if that cannot be done in vectors.
+  template <class Dim, class Offset>
+  __device__ bool load_from(const Dim& row, const Range& readable, const char* src, Source<Offset> from, Offset i) {
+    constexpr int kCount = kItemsPerVector<Item>;
     if constexpr (kRow == Row::kWindowed) {
       i -= row.begin;
-      plain = row.step.divisor == 1 && row.src_stride == 1 && i >= 0 && i + kCount <= row.count;
-    }
-    const char* from = reinterpret_cast<const char*>(src + i);
-    if (plain && whole && readable.has_vectors_at(from)) return as_items<Item>(load_vector<int(sizeof(Item))>(from));
-  }
-  if constexpr (kRow == Row::kBackward) {
-    const char* from = reinterpret_cast<const char*>(src - i - (kCount - 1));
-    if (whole && readable.has_vectors_at(from))
-      return as_items<Item>(turned_round<int(sizeof(Item))>(load_vector<int(sizeof(Item))>(from)));
-  }
-  if constexpr (kRow == Row::kWindowed) {
-    // One division, then by counting: the reads so far and what is left until the next.
-    const auto step = Offset(row.step.divisor);
-    Offset q = i <= 0 ? 0 : row.step.quotient(i + step - 1), left = i <= 0 ? -i : q * step - i;
-#pragma unroll
-    for (int j = 0; j < kCount; ++j) {
-      if (j < begin || j >= end) continue;
-      if (left == 0 && q < row.count) items.item[j] = load(src + q * row.src_stride);
-      if (left == 0) {
-        ++q;
-        left = step;
+      const auto step = Offset(row.step.divisor);
+      if (from.none || i + kCount <= 0 || i > (row.count - 1) * step) {
+        vector.set_zero();
+        return true;
       }
-      --left;
+      if (step != 1 || (row.src_stride != 1 && row.src_stride != -1) || i < 0 || i + kCount > row.count) return false;
     }
-  } else {
-    const Offset stride = kRow == Row::kForward ? 1 : kRow == Row::kBackward ? -1 : row.src_stride;
-    fill(items, begin, end, [&](int j) { return load(src + (i + j) * stride); });
+    const Item* first = reinterpret_cast<const Item*>(src) + from.at;
+    const char* low = reinterpret_cast<const char*>(row.src_stride < 0 ? first - i - (kCount - 1) : first + i);
+    if (!readable.has_vectors_at(low)) return false;
+    vector.load_from(low);
+    return true;
   }
-  return items;
-}
+  template <class Dim>
+  __device__ auto items(const Dim& row) const {
+    return vector.items(row.src_stride < 0);
+  }
+};
 
-template <class Item, class Offset, int kRank, Row kRow, std::size_t kBytes>
-__global__ void __launch_bounds__(kThreads)
-    copy_slots(const __grid_constant__ Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kBytes> batch) {
+template <class Item>
+struct Whole<Item, Row::kStrided> {
+  Items<Item, kSlotItems<Item, Row::kStrided>> loaded;
+
+  template <class Dim, class Offset>
+  __device__ bool load_from(const Dim& row, const Range&, const char* src, Source<Offset> from, Offset i) {
+    const Item* first = reinterpret_cast<const Item*>(src) + (from.at + i * row.src_stride);
+#pragma unroll
+    for (int j = 0; j < kSlotItems<Item, Row::kStrided>; ++j) loaded.item[j] = load(first + j * row.src_stride);
+    return true;
+  }
+  template <class Dim>
+  __device__ const auto& items(const Dim&) const {
+    return loaded;
+  }
+};
+
+template <class Item, class Offset, int kRank, Row kRow, int kMostPieces>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    copy_slots(const __grid_constant__ Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kMostPieces> batch) {
   constexpr int kCount = kSlotItems<Item, kRow>;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto& piece = piece_of(batch, chunk);
+    const auto& piece = batch.of_chunk(chunk);
     const auto& row = piece.dims[kRank - 1];
+    const auto first = Offset(chunk - piece.first_chunk) * batch.per_chunk + Offset(threadIdx.x);
     Item* dst = reinterpret_cast<Item*>(piece.dst);
-    const Item* src = reinterpret_cast<const Item*>(piece.src);
-    const Offset start = Offset(chunk - piece.first_chunk) * kPerBlock + Offset(threadIdx.x);
-    Items<Item, kCount> items[kPerThread];
-    Slot<Offset> slots[kPerThread];
+    Whole<Item, kRow> whole[kPerThread<Offset>];
+    Offset at[kPerThread<Offset>];
+    uint32_t loaded = 0, others = 0;  // a bit for each
 #pragma unroll
-    for (int u = 0; u < kPerThread; ++u) {
-      Offset dst_at = 0, src_at = 0;
-      bool zero = false;
-      Slot<Offset>& slot = slots[u] = piece.slots.slot(start + u * kThreads);
-      if (slot.range < 0) continue;
-      walk(piece, 0, piece.slots.outer, slot.range, dst_at, src_at, zero);
-      piece.slots.template place<Item, kCount>(slot, dst, dst_at);
-      if (slot.begin >= slot.end) continue;
-      Offset i = slot.first, outer = 0, row_src = src_at;
-      bool row_zero = zero;
-      if (piece.slots.outer < kRank - 1) {
-        outer = row.size.quotient(i);
-        i -= outer * Offset(row.size.divisor);
-        Offset unused = 0;
-        walk(piece, piece.slots.outer, kRank - 1, outer, unused, row_src, row_zero);
-      }
-      if (i + (slot.end - slot.begin) <= Offset(row.size.divisor)) {
-        items[u] = {};
-        if (!row_zero) items[u] = read_row<Item, kRow>(row, piece.readable, src + row_src, i, slot.begin, slot.end);
-        continue;
-      }
-      // Places of two rows or more.
-      fill(items[u], slot.begin, slot.end, [&](int j) {
-        Offset unused = 0, item_src = src_at;
-        bool item_zero = zero;
-        walk(piece, piece.slots.outer, kRank, slot.first + j, unused, item_src, item_zero);
-        return item_zero ? Item{} : load(src + item_src);
-      });
+    for (int u = 0; u < kPerThread<Offset>; ++u) {
+      if (u * kThreads >= batch.per_chunk) break;
+      const Located<Offset> l = locate<Item, kCount>(piece, first + u * kThreads);
+      if (!l.slot.exists()) continue;
+      at[u] = l.slot.at;
+      if (l.in_one_row && l.slot.is_whole(kCount) && whole[u].load_from(row, piece.readable, piece.src, l.row, l.i))
+        loaded |= 1u << u;
+      else
+        others |= 1u << u;
     }
 #pragma unroll
-    for (int u = 0; u < kPerThread; ++u)
-      if (slots[u].begin < slots[u].end) store_items(dst + slots[u].at, items[u], slots[u].begin, slots[u].end);
+    for (int u = 0; u < kPerThread<Offset>; ++u)
+      if (loaded >> u & 1) store_items(dst + at[u], whole[u].items(row), 0, kCount);
+    // The ends of rows, and rows shorter than a slot.
+#pragma unroll 1
+    for (int u = 0; others >> u != 0; ++u) {
+      if ((others >> u & 1) == 0) continue;
+      const Located<Offset> l = locate<Item, kCount>(piece, first + u * kThreads);
+      const Item* src = reinterpret_cast<const Item*>(piece.src);
+      copy_one_by_one<Item, kCount>(dst + l.slot.at, l.slot.begin, l.slot.end, [&](int j) {
+        Source<Offset> from = l.in_one_row ? l.row : l.range;
+        Offset unused = 0;
+        if (l.in_one_row)
+          walk(piece, kRank - 1, kRank, l.i + j, unused, from);
+        else
+          walk(piece, piece.slots.last, kRank, l.slot.first + j, unused, from);
+        return from.none ? Item{} : load(src + from.at);
+      });
+    }
   }
 }
 
@@ -198,41 +237,41 @@ constexpr int kSide = sizeof(Item) < 4 ? 64 : 32;
 
 // Where the source's neighbours are another dimension's than the destination's: tiles of the two, turned in shared
 // memory. The last dimension is the destination's, the last but one the source's.
-template <class Item, class Offset, int kRank, std::size_t kBytes>
-__global__ void __launch_bounds__(kThreads)
-    copy_tiles(const __grid_constant__ Batch<Piece<Offset, kRank, false>, kBytes> batch) {
+template <class Item, class Offset, int kRank, int kMostPieces>
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    copy_tiles(const __grid_constant__ Batch<Piece<Offset, kRank, false>, kMostPieces> batch) {
   constexpr int kTile = kSide<Item>, kRows = kThreads / kTile, kEach = kTile / kRows;
-  __shared__ Item tile[kTile][kTile + 1];
+  constexpr int kPadding = sizeof(Item) < 4 ? 4 / int(sizeof(Item)) : 1;  // so that a column lies in different banks
+  __shared__ Item tile[kTile][kTile + kPadding];
   const int x = int(threadIdx.x) % kTile, y = int(threadIdx.x) / kTile;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto& piece = piece_of(batch, chunk);
+    const auto& piece = batch.of_chunk(chunk);
     const auto& column = piece.dims[kRank - 1];
     const auto& line = piece.dims[kRank - 2];
+    const Tiles<Offset>& tiles = piece.tiles;
     const auto number = Offset(chunk - piece.first_chunk);
-    const Offset of_line = piece.tiles.columns.quotient(number), outer = piece.tiles.lines.quotient(of_line);
-    const Offset first_column = (number - of_line * Offset(piece.tiles.columns.divisor)) * kTile;
-    const Offset first_line = (of_line - outer * Offset(piece.tiles.lines.divisor)) * kTile;
-    Offset dst_at = 0, src_at = 0;
-    bool zero = false;
-    walk(piece, 0, kRank - 2, outer, dst_at, src_at, zero);
-    const Item* src = reinterpret_cast<const Item*>(piece.src) + src_at;
-    Item* dst = reinterpret_cast<Item*>(piece.dst) + dst_at;
+    const Offset of_line = tiles.columns.quotient(number), outer = tiles.lines.quotient(of_line);
+    const Offset first_column = (number - of_line * Offset(tiles.columns.divisor)) * kTile;
+    const Offset first_line = (of_line - outer * Offset(tiles.lines.divisor)) * kTile;
+    const Offset columns_left = Offset(column.size.divisor) - first_column;
+    const Offset lines_left = Offset(line.size.divisor) - first_line;
+    const int columns = columns_left < kTile ? int(columns_left) : kTile;
+    const int lines = lines_left < kTile ? int(lines_left) : kTile;
+    Offset dst_at = first_column * column.dst_stride + first_line * line.dst_stride;
+    Source<Offset> from{first_column * column.src_stride + first_line * line.src_stride};
+    walk(piece, tiles.first, kRank - 2, outer, dst_at, from);
+    const Item* src = reinterpret_cast<const Item*>(piece.src) + from.at + y * column.src_stride + x * line.src_stride;
+    Item* dst = reinterpret_cast<Item*>(piece.dst) + dst_at + x * column.dst_stride + y * line.dst_stride;
     Item items[kEach] = {};
 #pragma unroll
-    for (int u = 0; u < kEach; ++u) {
-      const Offset c = first_column + y + u * kRows, l = first_line + x;
-      if (c < Offset(column.size.divisor) && l < Offset(line.size.divisor))
-        items[u] = load(src + c * column.src_stride + l * line.src_stride);
-    }
+    for (int u = 0; u < kEach; ++u)
+      if (x < lines && u * kRows < columns - y) items[u] = load(src + u * kRows * column.src_stride);
 #pragma unroll
     for (int u = 0; u < kEach; ++u) tile[y + u * kRows][x] = items[u];
     __syncthreads();
 #pragma unroll
-    for (int u = 0; u < kEach; ++u) {
-      const Offset c = first_column + x, l = first_line + y + u * kRows;
-      if (c < Offset(column.size.divisor) && l < Offset(line.size.divisor))
-        store(dst + c * column.dst_stride + l * line.dst_stride, tile[x][y + u * kRows]);
-    }
+    for (int u = 0; u < kEach; ++u)
+      if (x < columns && u * kRows < lines - y) store(dst + u * kRows * line.dst_stride, tile[x][y + u * kRows]);
     __syncthreads();
   }
 }
@@ -274,92 +313,119 @@ Range readable(const AffineCopy& copy, int64_t item_size) {
 struct Work {
   std::vector<AffineCopy> copies;
   int64_t item_size;
-  bool tiles, windowed;
+  bool tiles;
   Row row;
   std::size_t rank;
   int64_t reach;  // the largest offset of all copies
   Stream stream;
 };
 
-template <class Item, class Offset, int kRank, Row kRow, bool kTiles, std::size_t kBytes>
+template <class Item, Row kRow, class Piece>
+int64_t slots_of(const AffineCopy& copy, Piece& piece, int padding) {
+  std::size_t first = copy.dims.size() - 1;  // of the dimensions that follow one another without gaps
+  int64_t places = copy.dims.back().size;
+  while (first > 0 && copy.dims[first - 1].dst_stride == places) places *= copy.dims[--first].size;
+  int64_t ranges = 1, strides = 0;
+  for (std::size_t k = 0; k < first; ++k) {
+    ranges *= copy.dims[k].size;
+    strides |= copy.dims[k].dst_stride;
+  }
+  piece.slots = decltype(piece.slots)::template of<Item, kSlotItems<Item, kRow>>(copy.dst, strides, places, ranges,
+                                                                                 padding, padding + int(first));
+  return int64_t(piece.slots.count);
+}
+
+template <class Item, class Piece>
+int64_t tiles_of(const AffineCopy& copy, Piece& piece, int padding) {
+  const auto tiles = [](int64_t size) { return (size + kSide<Item> - 1) / kSide<Item>; };
+  const int64_t size = copy.dims.back().size, line_size = copy.dims[copy.dims.size() - 2].size;
+  const int64_t columns = tiles(size), lines = tiles(line_size);
+  using Offset = decltype(piece.dims[0].dst_stride);
+  piece.tiles = {Divisor<Offset>(columns), Divisor<Offset>(lines), padding};
+  return copy.numel() / (size * line_size) * columns * lines;
+}
+
+template <class Piece>
+void set_dims(const AffineCopy& copy, Piece& piece, int padding) {
+  using Offset = decltype(piece.dims[0].dst_stride);
+  int k = 0;
+  for (auto& to : piece.dims) {
+    const CopyDim dim = k < padding ? plain_dim(1, 0, 0) : copy.dims[std::size_t(k - padding)];
+    ++k;
+    to.size = Divisor<Offset>(dim.size);
+    to.dst_stride = Offset(dim.dst_stride);
+    to.src_stride = Offset(dim.src_stride);
+    if constexpr (requires { to.step; }) {
+      to.begin = Offset(dim.begin);
+      to.count = Offset(dim.count);
+      to.step = Divisor<Offset>(dim.step);
+    }
+  }
+}
+
+template <class Item, class Offset, int kRank, Row kRow, bool kTiles, int kMostPieces>
 void launch_batches(const Work& work) {
-  using Pieces = Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kBytes>;
-  constexpr auto kItem = int64_t(sizeof(Item));
-  Pieces batch;
+  Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kMostPieces> batch;
   batch.pieces = 0;
   batch.chunks = 0;
+  int64_t slots = 0;
+  for (const AffineCopy& copy : work.copies) slots += copy.numel() / kSlotItems<Item, kRow>;
+  batch.per_chunk = kTiles ? 1 : per_chunk<Offset>(slots);
   for (std::size_t c = 0; c < work.copies.size(); ++c) {
     const AffineCopy& copy = work.copies[c];
     auto& piece = batch.piece[batch.pieces++];
     piece.dst = copy.dst;
     piece.src = copy.src;
-    piece.readable = readable(copy, kItem);
+    piece.readable = readable(copy, int64_t(sizeof(Item)));
     piece.first_chunk = batch.chunks;
     const int padding = kRank - int(copy.dims.size());
-    for (int k = 0; k < kRank; ++k) {
-      const CopyDim dim = k < padding ? plain_dim(1, 0, 0) : copy.dims[std::size_t(k - padding)];
-      auto& to = piece.dims[k];
-      to.size = Divisor<Offset>(dim.size);
-      to.dst_stride = Offset(dim.dst_stride);
-      to.src_stride = Offset(dim.src_stride);
-      if constexpr (kRow == Row::kWindowed) {
-        to.begin = Offset(dim.begin);
-        to.count = Offset(dim.count);
-        to.step = Divisor<Offset>(dim.step);
-      }
-    }
-    if constexpr (kTiles) {
-      const auto tiles = [](int64_t size) { return (size + kSide<Item> - 1) / kSide<Item>; };
-      const int64_t columns = tiles(copy.dims.back().size), lines = tiles(copy.dims[copy.dims.size() - 2].size);
-      piece.tiles = {Divisor<Offset>(columns), Divisor<Offset>(lines)};
-      int64_t outer = 1;
-      for (std::size_t k = 0; k + 2 < copy.dims.size(); ++k) outer *= copy.dims[k].size;
-      batch.chunks += uint32_t(outer * columns * lines);
-    } else {
-      int64_t outer_strides = 0;  // their bits together
-      std::size_t first = copy.dims.size() - 1;
-      int64_t places = copy.dims.back().size;
-      while (first > 0 && copy.dims[first - 1].dst_stride == places) places *= copy.dims[--first].size;
-      int64_t ranges = 1;
-      for (std::size_t k = 0; k < first; ++k) {
-        ranges *= copy.dims[k].size;
-        outer_strides |= copy.dims[k].dst_stride;
-      }
-      piece.slots = Slots<Offset>::template of<Item, kSlotItems<Item, kRow>>(copy.dst, outer_strides, places, ranges,
-                                                                             padding + int(first));
-      batch.chunks += uint32_t((int64_t(piece.slots.count) + kPerBlock - 1) / kPerBlock);
-    }
-    if (batch.pieces == Pieces::kMostPieces || c + 1 == work.copies.size()) {
-      const int64_t blocks = std::min<int64_t>(batch.chunks, most_blocks(kThreads));
-      if constexpr (kTiles)
-        launch("copy_tiles", copy_tiles<Item, Offset, kRank, kBytes>, blocks, kThreads, work.stream, batch);
-      else
-        launch("copy_slots", copy_slots<Item, Offset, kRank, kRow, kBytes>, blocks, kThreads, work.stream, batch);
-      batch.pieces = 0;
-      batch.chunks = 0;
-    }
+    set_dims(copy, piece, padding);
+    int64_t units = 0;
+    if constexpr (kTiles)
+      units = tiles_of<Item>(copy, piece, padding);
+    else
+      units = slots_of<Item, kRow>(copy, piece, padding);
+    batch.chunks += uint32_t((units + batch.per_chunk - 1) / batch.per_chunk);
+    if (batch.pieces < kMostPieces && c + 1 < work.copies.size()) continue;
+    if constexpr (kTiles)
+      launch("copy_tiles", copy_tiles<Item, Offset, kRank, kMostPieces>, blocks_for(batch.chunks), kThreads,
+             work.stream, batch);
+    else
+      launch("copy_slots", copy_slots<Item, Offset, kRank, kRow, kMostPieces>, blocks_for(batch.chunks), kThreads,
+             work.stream, batch);
+    batch.pieces = 0;
+    batch.chunks = 0;
   }
 }
 
-template <class Item, class Offset, int kRank>
+// One copy alone in little memory, which is less to send to the GPU; a few; or as many as new drivers take.
+template <class Item, class Offset, int kRank, Row kRow, bool kTiles = false>
 void launch_kind(const Work& work) {
-  constexpr std::size_t kFew = kMostParameterBytes, kMany = kMostParameterBytesOfNewDrivers;
-  if (work.tiles) return launch_batches<Item, Offset, kRank, Row::kForward, true, kFew>(work);
+  using Each = Piece<Offset, kRank, kRow == Row::kWindowed>;
+  constexpr int kFew = int((kMostParameterBytes - 16) / sizeof(Each));
+  constexpr int kMany = int((kMostParameterBytesOfNewDrivers - 16) / sizeof(Each));
+  const auto copies = int64_t(work.copies.size());
+  // Several copies with windows come only from one of too many dimensions.
+  if constexpr (kRow != Row::kWindowed) {
+    // Nor do more than a few of tiles or 64 bits pay for kernels of their own.
+    if constexpr (!kTiles && kRank == int(kUsualRank))
+      if (copies > kFew && takes_many_parameters())
+        return launch_batches<Item, Offset, kRank, kRow, kTiles, kMany>(work);
+    if (copies > 1) return launch_batches<Item, Offset, kRank, kRow, kTiles, kFew>(work);
+  }
+  launch_batches<Item, Offset, kRank, kRow, kTiles, 1>(work);
+}
+
+template <class Item, class Offset, int kRank>
+void launch_work(const Work& work) {
+  if (work.tiles) return launch_kind<Item, Offset, kRank, Row::kStrided, true>(work);
   switch (work.row) {
-    case Row::kForward: {
-      if constexpr (kRank == kUsualRank) {
-        using Few = Batch<Piece<Offset, kRank, false>, kFew>;
-        if (int64_t(work.copies.size()) > Few::kMostPieces && takes_many_parameters())
-          return launch_batches<Item, Offset, kRank, Row::kForward, false, kMany>(work);
-      }
-      return launch_batches<Item, Offset, kRank, Row::kForward, false, kFew>(work);
-    }
-    case Row::kBackward:
-      return launch_batches<Item, Offset, kRank, Row::kBackward, false, kFew>(work);
+    case Row::kDense:
+      return launch_kind<Item, Offset, kRank, Row::kDense>(work);
     case Row::kStrided:
-      return launch_batches<Item, Offset, kRank, Row::kStrided, false, kFew>(work);
+      return launch_kind<Item, Offset, kRank, Row::kStrided>(work);
     case Row::kWindowed:
-      return launch_batches<Item, Offset, kRank, Row::kWindowed, false, kFew>(work);
+      return launch_kind<Item, Offset, kRank, Row::kWindowed>(work);
   }
 }
 
@@ -387,40 +453,33 @@ void run(AffineCopies plan, Stream stream) {
     normalize(copy);
     factor = std::min(factor, items_per_wide_item(copy, plan.item_size, true));
   }
-  Work work{{}, plan.item_size * factor, true, false, Row::kStrided, 0, 0, stream};
+  Work work{{}, plan.item_size * factor, true, Row::kDense, 0, 0, stream};
   for (AffineCopy& copy : plan.copies) {
     widen(copy, factor);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
     append_peeled(copy, work.item_size, work.copies);
   }
-  bool forward = true, backward = true;
   for (const AffineCopy& copy : work.copies) {
-    int64_t dst = kPerBlock * kWidestItem, src = 0;  // the last chunk counts past the end of its copy
+    int64_t dst = kMostPerBlock * kWidestItem, src = 0;  // the last chunk counts past the end of its copy
     for (const CopyDim& dim : copy.dims) {
-      work.windowed |= !dim.reads_all();
+      if (!dim.reads_all()) work.row = Row::kWindowed;
       add_reach(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
       add_reach(src, std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
-    work.reach = std::max({work.reach, dst, src, copy.numel() * 2 + kPerBlock * kWidestItem});
+    if (work.row == Row::kDense && std::abs(copy.dims.back().src_stride) != 1) work.row = Row::kStrided;
+    work.reach = std::max({work.reach, dst, src, copy.numel() * 2 + kMostPerBlock * kWidestItem});
     work.rank = std::max(work.rank, copy.dims.size());
-    forward &= copy.dims.back().src_stride == 1;
-    backward &= copy.dims.back().src_stride == -1;
   }
-  if (work.windowed)
-    work.row = Row::kWindowed;
-  else if (forward)
-    work.row = Row::kForward;
-  else if (backward)
-    work.row = Row::kBackward;
   std::vector<AffineCopy> arranged = work.copies;
-  for (AffineCopy& copy : arranged) work.tiles = work.tiles && !work.windowed && arrange_tiles(copy, work.item_size);
+  for (AffineCopy& copy : arranged)
+    work.tiles = work.tiles && work.row == Row::kStrided && arrange_tiles(copy, work.item_size);
   if (work.tiles) work.copies = std::move(arranged);
   with_item_type(work.item_size, [&](auto item) {
     using Item = decltype(item);
     if (work.reach <= largest_32_bit_offset() && work.rank <= kUsualRank)
-      launch_kind<Item, int32_t, int(kUsualRank)>(work);
+      launch_work<Item, int32_t, int(kUsualRank)>(work);
     else
-      launch_kind<Item, int64_t, int(kMostRank)>(work);
+      launch_work<Item, int64_t, int(kMostRank)>(work);
   });
 }
 

@@ -2,6 +2,7 @@
 // test suite's cuda_on_host.h, which runs a kernel's threads on the CPU and counts what they load and store.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,15 +30,15 @@ __device__ __forceinline__ void store(T* to, T value) {
 // Offsets up to here are computed in 32 bits.
 constexpr int64_t largest_32_bit_offset() { return INT32_MAX; }
 
-// What a grid needs at most: as many blocks as the current device runs at once, a few times over, so that those that
-// end early find more to do.
-inline int64_t most_blocks(int threads) {
-  int device = 0, multiprocessors = 1, resident = 1;
+// The current device.
+inline int attribute(cudaDeviceAttr what) {
+  int device = 0, value = 1;
   cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
-  cudaDeviceGetAttribute(&resident, cudaDevAttrMaxThreadsPerMultiProcessor, device);
-  return int64_t(4) * multiprocessors * (resident / threads);
+  cudaDeviceGetAttribute(&value, what, device);
+  return value;
 }
+inline int64_t multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
+inline int64_t threads_per_multiprocessor() { return attribute(cudaDevAttrMaxThreadsPerMultiProcessor); }
 
 // Whether the driver gives kernels kMostParameterBytesOfNewDrivers.
 inline bool takes_many_parameters() {
@@ -68,9 +69,30 @@ namespace torch_dml_ops::cuda {
 
 constexpr int kThreads = 256;
 
-// What a thread moves before it looks for more: its loads are all on their way before the first store waits for one.
-constexpr int kPerThread = 4;
-constexpr int kPerBlock = kThreads * kPerThread;
+// Blocks that a multiprocessor is to run at once, at least. That leaves 80 registers to a thread, which suffice;
+// without it the compiler moves values to memory to get by with 48.
+constexpr int kBlocksAtOnce = 4;
+
+// How many slots a thread moves before it looks for more: its loads are all on their way before the first store waits
+// for one. Offsets of 64 bits leave registers for fewer.
+template <class Offset>
+constexpr int kPerThread = sizeof(Offset) == 4 ? 4 : 2;
+constexpr int kMostPerBlock = kThreads * kPerThread<int32_t>;
+
+// How many of `total` a block takes at a time: fewer if multiprocessors would have none of them otherwise.
+template <class Offset>
+int per_chunk(int64_t total) {
+  int each = kThreads * kPerThread<Offset>;
+  while (each > kThreads && total < each * multiprocessors()) each /= 2;
+  return each;
+}
+
+// For so many chunks: as many blocks as the device runs at once, a few times over, so that those that end early leave
+// room for others, and no more than there are chunks.
+inline int64_t blocks_for(int64_t chunks) {
+  constexpr int64_t kTimes = 4;
+  return std::min(chunks, std::max<int64_t>(kTimes * multiprocessors() * (threads_per_multiprocessor() / kThreads), 1));
+}
 
 constexpr std::size_t kMostParameterBytes = 4096;  // what a kernel takes by value with any driver
 constexpr std::size_t kMostParameterBytesOfNewDrivers = 32764;

@@ -24,32 +24,27 @@ struct Reversal {
   Offset axis_size, axis_src_stride;
   Slots<Offset> slots;
   uint32_t chunks;
+  int per_chunk;  // slots; or one panel
   int axis;
+  bool by_vectors;    // a row has one length, and its items follow one another
   int panel_columns;  // a power of two
   Dim dims[kRank];    // the axis has src_stride 0 here: where it reads depends on the length
 };
 
-template <class Offset, class T>
-__device__ Offset clamped_length(const void* lengths, Offset at, Offset axis_size) {
-  const T length = load(static_cast<const T*>(lengths) + at);
-  if constexpr (std::is_signed_v<T>)
-    if (length < 0) return 0;
-  return uint64_t(length) < uint64_t(axis_size) ? Offset(length) : axis_size;
-}
-
 template <class Offset, int kRank>
-__device__ Offset length_at(const Reversal<Offset, kRank>& move, Offset at) {
-  switch (move.length_type) {
-    case LengthType::kInt32:
-      return clamped_length<Offset, int32_t>(move.lengths, at, move.axis_size);
-    case LengthType::kUInt32:
-      return clamped_length<Offset, uint32_t>(move.lengths, at, move.axis_size);
-    case LengthType::kUInt64:
-      return clamped_length<Offset, uint64_t>(move.lengths, at, move.axis_size);
-    case LengthType::kInt64:
-      break;
+__device__ __forceinline__ Offset length_at(const Reversal<Offset, kRank>& move, Offset at) {
+  uint64_t length = 0;
+  bool negative = false;
+  if (move.length_type == LengthType::kInt32 || move.length_type == LengthType::kUInt32) {
+    const uint32_t given = load(static_cast<const uint32_t*>(move.lengths) + at);
+    length = given;
+    negative = move.length_type == LengthType::kInt32 && int32_t(given) < 0;
+  } else {
+    length = load(static_cast<const uint64_t*>(move.lengths) + at);
+    negative = move.length_type == LengthType::kInt64 && int64_t(length) < 0;
   }
-  return clamped_length<Offset, int64_t>(move.lengths, at, move.axis_size);
+  if (negative) return 0;
+  return length < uint64_t(move.axis_size) ? Offset(length) : move.axis_size;
 }
 
 template <class Offset>
@@ -63,7 +58,7 @@ struct Place {
   Offset dst, src, length, i;
 };
 
-// Adds what dimensions [from, to) say of place `rest` of theirs.
+// Adds what dimensions [from, to) make of place `rest` of theirs.
 template <class Offset, int kRank>
 __device__ __forceinline__ void walk(const Reversal<Offset, kRank>& move, int from, int to, Offset rest,
                                      Place<Offset>& place) {
@@ -83,85 +78,98 @@ __device__ __forceinline__ void walk(const Reversal<Offset, kRank>& move, int fr
   }
 }
 
-// Items [begin, end) of a slot whose first item is at index i of a row, the last dimension, all of them in that row.
-template <class Item, class Offset, int kRank>
-__device__ __forceinline__ Items<Item, kItemsPerVector<Item>> read_row(const Reversal<Offset, kRank>& move,
-                                                                       const Place<Offset>& row, Offset i, int begin,
-                                                                       int end) {
-  constexpr int kCount = kItemsPerVector<Item>, kItem = int(sizeof(Item));
-  const auto& dim = move.dims[kRank - 1];
-  const Item* src = reinterpret_cast<const Item*>(move.src) + row.src;
-  const bool whole = begin == 0 && end == kCount;
-  Items<Item, kCount> items{};
-  if (move.axis == kRank - 1) {
-    const Offset length = length_at(move, row.length), stride = move.axis_src_stride;
-    if (whole && stride == 1 && (i + kCount <= length || i >= length)) {
-      const bool turned = i < length;
-      const char* from = reinterpret_cast<const char*>(src + (turned ? length - i - kCount : i));
-      if (move.readable.has_vectors_at(from)) {
-        const Vector v = load_vector<kItem>(from);
-        return as_items<Item>(turned ? turned_round<kItem>(v) : v);
-      }
-    }
-    fill(items, begin, end, [&](int j) { return load(src + reversed_within(length, i + j) * stride); });
-    return items;
-  }
-  if (dim.length_stride == 0) {
-    const Offset along = reversed_within(length_at(move, row.length), row.i) * move.axis_src_stride;
-    src += along + i * dim.src_stride;
-    const char* from = reinterpret_cast<const char*>(src);
-    if (whole && dim.src_stride == 1 && move.readable.has_vectors_at(from))
-      return as_items<Item>(load_vector<kItem>(from));
-    fill(items, begin, end, [&](int j) { return load(src + j * dim.src_stride); });
-    return items;
-  }
-  fill(items, begin, end, [&](int j) {
-    const Offset length = length_at(move, row.length + (i + j) * dim.length_stride);
-    return load(src + (i + j) * dim.src_stride + reversed_within(length, row.i) * move.axis_src_stride);
+// A slot and where its range begins and its first item is.
+template <class Offset>
+struct Located {
+  Slot<Offset> slot;
+  Place<Offset> range, first;
+  bool in_one_row;  // of the last dimension
+};
+
+template <class Item, int kCount, class Offset, int kRank>
+__device__ __forceinline__ Located<Offset> locate(const Reversal<Offset, kRank>& move, Offset number) {
+  Located<Offset> l{};
+  const Slots<Offset>& slots = move.slots;
+  l.slot = slots.template slot<Item, kCount>(number, reinterpret_cast<const Item*>(move.dst), [&](Offset range) {
+    walk(move, slots.first, slots.last, range, l.range);
+    return l.range.dst;
   });
-  return items;
+  l.first = l.range;
+  const Divisor<Offset>& row_size = move.dims[kRank - 1].size;
+  Offset i = l.slot.first;
+  if (slots.last < kRank - 1) {
+    const Offset outer = row_size.quotient(i);
+    i -= outer * Offset(row_size.divisor);
+    walk(move, slots.last, kRank - 1, outer, l.first);
+  }
+  walk(move, kRank - 1, kRank, i, l.first);
+  l.in_one_row = i + (l.slot.end - l.slot.begin) <= Offset(row_size.divisor);
+  return l;
 }
 
 template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreads) reverse_slots(const __grid_constant__ Reversal<Offset, kRank> move) {
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    reverse_slots(const __grid_constant__ Reversal<Offset, kRank> move) {
   constexpr int kCount = kItemsPerVector<Item>;
   Item* dst = reinterpret_cast<Item*>(move.dst);
   const Item* src = reinterpret_cast<const Item*>(move.src);
-  const Divisor<Offset>& row_size = move.dims[kRank - 1].size;
+  const bool along_axis = move.axis == kRank - 1;
   for (uint32_t chunk = blockIdx.x; chunk < move.chunks; chunk += gridDim.x) {
-    const Offset start = Offset(chunk) * kPerBlock + Offset(threadIdx.x);
-    Items<Item, kCount> items[kPerThread];
-    Slot<Offset> slots[kPerThread];
+    const auto first = Offset(chunk) * move.per_chunk + Offset(threadIdx.x);
+    Unaligned<Item> whole[kPerThread<Offset>];
+    Offset at[kPerThread<Offset>], from[kPerThread<Offset>], i[kPerThread<Offset>], length[kPerThread<Offset>];
+    uint32_t loaded = 0, turned = 0, others = 0;  // a bit for each
 #pragma unroll
-    for (int u = 0; u < kPerThread; ++u) {
-      Slot<Offset>& slot = slots[u] = move.slots.slot(start + u * kThreads);
-      if (slot.range < 0) continue;
-      Place<Offset> range{};
-      walk(move, 0, move.slots.outer, slot.range, range);
-      move.slots.template place<Item, kCount>(slot, dst, range.dst);
-      if (slot.begin >= slot.end) continue;
-      Place<Offset> row = range;
-      Offset i = slot.first;
-      if (move.slots.outer < kRank - 1) {
-        const Offset outer = row_size.quotient(i);
-        i -= outer * Offset(row_size.divisor);
-        walk(move, move.slots.outer, kRank - 1, outer, row);
-      }
-      if (i + (slot.end - slot.begin) <= Offset(row_size.divisor)) {
-        items[u] = read_row<Item>(move, row, i, slot.begin, slot.end);
+    for (int u = 0; u < kPerThread<Offset>; ++u) {
+      if (u * kThreads >= move.per_chunk) break;
+      const Located<Offset> l = locate<Item, kCount>(move, first + u * kThreads);
+      if (!l.slot.exists()) continue;
+      if (!move.by_vectors || !l.in_one_row || !l.slot.is_whole(kCount)) {
+        others |= 1u << u;
         continue;
       }
-      // Places of two rows or more.
-      fill(items[u], slot.begin, slot.end, [&](int j) {
-        Place<Offset> place = range;
-        walk(move, move.slots.outer, kRank, slot.first + j, place);
-        const Offset length = length_at(move, place.length);
-        return load(src + place.src + reversed_within(length, place.i) * move.axis_src_stride);
-      });
+      loaded |= 1u << u;
+      at[u] = l.slot.at;
+      from[u] = l.first.src;
+      i[u] = l.first.i;
+      length[u] = length_at(move, l.first.length);
     }
 #pragma unroll
-    for (int u = 0; u < kPerThread; ++u)
-      if (slots[u].begin < slots[u].end) store_items(dst + slots[u].at, items[u], slots[u].begin, slots[u].end);
+    for (int u = 0; u < kPerThread<Offset>; ++u) {
+      if ((loaded >> u & 1) == 0) continue;
+      bool whole_vectors = true;
+      if (!along_axis) {
+        from[u] += reversed_within(length[u], i[u]) * move.axis_src_stride;
+      } else if (i[u] + kCount <= length[u]) {
+        from[u] += length[u] - i[u] - kCount;
+        turned |= 1u << u;
+      } else {
+        from[u] += i[u];
+        whole_vectors = i[u] >= length[u];
+      }
+      const char* low = reinterpret_cast<const char*>(src + from[u]);
+      if (whole_vectors && move.readable.has_vectors_at(low)) {
+        whole[u].load_from(low);
+      } else {
+        loaded &= ~(1u << u);
+        others |= 1u << u;
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kPerThread<Offset>; ++u)
+      if (loaded >> u & 1) store_items(dst + at[u], whole[u].items(turned >> u & 1), 0, kCount);
+    // The ends of rows and of lengths, rows shorter than a slot, and a length for every item.
+#pragma unroll 1
+    for (int u = 0; others >> u != 0; ++u) {
+      if ((others >> u & 1) == 0) continue;
+      const Located<Offset> l = locate<Item, kCount>(move, first + u * kThreads);
+      copy_one_by_one<Item, kCount>(dst + l.slot.at, l.slot.begin, l.slot.end, [&](int j) {
+        Place<Offset> place = l.range;
+        walk(move, move.slots.last, kRank, l.slot.first + j, place);
+        const Offset within = reversed_within(length_at(move, place.length), place.i);
+        return load(src + place.src + within * move.axis_src_stride);
+      });
+    }
   }
 }
 
@@ -171,7 +179,8 @@ constexpr int kPanelBytes = 32 << 10, kMostPanelColumns = 64;
 // row by row, and written row by row from where their lengths say. The last dimension is the columns, the last but one
 // the axis.
 template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreads) reverse_panels(const __grid_constant__ Reversal<Offset, kRank> move) {
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    reverse_panels(const __grid_constant__ Reversal<Offset, kRank> move) {
   __shared__ Item panel[kPanelBytes / int(sizeof(Item))];
   __shared__ Offset lengths[kMostPanelColumns];
   const auto& column = move.dims[kRank - 1];
@@ -182,7 +191,7 @@ __global__ void __launch_bounds__(kThreads) reverse_panels(const __grid_constant
     const Offset outer = move.slots.per_range.quotient(Offset(chunk));
     const Offset first = (Offset(chunk) - outer * Offset(move.slots.per_range.divisor)) * columns;
     Place<Offset> place{};
-    walk(move, 0, kRank - 2, outer, place);
+    walk(move, move.slots.first, kRank - 2, outer, place);
     const bool there = first + c < Offset(column.size.divisor);
     const Item* src = reinterpret_cast<const Item*>(move.src) + place.src + (first + c) * column.src_stride;
     Item* dst = reinterpret_cast<Item*>(move.dst) + place.dst + (first + c) * column.dst_stride;
@@ -246,9 +255,9 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   if (move.panel_columns) {
     const int64_t panels = (copy.dims.back().size + move.panel_columns - 1) / move.panel_columns;
     move.slots.per_range = Divisor<Offset>(panels);
+    move.slots.first = padding;
     move.chunks = uint32_t(copy.numel() / (copy.dims.back().size * axis.size) * panels);
-    launch("reverse_panels", reverse_panels<Item, Offset, kRank>, std::min<int64_t>(move.chunks, most_blocks(kThreads)),
-           kThreads, stream, move);
+    launch("reverse_panels", reverse_panels<Item, Offset, kRank>, blocks_for(move.chunks), kThreads, stream, move);
     return;
   }
   std::size_t first = copy.dims.size() - 1;
@@ -258,11 +267,13 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
     ranges *= copy.dims[k].size;
     outer_strides |= copy.dims[k].dst_stride;
   }
-  move.slots = Slots<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, outer_strides, places, ranges,
+  move.slots = Slots<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, outer_strides, places, ranges, padding,
                                                                        padding + int(first));
-  move.chunks = uint32_t((int64_t(move.slots.count) + kPerBlock - 1) / kPerBlock);
-  launch("reverse_slots", reverse_slots<Item, Offset, kRank>, std::min<int64_t>(move.chunks, most_blocks(kThreads)),
-         kThreads, stream, move);
+  const ReverseDim& row = copy.dims.back();
+  move.by_vectors = row.length_stride == 0 && row.src_stride == 1;
+  move.per_chunk = per_chunk<Offset>(int64_t(move.slots.count));
+  move.chunks = uint32_t((int64_t(move.slots.count) + move.per_chunk - 1) / move.per_chunk);
+  launch("reverse_slots", reverse_slots<Item, Offset, kRank>, blocks_for(move.chunks), kThreads, stream, move);
 }
 
 int64_t bytes_of(LengthType type) { return type == LengthType::kInt32 || type == LengthType::kUInt32 ? 4 : 8; }
@@ -282,13 +293,13 @@ void run_peeled(const ReverseCopy& copy, Stream stream) {
     }
     return;
   }
-  int64_t dst = kPerBlock * kWidestItem, src = 0, length = 0;  // the last chunk counts past the end
+  int64_t dst = kMostPerBlock * kWidestItem, src = 0, length = 0;  // the last chunk counts past the end
   for (const ReverseDim& dim : copy.dims) {
     add_reach(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
     add_reach(src, dim.size, dim.src_stride);
     add_reach(length, dim.size, dim.length_stride);
   }
-  const int64_t reach = std::max({dst, src, length, copy.numel() + kPerBlock * kWidestItem});
+  const int64_t reach = std::max({dst, src, length, copy.numel() + kMostPerBlock * kWidestItem});
   with_item_type(copy.item_size, [&](auto item) {
     using Item = decltype(item);
     if (reach <= largest_32_bit_offset() && copy.dims.size() <= kUsualRank)
