@@ -69,7 +69,7 @@ namespace torch_dml_ops::cuda {
 
 constexpr int kThreads = 256;
 
-// Blocks that a multiprocessor is to run at once, at least. That leaves 80 registers to a thread, which suffice;
+// Blocks that a multiprocessor is to run at once, at least. That leaves 64 registers to a thread, which suffice;
 // without it the compiler moves values to memory to get by with 48.
 constexpr int kBlocksAtOnce = 4;
 
