@@ -54,6 +54,7 @@ wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/
 
 gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU
 	TORCH_DML_OPS_CUDA=1 $(PYTHON) $(EDITABLE) . --no-deps
+	$(PYTHON) -m pip install -q 'pydantic>=2'
 	$(PYTHON) benchmarks/gpu_check.py $(if $(OUT),--also '$(OUT)')
 
 bench: $(VENV)/dev ## compare speed with torch's idioms, NumPy and ONNX Runtime on the CPU
