@@ -212,6 +212,11 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{BIND}/OutputTensors": ["b", {"name": "b"}]}, ["$.commands[1].bindings.OutputTensors[1] must not overlap OutputTensors[0], which is bytes 0 to 8 of 'b', got 0 to 16"]),
     ({"resources/b/sizeInBytes": 20, f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 3}, "b"]}, ["$.commands[1].bindings.OutputTensors[0] must not overlap OutputTensors[1], which is bytes 0 to 16 of 'b', got 12 to 20"]),
     ({f"{BIND}/OutputTensors/1": {"name": "x", "elementOffset": 2}}, ["$.commands[1].bindings.OutputTensors[1] must not overlap InputTensor, which is bytes 0 to 24 of 'x', got 8 to 24"]),
+    (
+        {"resources/b/sizeInBytes": 40, f"{DESC}/InputTensor/Sizes": [7], f"{DESC}/OutputCount": 3, f"{DESC}/OutputTensors/2": {"DataType": "FLOAT32", "Sizes": [1]}, "resources/x/sizeInBytes": 28,
+         f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 1}, "b", {"name": "b", "elementOffset": 3}]},
+        [f"$.commands[1].bindings.OutputTensors[{k}] must not overlap OutputTensors[1], which is bytes 0 to 16 of 'b', got {got}" for k, got in ((0, "4 to 12"), (2, "12 to 16"))],
+    ),
     # Files that are written.
     ({"commands/0/targetPath": DROP}, ["$.commands[0].targetPath is required"]),
     ({"commands/0/resource": "c"}, [f"$.commands[0].resource must be the name of a resource ({RESOURCES}), got 'c'"]),

@@ -57,7 +57,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "JOIN",
         {"input_tensors": [TensorDesc(F32, [4, 2]), TensorDesc(UINT32, [4, 4])]},
-        ["input_tensors[1].data_type must be FLOAT32, that of input_tensors, got UINT32"],
+        ["input_tensors[1].data_type must be FLOAT32, that of input_tensors[0], got UINT32"],
     ),
     (
         "REVERSE_SUBSEQUENCES",
@@ -75,7 +75,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         {"sequence_lengths_tensor": TensorDesc(UINT32, [4])},
         ["sequence_lengths_tensor.dimension_count must be 2, that of input_tensor, got 1"],
     ),
-    ("JOIN", {"output_tensor": TensorDesc(F32, [4, 6, 1])}, ["output_tensor.dimension_count must be 2, that of input_tensors, got 3"]),
+    ("JOIN", {"output_tensor": TensorDesc(F32, [4, 6, 1])}, ["output_tensor.dimension_count must be 2, that of input_tensors[0], got 3"]),
     # Sizes of 0 are invalid in any dimension; a tensor has at most 2^32 - 1 elements.
     (
         "SLICE1",

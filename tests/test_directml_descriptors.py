@@ -55,6 +55,11 @@ def broken(desc: OperatorDesc, level: FeatureLevel = FeatureLevel.NEWEST) -> lis
     return sentences
 
 
+def dotted(path: tuple[Any, ...]) -> str:
+    """``input_tensors[1]``."""
+    return path[0] if len(path) == 1 else f"{path[0]}[{path[1]}]"
+
+
 # Support by feature level, as the tables of the API's pages and the history of feature levels have it.
 
 LEVELS = ("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0")  # nothing changes after the last
@@ -129,7 +134,7 @@ def test_supported_dimension_counts_and_data_types(op: str, level: FeatureLevel)
         desc = plain(op, rank, data_type)
         expected = []
         for path, tensor in (*desc.inputs(), *desc.outputs()):
-            name = path[0] if len(path) == 1 else f"{path[0]}[{path[1]}]"
+            name = dotted(path)
             if not least <= rank <= most:
                 end = since(op, lambda c, n=rank: c[0] <= n <= c[1])
                 expected.append(f"{name}.dimension_count {counts} at feature level {level}, got {rank}{end}")
@@ -269,7 +274,7 @@ def with_tensor(desc: OperatorDesc, path: tuple[Any, ...], tensor: TensorDesc) -
 def broken_tensors(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
     """One rule broken that holds of every tensor."""
     path, tensor = draw(st.sampled_from([*desc.inputs(), *desc.outputs()]))
-    name = path[0] if len(path) == 1 else f"{path[0]}[{path[1]}]"
+    name = dotted(path)
     d = draw(st.integers(0, len(tensor.sizes) - 1))
     written = path[0] in desc.output_fields
     kinds = ["size", "total", "multiple", "alignment", "count", "strides", "rank", "type"]
@@ -302,21 +307,18 @@ def broken_tensors(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
     elif kind == "type" and path == ("sequence_lengths_tensor",):
         changes, sentence = {"data_type": I8}, ".data_type must be one of UINT32, UINT64 at feature level 6_4, got INT8"
     elif kind == "type":
-        if len(desc.inputs()) + len(desc.outputs()) == 1:
-            raise AssertionError
         other = draw(st.sampled_from([t for t in TensorDataType if t != tensor.data_type]))
         first_path, first = desc.inputs()[0]
         changed = with_tensor(desc, path, dataclasses.replace(tensor, data_type=other))
         if path != first_path:
             return (
                 changed,
-                f"{name}.data_type must be {first.data_type.name}, that of {first_path[0]}, got {other.name}",
+                f"{name}.data_type must be {first.data_type.name}, that of {dotted(first_path)}, got {other.name}",
             )
         last_path, last = desc.outputs()[-1]
-        last_name = last_path[0] if len(last_path) == 1 else f"{last_path[0]}[{last_path[1]}]"
         return (
             changed,
-            f"{last_name}.data_type must be {other.name}, that of {first_path[0]}, got {last.data_type.name}",
+            f"{dotted(last_path)}.data_type must be {other.name}, that of {dotted(first_path)}, got {last.data_type.name}",
         )
     else:
         changes = {"strides": along(tensor.effective_strides, d, 0)}
@@ -484,6 +486,11 @@ def test_fields_are_those_of_the_structs() -> None:
         "REVERSE_SUBSEQUENCES": ["input_tensor", "sequence_lengths_tensor", "output_tensor", "axis"],
         "SLICE_GRAD": ["input_gradient_tensor", "output_gradient_tensor", "dimension_count", *lists],
     }
+
+
+def test_tensors_may_come_from_any_iterable() -> None:
+    split = SplitOperatorDesc(input_tensor=X, output_tensors=(t for t in (X,)), axis=0)  # type: ignore[arg-type]
+    assert split == SplitOperatorDesc(input_tensor=X, output_count=1, output_tensors=[X], axis=0)
 
 
 def test_descriptors_are_frozen() -> None:

@@ -158,6 +158,17 @@ def test_sources_are_found_in_the_current_directory(
     (elsewhere / "full.dat").write_bytes(b"\x07")
     monkeypatch.chdir(elsewhere)
     assert shown(folder, {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "other.bin"}}) == "7"
+    loaded = load(
+        folder,
+        {
+            "resources": {"x": {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "other.bin"}}},
+            "dispatchables": {},
+            "commands": [],
+        },
+    )
+    monkeypatch.chdir(tmp_path)  # what was found stays found
+    assert loaded.run()["x"].tolist() == [7, 0, 0, 0]
+    monkeypatch.chdir(elsewhere)
     beside = {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "full.dat"}}
     assert shown(folder, beside).startswith("0, 1, 2")
 

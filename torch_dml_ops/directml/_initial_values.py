@@ -238,7 +238,7 @@ def _opened(source: str, data_type: TensorDataType | None, folder: FilePath, pat
         raise ValueError(f"must not be an image, as images are not supported, got {text(source)}")
     if suffix not in (".npy", ".dat", ".bin"):
         raise ValueError(f"must end in .npy, .dat or .bin, got {text(source)}")
-    file = next((f for f in (folder / relative, relative) if f.is_file()), None)
+    file = next((f for f in (folder / relative, FilePath.cwd() / relative) if f.is_file()), None)
     if file is None:
         raise ValueError(f"must be a file, beside the model or in the current directory, got {text(source)}")
     if suffix != ".npy" and data_type is None:

@@ -12,7 +12,7 @@ from pydantic import create_model
 
 from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, dotted
 from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level, operator_named
 from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_numbers
 
@@ -46,9 +46,10 @@ class OperatorDesc:
             elif kind == _TENSOR and not isinstance(value, TensorDesc):
                 raise TypeError(f"{label} must be a TensorDesc, got {value!r}")
             elif kind == _TENSORS:
-                if not isinstance(value, Iterable) or not all(isinstance(t, TensorDesc) for t in value):
+                tensors = tuple(value) if isinstance(value, Iterable) else (None,)
+                if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
                     raise TypeError(f"{label} must be a list of TensorDesc, got {value!r}")
-                object.__setattr__(self, name, tuple(value))
+                object.__setattr__(self, name, tensors)
             elif kind is int and not isinstance(value, int):
                 raise TypeError(f"{label} must be a whole number, got {value!r}")
         for name, (count, _) in self._counts().items():
@@ -132,7 +133,7 @@ class OperatorDesc:
         tensors = [*self.inputs(), *self.outputs()]
         for path, tensor in tensors[1:]:
             first_path, first = tensors[0]
-            like = ".".join(map(str, first_path[:1]))
+            like = dotted(first_path)
             if len(tensor.sizes) != len(first.sizes):
                 rule = f"must be {len(first.sizes)}, that of {like}"
                 yield Violation((*path, "dimension_count"), rule, len(tensor.sizes))
