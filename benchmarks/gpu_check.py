@@ -21,7 +21,14 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 # What concerns building and teaching, not the GPU.
-NOT_ON_GPU = ["test_benchmarks.py", "test_build.py", "test_demo.py", "test_kernels.py", "test_notebooks.py"]
+NOT_ON_GPU = [
+    "test_benchmarks.py",
+    "test_build.py",
+    "test_demo.py",
+    "test_kernels.py",
+    "test_notebooks.py",
+    "test_viz.py",
+]
 REDUCED = ["tests/test_examples.py", "tests/test_cuda.py", "-k", "not graph and not memory and not 2_to_the_31"]
 
 
