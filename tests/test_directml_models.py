@@ -286,6 +286,12 @@ def test_written_files(folder: Path) -> None:
     assert not list(folder.rglob(".*"))
 
 
+def test_a_name_as_long_as_the_system_takes(folder: Path) -> None:
+    target = "x" * 251 + ".npy"
+    printed(written(folder, target))
+    assert (folder / target).stat().st_size > 0
+
+
 def test_writing_outside_has_to_be_allowed(folder: Path, tmp_path: Path) -> None:
     for target in ("../a.npy", "link/b.npy", str(tmp_path / "c.dat")):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
@@ -412,6 +418,13 @@ def test_a_large_resource_costs_nothing_before_it_is_run(folder: Path, within_20
 
 
 @pytest.mark.memory
+@pytest.mark.parametrize("size", [2**63 - 4, 2**63, 2**64 - 1])
+def test_a_resource_beyond_all_memory(folder: Path, size: int) -> None:
+    model = load(folder, changed({"resources/x/sizeInBytes": size}))
+    with pytest.raises(ModelError, match=r"^\$\.resources\.x must fit into memory on cpu, and \d+ bytes do not$"):
+        model.run()
+
+
 def test_a_resource_of_2_gb(folder: Path, within_20_seconds: None) -> None:
     count = 2**29
     tensor = {"DataType": "FLOAT32", "Sizes": [count]}

@@ -10,6 +10,7 @@ from typing import Any
 from torch_dml_ops.directml.errors import ModelError, Path, Problem
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
 _COMMA = re.compile(rf"{_STRING}|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
 
@@ -41,12 +42,29 @@ def load(source: str) -> Any:
         place = f"line {error.lineno}, column {error.colno}"
         raise ModelError([Problem((), f"must be JSON: {error.msg} at {place}")]) from None
     except RecursionError:  # of the standard library's parser, which gives up at a depth that no model has
-        raise ModelError([Problem((), "must not be nested this deep")]) from None
+        raise _too_deep() from None
     except ValueError as error:  # a number of thousands of digits
         raise ModelError([Problem((), f"must be JSON: {error}")]) from None
+    if _HALF_CHARACTER.search(source):
+        _check_characters(value)
     if repeated:
         raise ModelError(_places(value, repeated))
     return value
+
+
+def _too_deep() -> ModelError:
+    return ModelError([Problem((), "must not be nested this deep")])
+
+
+def _check_characters(value: Any) -> None:
+    """Refuses half of a surrogate pair: no name that has one could be shown."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ModelError([Problem((), f"must have whole characters in its strings, got {half} alone")]) from None
 
 
 def _places(value: Any, repeated: list[tuple[dict[str, Any], list[str]]]) -> list[Problem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ class Resource:
 
     def make(self, path: Path, device: torch.device) -> Tensor:
         try:
+            if self.size_in_bytes > sys.maxsize:
+                raise MemoryError
             buffer = torch.zeros(self.size_in_bytes, dtype=torch.uint8, device="cpu")
             self.initial.write(buffer.numpy()[: self.initial.size_in_bytes])
             return buffer.to(device)
@@ -163,9 +166,9 @@ class WriteFile:
         buffer = buffers[self.resource]
         self.target.parent.mkdir(parents=True, exist_ok=True)
         # A new file takes the place of an old one, so that what failed leaves the old one as it was.
-        unfinished = self.target.with_name(f".{self.target.name}.{os.getpid()}")
+        unfinished = self.target.with_name(f".{secrets.token_hex(8)}")
         try:
-            with unfinished.open("wb") as to:
+            with unfinished.open("xb") as to:
                 if self.target.suffix.lower() == ".npy":
                     values = model.resources[self.resource].values(buffer)
                     np.save(to, values if self.dimensions is None else values.reshape(self.dimensions))
