@@ -166,7 +166,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     (
         "SLICE",
         {"sizes": [0, 3]},
-        ["sizes[0] must be at least 1, got 0", "output_tensor.sizes[0] must be 0, as sizes[0] is, got 2"],
+        ["sizes[0] must be at least 1, got 0"],
     ),
     ("SLICE", {"offsets": [0]}, ["offsets must have length 2, an entry for each dimension of input_tensor, got 1"]),
     ("SLICE", {"sizes": [2]}, ["sizes must have length 2, an entry for each dimension of input_tensor, got 1"]),
@@ -202,12 +202,8 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     (
         "SPLIT",
-        {"axis": 2},
-        [
-            "axis must be from 0 to 1, a dimension of input_tensor, got 2",
-            "output_tensors[0].sizes[1] must be 6, the size of input_tensor there, got 2",
-            "output_tensors[1].sizes[1] must be 6, the size of input_tensor there, got 4",
-        ],
+        {"axis": 2},  # which sizes had to be equal, and which to sum, nobody can tell
+        ["axis must be from 0 to 1, a dimension of input_tensor, got 2"],
     ),
     ("SPLIT", {"output_tensors": pieces([4, 6]), "output_count": 1}, []),  # a plain copy
     ("JOIN", {"input_count": 1}, ["input_count must be 2, the number of input_tensors, got 1"]),
@@ -240,7 +236,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     (
         "REVERSE_SUBSEQUENCES",
-        {"axis": 2, "sequence_lengths_tensor": TensorDesc(UINT32, [4, 6])},
+        {"axis": 2},
         ["axis must be from 0 to 1, a dimension of input_tensor, got 2"],
     ),
     # Buffer tensors.
@@ -340,6 +336,8 @@ INFERRED_FROM_BAD = [
     (lambda: SliceOperatorDesc.infer_output(X, [0, 0], [4, 6], [1, 2]), ["offsets[1] plus (sizes[1] - 1) * strides[1] must be less than 6, the size of input_tensor there, got 0 + 5 * 2"]),
     (lambda: SliceGradOperatorDesc.infer_output(X, [4, 5], [0, 0], [4, 6], [1, 1]), ["input_window_offsets[1] plus input_window_sizes[1] must be at most 5, the size of output_gradient_tensor there, got 0 + 6"]),
     (lambda: SplitOperatorDesc.infer_output(X, 1, [2, 5]), ["output_tensors must have sizes along axis 1 that sum to 6, that of input_tensor, got [2, 5]"]),
+    (lambda: SplitOperatorDesc.infer_output(X, -1, [2, 4]), ["axis must be from 0 to 1, a dimension of input_tensor, got -1"]),
+    (lambda: JoinOperatorDesc.infer_output([X, X], 2), ["axis must be from 0 to 1, a dimension of output_tensor, got 2"]),
     (lambda: SplitOperatorDesc.infer_output(X, 0, []), ["output_tensors must have at least 1 tensor, got none"]),
     (lambda: JoinOperatorDesc.infer_output([], 0), ["input_tensors must have at least 1 tensor, got none"]),
     (lambda: JoinOperatorDesc.infer_output([X, TensorDesc(F32, [4, 5])], 0), ["input_tensors[1].sizes[1] must be 6, the size of output_tensor there, got 5"]),

@@ -4,12 +4,14 @@
 import copy
 import dataclasses
 import itertools
+import json
 import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from directml_cases import DESCS, OPERATORS, UINT64, along, descs, plain, window
@@ -488,6 +490,21 @@ def test_fields_are_those_of_the_structs() -> None:
     }
 
 
+def test_arguments_may_come_from_any_iterable() -> None:
+    window = {"input_window_offsets": [0, 1], "input_window_sizes": [4, 5], "input_window_strides": [-2, 2]}
+    once: Any = {name: iter(values) for name, values in window.items()}
+    assert Slice1OperatorDesc.infer_output(X, **once) == TensorDesc(F32, [2, 3])
+    assert SliceOperatorDesc.infer_output(X, *map(iter, ([1, 0], [2, 3], [2, 2]))) == TensorDesc(F32, [2, 3])
+    assert JoinOperatorDesc.infer_output(iter([X, X]), 0) == TensorDesc(F32, [8, 6])
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    tensor = TensorDesc(F32, np.array([4, 6]), total_tensor_size_in_bytes=np.int64(96), dimension_count=np.int8(2))
+    split = SplitOperatorDesc(input_tensor=tensor, output_count=np.int64(1), output_tensors=[tensor], axis=np.int64(1))
+    assert split == SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=1)
+    assert json.loads(json.dumps(split.to_json())) == split.to_json()
+
+
 def test_tensors_may_come_from_any_iterable() -> None:
     split = SplitOperatorDesc(input_tensor=X, output_tensors=(t for t in (X,)), axis=0)  # type: ignore[arg-type]
     assert split == SplitOperatorDesc(input_tensor=X, output_count=1, output_tensors=[X], axis=0)
@@ -522,6 +539,22 @@ def test_descriptors_are_frozen() -> None:
         (
             lambda: dataclasses.replace(VALID["JOIN"], axis="0"),
             "JoinOperatorDesc: axis must be a whole number, got '0'",
+        ),
+        (
+            lambda: dataclasses.replace(VALID["JOIN"], input_count=2.0),
+            r"JoinOperatorDesc: input_count must be a whole number, got 2\.0",
+        ),
+        (lambda: TensorDesc(F32, [1], flags=1), "TensorDesc: flags must be TensorFlags, got 1"),
+        *(
+            (
+                lambda name=name: TensorDesc(F32, [1], **{name: "4"}),
+                f"TensorDesc: {name} must be a whole number, got '4'",
+            )
+            for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment", "dimension_count")
+        ),
+        (
+            lambda: VALID["SPLIT"].validate("6_4"),
+            "feature_level must be a FeatureLevel, got '6_4'; FeatureLevel.parse reads text",
         ),
     ],
 )
@@ -706,3 +739,10 @@ def test_view_shares_the_buffer() -> None:
 def test_buffers_that_cannot_be_viewed(buffer: Callable[[], torch.Tensor], sentence: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(f'TensorDesc.view: buffer {sentence}')}$"):
         TensorDesc(F32, [2]).view(buffer())
+
+
+def test_a_description_that_breaks_rules_is_not_viewed() -> None:
+    with pytest.raises(
+        DescriptorError, match=r"^TensorDesc breaks a rule:\n  strides\[0\] must be from 0 to \d+, got -1$"
+    ):
+        TensorDesc(F32, [2], [-1]).view(torch.zeros(64, dtype=torch.uint8))

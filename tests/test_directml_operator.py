@@ -183,6 +183,15 @@ def test_tensors_other_than_described(call: Callable[[], object], sentence: str)
         call()
 
 
+def test_no_tensors() -> None:
+    with pytest.raises(TypeError, match=r"^SPLIT: input_tensor must be a tensor, got list$"):
+        SPLIT([1.0])
+    with pytest.raises(TypeError, match=r"^SPLIT: out must be a tensor or a list of them, got int$"):
+        SPLIT(torch.ones(4, 6), out=1)
+    with pytest.raises(TypeError, match=r"^SPLIT: output_tensors\[1\] must be a tensor, got int$"):
+        SPLIT(torch.ones(4, 6), out=[torch.ones(4, 2), 1])
+
+
 def test_operators_do_not_run_in_place() -> None:
     x = torch.ones(4, 6)
     with pytest.raises(RuntimeError, match=r"^split: out\[0\] must not share memory"):

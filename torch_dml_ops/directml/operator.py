@@ -83,6 +83,8 @@ class _Expected(NamedTuple):
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, desc.strides is None, items)
 
     def check(self, op: str, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{op}: {self.name} must be a tensor, got {type(tensor).__name__}")
         if tensor.dtype != self.dtype:
             raise ValueError(
                 f"{op}: {self.name} must have dtype {str(self.dtype).removeprefix('torch.')}, got "
@@ -161,6 +163,7 @@ class Operator:
 
         Raises:
             ValueError: tensors other than described.
+            TypeError: something that is no tensor.
             RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input.
         """
         op = self.desc.operator_type
@@ -172,6 +175,8 @@ class Operator:
             pairs = zip(self._outputs, self._results(inputs), strict=True)
             results = [expected.lay_out(result) for expected, result in pairs]
             return results if self.gives_list else results[0]
+        if not isinstance(out, (Tensor, list, tuple)):
+            raise TypeError(f"{op}: out must be a tensor or a list of them, got {type(out).__name__}")
         outs = [out] if isinstance(out, Tensor) else list(out)
         if self.gives_list == isinstance(out, Tensor) or len(outs) != len(self._outputs):
             wanted = f"a list of {len(self._outputs)} tensors" if self.gives_list else "a tensor"

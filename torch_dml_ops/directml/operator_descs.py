@@ -14,13 +14,13 @@ from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, dotted
 from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level, operator_named
-from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_numbers
+from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_number, whole_numbers
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 D = TypeVar("D", bound="OperatorDesc")
 
-_TENSOR, _TENSORS, _NUMBERS = TensorDesc, Sequence[TensorDesc], Sequence[int]
+_TENSOR, _TENSORS, _NUMBERS, _COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
 
 
 @cache
@@ -50,8 +50,8 @@ class OperatorDesc:
                 if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
                     raise TypeError(f"{label} must be a list of TensorDesc, got {value!r}")
                 object.__setattr__(self, name, tensors)
-            elif kind is int and not isinstance(value, int):
-                raise TypeError(f"{label} must be a whole number, got {value!r}")
+            elif kind is int or (kind == _COUNT and value is not None):
+                object.__setattr__(self, name, whole_number(label, value))
         for name, (count, _) in self._counts().items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, count)
@@ -260,13 +260,15 @@ def _pieces_rules(
     """Of the outputs of SPLIT and the inputs of JOIN."""
     yield from _axis_rule(axis, whole, whole_name)
     yield from _some_rule(pieces, pieces_name)
+    if not 0 <= axis < len(whole.sizes):  # then nobody can tell which sizes have to be equal
+        return
     for k, piece in enumerate(pieces):
         for d, (size, expected) in enumerate(zip(piece.sizes, whole.sizes, strict=False)):
             if d != axis and size != expected:
                 yield Violation(
                     (pieces_name, k, "sizes", d), f"must be {expected}, the size of {whole_name} there", size
                 )
-    if pieces and 0 <= axis < min(len(tensor.sizes) for tensor in (whole, *pieces)):
+    if pieces and all(axis < len(piece.sizes) for piece in pieces):
         sizes = tuple(piece.sizes[axis] for piece in pieces)
         if sum(sizes) != whole.sizes[axis]:
             rule = f"must have sizes along axis {axis} that sum to {whole.sizes[axis]}, that of {whole_name}"
@@ -332,6 +334,7 @@ class Slice1OperatorDesc(OperatorDesc):
         >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
         TensorDesc(INT8, [3])
         """
+        input_window_sizes, input_window_strides = tuple(input_window_sizes), tuple(input_window_strides)
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
         steps = [_most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
@@ -392,6 +395,7 @@ class SliceOperatorDesc(OperatorDesc):
         >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
         TensorDesc(INT8, [3])
         """
+        sizes = tuple(sizes)
         output = _resized(input_tensor, sizes)
         desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
         desc._check_at_every_level()
@@ -419,7 +423,7 @@ class SliceOperatorDesc(OperatorDesc):
                 rule = f"plus (sizes[{d}] - 1) * strides[{d}] must be less than {limit}, the size of input_tensor there"
                 yield Violation(("offsets", d), rule, f"{offset} + {size - 1} * {stride}")
         for d, (size, expected) in enumerate(zip(self.output_tensor.sizes, self.sizes, strict=False)):
-            if size != expected:
+            if size != expected and expected >= 1:
                 yield Violation(("output_tensor", "sizes", d), f"must be {expected}, as sizes[{d}] is", size)
 
 
@@ -527,6 +531,8 @@ class SplitOperatorDesc(OperatorDesc):
         (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
         """
         sizes = tuple(input_tensor.sizes)
+        if not 0 <= axis < len(sizes):
+            raise DescriptorError(cls.operator_type, list(_axis_rule(axis, input_tensor, "input_tensor")))
         pieces = tuple(_resized(input_tensor, (*sizes[:axis], n, *sizes[axis + 1 :])) for n in output_axis_sizes)
         cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis)._check_at_every_level()
         return pieces
@@ -573,6 +579,7 @@ class JoinOperatorDesc(OperatorDesc):
         >>> JoinOperatorDesc.infer_output([TensorDesc(TensorDataType.INT8, [2, n]) for n in (1, 2)], 1)
         TensorDesc(INT8, [2, 3])
         """
+        input_tensors = tuple(input_tensors)
         if not input_tensors:
             raise DescriptorError(cls.operator_type, list(_some_rule(input_tensors, "input_tensors")))
         output = input_tensors[0]
@@ -644,6 +651,8 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
                 yield Violation(
                     ("output_tensor", "sizes", d), f"must be {expected}, the size of input_tensor there", size
                 )
+        if not 0 <= self.axis < len(sizes):  # then nobody can tell where the lengths must have 1
+            return
         for d, (size, expected) in enumerate(zip(self.sequence_lengths_tensor.sizes, sizes, strict=False)):
             if d == self.axis and size != 1:
                 yield Violation((*_LENGTHS, "sizes", d), "must be 1, as this is the axis", size)

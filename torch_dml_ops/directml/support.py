@@ -91,6 +91,7 @@ def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWE
 
     Raises:
         ValueError: an operator that is not one of the six.
+        TypeError: a level that is not a ``FeatureLevel``.
 
     Source: the pages of the six operators, of which `DML_JOIN_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_ is one, and the
@@ -102,6 +103,8 @@ def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWE
     >>> check_support("SLICE_GRAD", FeatureLevel.LEVEL_2_1) is None
     True
     """
+    if not isinstance(feature_level, FeatureLevel):
+        raise TypeError(f"feature_level must be a FeatureLevel, got {feature_level!r}; FeatureLevel.parse reads text")
     changes = _SUPPORT[operator_named(operator)]
     return next((changes[level] for level in reversed(changes) if level <= feature_level), None)
 

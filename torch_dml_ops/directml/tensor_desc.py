@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import ModelError, Path, Problem, Violation
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -21,9 +21,17 @@ UINT64_MAX = 2**64 - 1
 _MOST_STEPS = 100_000  # of the search for elements that overlap; strides that nest need a handful
 
 
+def whole_number(name: str, value: Any) -> int:
+    """An int, also of NumPy's integers and of booleans."""
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+
+
 def whole_numbers(name: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
-        return tuple(operator.index(value) for value in values)
+        return tuple(int(operator.index(value)) for value in values)
     except TypeError:
         raise TypeError(f"{name} must be a list of whole numbers, got {values!r}") from None
 
@@ -112,6 +120,8 @@ class TensorDesc:
     def __post_init__(self) -> None:
         if not isinstance(self.data_type, TensorDataType):
             raise TypeError(f"TensorDesc: data_type must be a TensorDataType, got {self.data_type!r}")
+        if not isinstance(self.flags, TensorFlags):
+            raise TypeError(f"TensorDesc: flags must be TensorFlags, got {self.flags!r}")
         put = object.__setattr__
         put(self, "sizes", whole_numbers("TensorDesc: sizes", self.sizes))
         if self.strides is not None:
@@ -120,6 +130,8 @@ class TensorDesc:
             put(self, "total_tensor_size_in_bytes", self.minimum_size_in_bytes)
         if self.dimension_count is None:
             put(self, "dimension_count", len(self.sizes))
+        for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment", "dimension_count"):
+            put(self, name, whole_number(f"TensorDesc: {name}", getattr(self, name)))
 
     def __repr__(self) -> str:
         shown = [self.data_type.name, str(list(self.sizes))]
@@ -196,6 +208,7 @@ class TensorDesc:
         Raises:
             ValueError: a buffer of another dtype or shape, one that is too small, or one that begins where elements of
                 this size cannot (a slice of a larger buffer, at an offset that is no multiple of their size).
+            DescriptorError: a description that breaks rules.
 
         >>> buffer = torch.arange(8, dtype=torch.uint8)
         >>> TensorDesc(TensorDataType.UINT8, [2, 3], strides=[4, 1]).view(buffer)
@@ -207,7 +220,9 @@ class TensorDesc:
                 "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "
                 f"{list(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
             )
-        total = max(self.total_tensor_size_in_bytes or 0, self.minimum_size_in_bytes)
+        if violations := list(self.violations()):
+            raise DescriptorError("TensorDesc", violations)
+        total = self.total_tensor_size_in_bytes or 0
         if len(buffer) < total:
             raise ValueError(f"TensorDesc.view: buffer must have at least {total} bytes, got {len(buffer)}")
         item = self.data_type.size_in_bytes
