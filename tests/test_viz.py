@@ -33,12 +33,6 @@ from torch_dml_ops.viz import _moves, _picture
 Index = tuple[int, ...]
 
 
-@pytest.fixture(autouse=True)
-def _on_the_cpu() -> Any:
-    with torch.device("cpu"):
-        yield
-
-
 def numbered(sizes: list[int] | tuple[int, ...]) -> torch.Tensor:
     """Values that are all different, and different from their places."""
     return torch.arange(100, 100 + math.prod(sizes)).reshape(sizes)
