@@ -61,6 +61,7 @@ endef
 
 gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU
 	$(BUILD_FOR_GPU)
+	$(PYTHON) -m pip install -q 'pydantic>=2'
 	$(PYTHON) benchmarks/gpu_check.py $(if $(OUT),--also '$(OUT)')
 
 bench: $(VENV)/dev ## compare speed with torch's idioms, NumPy and ONNX Runtime on the CPU

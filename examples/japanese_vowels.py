@@ -22,7 +22,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +30,9 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_sequence
 
 import torch_dml_ops as dml
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TRAIN, TEST = 270, 370  # utterances
 SPEAKERS = 9
@@ -185,8 +188,10 @@ def check_against_torch(frames: Tensor, lengths: Tensor, hidden: int = 64, step:
     return differences
 
 
-def train(model: nn.Module, data: Utterances, test: Utterances, epochs: int, seed: int = 0) -> History:
-    """Trains the model in place; says after each epoch how it did."""
+def train(
+    model: nn.Module, data: Utterances, test: Utterances, epochs: int, seed: int = 0, quiet: bool = False
+) -> History:
+    """Trains the model in place; says after each epoch how it did, unless quiet."""
     from tqdm import tqdm
 
     rng = random.Random(seed)
@@ -194,7 +199,7 @@ def train(model: nn.Module, data: Utterances, test: Utterances, epochs: int, see
     optimizer = torch.optim.AdamW(model.parameters())
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.01, total_steps=epochs * batches)
     history = History([], [])
-    progress = tqdm(range(epochs), unit="epoch")
+    progress = tqdm(range(epochs), unit="epoch", disable=quiet)
     for _ in progress:
         model.train()
         total = torch.zeros((), device=data.frames.device)
@@ -227,7 +232,8 @@ def accuracy(confusion: Tensor) -> float:
     return float(confusion.trace() / confusion.sum())
 
 
-def plot(history: History, confusion: Tensor, picture: Path) -> None:
+def plot(history: History, confusion: Tensor) -> Figure:
+    """The learning curve, and who was taken for whom."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 5), layout="constrained")
@@ -264,7 +270,7 @@ def plot(history: History, confusion: Tensor, picture: Path) -> None:
     matrix.set(xlabel="recognised as speaker", ylabel="utterances of speaker (shade: share of the row)")
     right, all_ = int(confusion.trace()), int(confusion.sum())
     matrix.set_title(f"{right} of {all_} test utterances recognised: {accuracy(confusion):.1%}")
-    figure.savefig(picture, dpi=150)
+    return figure
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -303,7 +309,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     history = train(model, data, test, epochs, args.seed)
     seconds = time.perf_counter() - begin
     confusion = evaluate(model, test)
-    plot(history, confusion, args.picture)
+    plot(history, confusion).savefig(args.picture, dpi=150)
     print(f"Trained for {epochs} epochs in {seconds:.1f} s; the picture is {args.picture}")
     right, all_ = int(confusion.trace()), int(confusion.sum())
     print(f"accuracy: {accuracy(confusion):.2%} ({right} of {all_} test utterances)")

@@ -1,6 +1,10 @@
-"""``python -m torch_dml_ops``: what this build can do on this machine."""
+"""``python -m torch_dml_ops``: what this build can do on this machine; ``run`` and ``validate`` take model files."""
 
+import argparse
 import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -32,12 +36,65 @@ def report() -> dict[str, str]:
     }
 
 
-def main() -> None:
+def _feature_level(text: str) -> Any:
+    from torch_dml_ops.directml import FeatureLevel  # needs a package that the report does not need
+
+    try:
+        return FeatureLevel.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_dml_ops", description="Without a command: what this build can do on this machine."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="{run,validate}")
+    run = commands.add_parser("run", help="run a model file of DxDispatch")
+    validate = commands.add_parser("validate", help="say all that is wrong with a model file, and run nothing")
+    run.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where to run it (default: cpu)")
+    for command in (run, validate):
+        command.add_argument("model", help="the model file")
+        command.add_argument(
+            "--feature-level", type=_feature_level, default="6_4", metavar="6_4", help="of DirectML, to be valid at"
+        )
+        command.add_argument(
+            "--allow-outside", action="store_true", help="let writeFile write outside the folder of the model"
+        )
+    return parser.parse_args(given)
+
+
+def _model(arguments: argparse.Namespace) -> int:
+    """Runs or validates a model file; the exit status."""
+    from torch_dml_ops.directml import Model, ModelError
+
+    if arguments.command == "run" and arguments.device == "cuda" and not torch.cuda.is_available():
+        print("--device cuda needs a GPU and a CUDA build of torch, and there is none", file=sys.stderr)
+        return 1
+    try:
+        model = Model.load(
+            arguments.model, feature_level=arguments.feature_level, allow_outside=arguments.allow_outside
+        )
+        if arguments.command == "run":
+            model.run(device=arguments.device)
+        else:
+            print(f"{arguments.model}: nothing is wrong")
+    except (ModelError, OSError) as error:
+        print(error, file=sys.stderr if arguments.command == "run" else sys.stdout)
+        return 1
+    return 0
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    arguments = _arguments(given)
+    if arguments.command is not None:
+        return _model(arguments)
     lines = report()
     width = max(map(len, lines)) + 2
     for label, value in lines.items():
         print(f"{label:{width}}{value}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Descriptors for the tests of torch_dml_ops.directml: plain ones of any operator, and random valid ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from torch_dml_ops.directml import (
+    JoinOperatorDesc,
+    OperatorDesc,
+    ReverseSubsequencesOperatorDesc,
+    Slice1OperatorDesc,
+    SliceGradOperatorDesc,
+    SliceOperatorDesc,
+    SplitOperatorDesc,
+    TensorDataType,
+    TensorDesc,
+)
+
+DESCS = {
+    "SLICE": SliceOperatorDesc,
+    "SLICE1": Slice1OperatorDesc,
+    "SPLIT": SplitOperatorDesc,
+    "JOIN": JoinOperatorDesc,
+    "REVERSE_SUBSEQUENCES": ReverseSubsequencesOperatorDesc,
+    "SLICE_GRAD": SliceGradOperatorDesc,
+}
+OPERATORS = tuple(DESCS)
+
+UINT32, UINT64 = TensorDataType.UINT32, TensorDataType.UINT64
+
+
+def window(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> dict[str, Any]:
+    return {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
+
+
+def plain(op: str, rank: int, data_type: TensorDataType, length_type: TensorDataType = UINT32) -> OperatorDesc:
+    """A valid descriptor of this many dimensions but for what the feature level says."""
+    sizes, ones = [2] * rank, [1] * rank
+    x, y = TensorDesc(data_type, sizes), TensorDesc(data_type, sizes)
+    if op == "SLICE":
+        return SliceOperatorDesc(input_tensor=x, output_tensor=y, offsets=[0] * rank, sizes=sizes, strides=ones)
+    if op == "SLICE1":
+        return Slice1OperatorDesc(input_tensor=x, output_tensor=y, **window([0] * rank, sizes, ones))
+    if op == "SPLIT":
+        return SplitOperatorDesc(input_tensor=x, output_tensors=[y], axis=0)
+    if op == "JOIN":
+        return JoinOperatorDesc(input_tensors=[x], output_tensor=y, axis=0)
+    if op == "REVERSE_SUBSEQUENCES":
+        lengths = TensorDesc(length_type, [1, *sizes[1:]])
+        return ReverseSubsequencesOperatorDesc(input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=y, axis=0)
+    return SliceGradOperatorDesc(input_gradient_tensor=x, output_gradient_tensor=y, **window([0] * rank, sizes, ones))
+
+
+# Random ones.
+
+data_types = st.sampled_from(list(TensorDataType))
+
+
+@st.composite
+def tensor_descs(
+    draw: st.DrawFn, sizes: Sequence[int], data_type: TensorDataType, *, written: bool = False
+) -> TensorDesc:
+    """A tensor of these sizes, packed, padded, in any order of dimensions or, where it is only read, broadcast."""
+    strides = None
+    kind = draw(st.sampled_from(["packed", "padded", "padded"] + ["broadcast"] * (not written)))
+    if kind != "packed":
+        strides, stride = [0] * len(sizes), 1
+        for d in draw(st.permutations(range(len(sizes)))):
+            strides[d] = stride
+            stride = stride * sizes[d] + draw(st.sampled_from([0, 0, 1, 3]))
+    if kind == "broadcast":
+        assert strides is not None
+        strides = [0 if draw(st.booleans()) else stride for stride in strides]
+    least = TensorDesc(data_type, sizes, strides).minimum_size_in_bytes
+    total = draw(st.sampled_from([None, least, least + 4, least + 64]))
+    alignment = draw(st.sampled_from([0, 0, data_type.size_in_bytes, 16, 256]))
+    return TensorDesc(
+        data_type, sizes, strides, total_tensor_size_in_bytes=total, guaranteed_base_offset_alignment=alignment
+    )
+
+
+@st.composite
+def walks(draw: st.DrawFn, whole: int, *, forwards: bool = False) -> tuple[int, int, int, int]:
+    """Offset, extent, stride and steps of a walk over this many elements."""
+    offset = draw(st.integers(0, whole - 1))
+    extent = draw(st.integers(1, whole - offset))
+    stride = draw(st.sampled_from([1, 2, 3, 9] if forwards else [1, 1, -1, 2, -2, 3, -9, 2**31 - 1, -(2**31)]))
+    return offset, extent, stride, draw(st.integers(1, 1 + (extent - 1) // abs(stride)))
+
+
+@st.composite
+def descs(draw: st.DrawFn, op: str) -> OperatorDesc:
+    """A valid descriptor at the newest feature level."""
+    data_type = draw(data_types)
+    rank = draw(st.integers(1, 8))
+    sizes = draw(st.lists(st.integers(1, 6 if rank < 4 else 3), min_size=rank, max_size=rank))
+    if op in ("SLICE", "SLICE1", "SLICE_GRAD"):
+        chosen = [draw(walks(size, forwards=op == "SLICE")) for size in sizes]
+        offsets, extents, strides, steps = (list(values) for values in zip(*chosen, strict=True))
+        whole = draw(tensor_descs(sizes, data_type, written=op == "SLICE_GRAD"))
+        part = draw(tensor_descs(steps, data_type, written=op != "SLICE_GRAD"))
+        if op == "SLICE":
+            return SliceOperatorDesc(
+                input_tensor=whole, output_tensor=part, offsets=offsets, sizes=steps, strides=strides
+            )
+        if op == "SLICE1":
+            return Slice1OperatorDesc(input_tensor=whole, output_tensor=part, **window(offsets, extents, strides))
+        return SliceGradOperatorDesc(
+            input_gradient_tensor=part, output_gradient_tensor=whole, **window(offsets, extents, strides)
+        )
+    axis = draw(st.integers(0, rank - 1))
+    if op == "REVERSE_SUBSEQUENCES":
+        return ReverseSubsequencesOperatorDesc(
+            input_tensor=draw(tensor_descs(sizes, data_type)),
+            sequence_lengths_tensor=draw(tensor_descs(along(sizes, axis, 1), draw(st.sampled_from([UINT32, UINT64])))),
+            output_tensor=draw(tensor_descs(sizes, data_type, written=True)),
+            axis=axis,
+        )
+    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    written = op == "SPLIT"
+    pieces = [draw(tensor_descs(along(sizes, axis, n), data_type, written=written)) for n in counts]
+    whole = draw(tensor_descs(along(sizes, axis, sum(counts)), data_type, written=not written))
+    if op == "SPLIT":
+        return SplitOperatorDesc(input_tensor=whole, output_tensors=pieces, axis=axis)
+    return JoinOperatorDesc(input_tensors=pieces, output_tensor=whole, axis=axis)
+
+
+def along(sizes: Sequence[int], axis: int, size: int) -> list[int]:
+    """The sizes, but `size` at the axis."""
+    return [size if d == axis else n for d, n in enumerate(sizes)]

@@ -1,0 +1,748 @@
+# ruff: noqa: E501  (a sentence to a line)
+"""DirectML's rules: what each feature level supports, and every constraint that its texts state."""
+
+import copy
+import dataclasses
+import itertools
+import json
+import pickle
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from directml_cases import DESCS, OPERATORS, UINT64, along, descs, plain, window
+from directml_rules import CONSTRAINTS, F16, F32, I8, INFERRED_FROM_BAD, VALID, X
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_cases import examples
+
+from torch_dml_ops.directml import (
+    DescriptorError,
+    FeatureLevel,
+    JoinOperatorDesc,
+    ModelError,
+    OperatorDesc,
+    ReverseSubsequencesOperatorDesc,
+    Slice1OperatorDesc,
+    SliceGradOperatorDesc,
+    SliceOperatorDesc,
+    SplitOperatorDesc,
+    TensorDataType,
+    TensorDesc,
+    TensorFlags,
+    check_support,
+    support_table,
+)
+
+every_op = pytest.mark.parametrize("op", OPERATORS)
+every_level = pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
+
+
+def broken(desc: OperatorDesc, level: FeatureLevel = FeatureLevel.NEWEST) -> list[str]:
+    """The sentences about the rules that the descriptor breaks."""
+    try:
+        desc.validate(level)
+    except DescriptorError as caught:
+        error = caught
+    else:
+        return []
+    sentences = [str(violation) for violation in error.violations]
+    rules = "a rule" if len(sentences) == 1 else f"{len(sentences)} rules"
+    title = f"{desc.operator_type} at feature level {level} breaks {rules}:"
+    assert str(error).splitlines() == [title, *(f"  {sentence}" for sentence in sentences)]
+    return sentences
+
+
+def dotted(path: tuple[Any, ...]) -> str:
+    """``input_tensors[1]``."""
+    return path[0] if len(path) == 1 else f"{path[0]}[{path[1]}]"
+
+
+# Support by feature level, as the tables of the API's pages and the history of feature levels have it.
+
+LEVELS = ("1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0")  # nothing changes after the last
+TABLE = {
+    "SLICE": "4–5 T6 | | 4–5 T8 | 1–8 T8 | | | 1–8 T11 |",
+    "SLICE1": "– | | 4–5 T8 | 1–8 T8 | | | 1–8 T11 |",
+    "SPLIT": "4–4 T6 | | 4–4 T8 | 1–8 T8 | | | 1–8 T11 |",
+    "JOIN": "4–4 T6 | | 4–4 T8 | 4–5 T8 | 1–8 T8 | | 1–8 T11 |",
+    "REVERSE_SUBSEQUENCES": "– | | 4–4 T8 U32 | 4–5 T8 U32 | | 1–8 T8 U32 | | 1–8 T11 U64",
+    "SLICE_GRAD": "– | | | 4–5 T8 | 1–8 T8 | | 1–8 T11 |",
+}
+NAMES = ["FLOAT32", "FLOAT16", "INT32", "INT16", "UINT32", "UINT16", "INT8", "UINT8", "FLOAT64", "INT64", "UINT64"]
+LENGTHS = {"": [], "U32": ["UINT32"], "U64": ["UINT32", "UINT64"]}
+
+Cell = tuple[int, int, list[str], list[str]]  # the fewest and most dimensions, data types, types of lengths
+
+
+def cells(op: str) -> dict[str, Cell | None]:
+    """By level; a level that the table leaves empty is like the one before it."""
+    result: dict[str, Cell | None] = {}
+    last: Cell | None = None
+    for level, text in itertools.zip_longest(LEVELS, TABLE[op].split("|"), fillvalue=""):
+        if match := re.match(r"(\d)–(\d) T(\d+) ?(\w*)", text.strip()):
+            last = int(match[1]), int(match[2]), NAMES[: int(match[3])], LENGTHS[match[4]]
+        result[level] = last
+    return {str(level): result[max(name for name in LEVELS if name <= str(level))] for level in FeatureLevel}
+
+
+def since(op: str, allowed: Callable[[Cell], bool]) -> str:
+    """How a sentence ends: with the first level that allows it, where there is one."""
+    levels = [level for level, cell in cells(op).items() if cell is not None and allowed(cell)]
+    return f"; allowed from feature level {levels[0]}" if levels else ""
+
+
+def test_feature_levels() -> None:
+    names = ["1_0", "2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0", "5_1", "5_2", "6_0", "6_1", "6_2", "6_3", "6_4"]
+    assert [str(level) for level in FeatureLevel] == names
+    assert list(FeatureLevel) == sorted(FeatureLevel)
+    assert max(FeatureLevel) is FeatureLevel.NEWEST is FeatureLevel.LEVEL_6_4
+    assert [FeatureLevel.parse(f"DML_FEATURE_LEVEL_{name}") for name in names] == list(FeatureLevel)
+    assert f"{FeatureLevel.LEVEL_2_1:>5}" == "  2_1"
+    with pytest.raises(ValueError, match=r"^must be one of 1_0, 2_0, .*, 6_4, got '6_5'$"):
+        FeatureLevel.parse("6_5")
+
+
+@every_level
+@every_op
+def test_support(op: str, level: FeatureLevel) -> None:
+    cell = cells(op)[str(level)]
+    support = check_support(f"DML_OPERATOR_{op}", level)
+    if cell is None:
+        assert support is None
+        rule = f"operator_type must be an operator of feature level {level}, got {op}"
+        assert broken(plain(op, 4, F32), level) == [rule + since(op, lambda _: True)]
+        return
+    least, most, types, lengths = cell
+    assert support is not None
+    assert [n for n in range(20) if n in support.dimension_counts] == list(range(least, most + 1))
+    assert [t.name for t in support.data_types] == types
+    assert [t.name for t in support.length_types] == lengths
+
+
+@every_level
+@every_op
+def test_supported_dimension_counts_and_data_types(op: str, level: FeatureLevel) -> None:
+    cell = cells(op)[str(level)]
+    if cell is None:
+        return
+    least, most, types, _ = cell
+    counts = f"must be {least}" if least == most else f"must be from {least} to {most}"
+    for rank, data_type in itertools.product(range(1, 10), TensorDataType):
+        desc = plain(op, rank, data_type)
+        expected = []
+        for path, tensor in (*desc.inputs(), *desc.outputs()):
+            name = dotted(path)
+            if not least <= rank <= most:
+                end = since(op, lambda c, n=rank: c[0] <= n <= c[1])
+                expected.append(f"{name}.dimension_count {counts} at feature level {level}, got {rank}{end}")
+            if tensor.data_type.name not in types and path != ("sequence_lengths_tensor",):
+                end = since(op, lambda c, t=data_type: t.name in c[2])
+                allowed = f"must be one of {', '.join(types)} at feature level {level}"
+                expected.append(f"{name}.data_type {allowed}, got {data_type.name}{end}")
+        assert broken(desc, level) == expected
+
+
+@every_level
+@pytest.mark.parametrize("length_type", list(TensorDataType), ids=lambda t: t.name)
+def test_supported_types_of_sequence_lengths(length_type: TensorDataType, level: FeatureLevel) -> None:
+    op = "REVERSE_SUBSEQUENCES"
+    cell = cells(op)[str(level)]
+    if cell is None:
+        return
+    expected = []
+    if length_type.name not in cell[3]:
+        end = since(op, lambda c: length_type.name in c[3])
+        rule = f"must be one of {', '.join(cell[3])} at feature level {level}, got {length_type.name}"
+        expected = [f"sequence_lengths_tensor.data_type {rule}{end}"]
+    assert broken(plain(op, 4, F32, length_type), level) == expected
+
+
+def test_support_of_an_operator_that_is_not_here() -> None:
+    with pytest.raises(ValueError, match=r"^must be an operator of this package \(SLICE, .*\), got 'GEMM'$"):
+        check_support("GEMM")
+
+
+def test_readme_has_the_table() -> None:
+    assert support_table() in (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_table_says_what_the_levels_support() -> None:
+    header, _, *rows = (line.strip("| ").split(" | ") for line in support_table().splitlines())
+    assert header == ["operator", "1_0–2_0", "2_1", "3_0", "3_1", "4_0", "4_1", "5_0–6_4"]
+    assert [row[0] for row in rows] == list(OPERATORS)
+    for op, *row in rows:
+        for column, cell in zip(header[1:], row, strict=True):
+            for level in column.split("–"):
+                expected = cells(op)[level]
+                if expected is None:
+                    assert cell == "–"
+                    continue
+                least, most, types, lengths = expected
+                counts = f"{least}" if least == most else f"{least}–{most}"
+                with_lengths = f"; lengths {', '.join(lengths)}" if lengths else ""
+                assert cell == f"{counts}, T{len(types)}{with_lengths}"
+
+
+# The constraints, sentence by sentence.
+
+
+@every_op
+def test_valid(op: str) -> None:
+    assert broken(VALID[op]) == []
+
+
+@pytest.mark.parametrize(
+    ("op", "changes", "sentences"),
+    [pytest.param(*row, id=f"{row[0]} {(row[2] or ['is valid'])[0]}") for row in CONSTRAINTS],
+)
+def test_constraint(op: str, changes: dict[str, Any], sentences: list[str]) -> None:
+    assert broken(dataclasses.replace(VALID[op], **changes)) == sentences
+
+
+def test_every_rule_that_is_broken_is_listed() -> None:
+    desc = Slice1OperatorDesc(
+        input_tensor=TensorDesc(TensorDataType.FLOAT64, [4, 6], guaranteed_base_offset_alignment=4),
+        output_tensor=TensorDesc(TensorDataType.FLOAT64, [3, 3]),
+        **window([0, 9], [4, 0], [2, 0]),
+    )
+    assert broken(desc, FeatureLevel.LEVEL_2_1) == [
+        f"{name}.{rule}"
+        for name in ("input_tensor", "output_tensor")
+        for rule in (
+            "dimension_count must be from 4 to 5 at feature level 2_1, got 2; allowed from feature level 3_0",
+            "data_type must be one of FLOAT32, FLOAT16, INT32, INT16, UINT32, UINT16, INT8, UINT8 at feature level 2_1, "
+            "got FLOAT64; allowed from feature level 4_1",
+        )
+    ] + [
+        "input_window_sizes[1] must be at least 1, got 0",
+        "input_window_strides[1] must not be 0, got 0",
+        "input_window_offsets[1] plus input_window_sizes[1] must be at most 6, the size of input_tensor there, got 9 + 0",
+        "output_tensor.sizes[0] must be from 1 to 2, the steps of input_window_strides[0] in input_window_sizes[0], got 3",
+        "input_tensor.guaranteed_base_offset_alignment must be 0 or a power of two from 8, the size of FLOAT64, on, got 4",
+    ]
+
+
+def test_violation_says_field_index_value_and_level() -> None:
+    with pytest.raises(DescriptorError) as caught:
+        plain("SPLIT", 1, F32).validate(FeatureLevel.LEVEL_2_1)
+    first = caught.value.violations[0]
+    assert first.path == ("input_tensor", "dimension_count")
+    assert (first.value, first.allowed_from) == (1, FeatureLevel.LEVEL_3_0)
+    assert caught.value.violations[1].path == ("output_tensors", 0, "dimension_count")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.violations) == (str(caught.value), caught.value.violations)
+
+
+def test_outputs_too_intricate_to_tell_count_as_overlapping() -> None:
+    sizes, strides = [1000, 1001, 1003, 1007], [9973 * 7919, 9967 * 7907, 9949 * 7901, 9941 * 7883]
+    rules = list(TensorDesc(F32, [2] * 4, strides).violations(written=True))
+    assert rules == []
+    rules = list(TensorDesc(F32, sizes, strides).violations(written=True))
+    assert "must not lay elements of an output on one another" in [rule.rule for rule in rules]
+
+
+# Random descriptors.
+
+
+@every_op
+@settings(examples, max_examples=100)
+@given(st.data())
+def test_random_valid_descriptors(op: str, data: st.DataObject) -> None:
+    desc = data.draw(descs(op))
+    assert broken(desc) == []
+    json = desc.to_json()
+    assert json["type"] == f"DML_OPERATOR_{op}"
+    assert DESCS[op].from_json(json) == desc
+    assert OperatorDesc.from_json(copy.deepcopy(json)) == desc
+    assert hash(OperatorDesc.from_json(json)) == hash(desc)
+
+
+Broken = tuple[OperatorDesc, str]  # and how one of the sentences about it begins
+
+
+def with_tensor(desc: OperatorDesc, path: tuple[Any, ...], tensor: TensorDesc) -> OperatorDesc:
+    value = tensor
+    if len(path) == 2:
+        value = [tensor if k == path[1] else t for k, t in enumerate(getattr(desc, path[0]))]
+    return dataclasses.replace(desc, **{path[0]: value})
+
+
+@st.composite
+def broken_tensors(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
+    """One rule broken that holds of every tensor."""
+    path, tensor = draw(st.sampled_from([*desc.inputs(), *desc.outputs()]))
+    name = dotted(path)
+    d = draw(st.integers(0, len(tensor.sizes) - 1))
+    written = path[0] in desc.output_fields
+    kinds = ["size", "total", "multiple", "alignment", "count", "strides", "rank", "type"]
+    kind = draw(st.sampled_from(kinds + ["stride 0"] * (written and tensor.sizes[d] > 1)))
+    changes: dict[str, Any]
+    if kind == "size":
+        size = draw(st.sampled_from([0, -1, 2**32]))
+        changes, sentence = (
+            {"sizes": along(tensor.sizes, d, size)},
+            f".sizes[{d}] must be from 1 to 4294967295, got {size}",
+        )
+    elif kind == "total":
+        total = draw(st.integers(0, tensor.minimum_size_in_bytes // 4 - 1)) * 4
+        changes, sentence = {"total_tensor_size_in_bytes": total}, ".total_tensor_size_in_bytes must be from"
+    elif kind == "multiple":
+        total = tensor.minimum_size_in_bytes + draw(st.integers(1, 3))
+        changes, sentence = {"total_tensor_size_in_bytes": total}, ".total_tensor_size_in_bytes must be a multiple of 4"
+    elif kind == "alignment":
+        n = draw(st.sampled_from([3, 48, tensor.data_type.size_in_bytes + 16, -1]))
+        changes, sentence = {"guaranteed_base_offset_alignment": n}, ".guaranteed_base_offset_alignment must be 0 or a"
+    elif kind == "count":
+        changes = {"dimension_count": len(tensor.sizes) + draw(st.sampled_from([-1, 1]))}
+        sentence = f".dimension_count must be {len(tensor.sizes)}, the number of sizes"
+    elif kind == "strides":
+        changes = {"strides": [*tensor.effective_strides, 1]}
+        sentence = f".strides must have length {len(tensor.sizes)}, an entry for each of sizes"
+    elif kind == "rank":
+        changes = {"sizes": [*tensor.sizes, 1] + [1] * 8, "strides": None, "dimension_count": None}
+        sentence = ".dimension_count must be from 1 to 8 at feature level 6_4"
+    elif kind == "type" and path == ("sequence_lengths_tensor",):
+        changes, sentence = {"data_type": I8}, ".data_type must be one of UINT32, UINT64 at feature level 6_4, got INT8"
+    elif kind == "type":
+        other = draw(st.sampled_from([t for t in TensorDataType if t != tensor.data_type]))
+        first_path, first = desc.inputs()[0]
+        changed = with_tensor(desc, path, dataclasses.replace(tensor, data_type=other))
+        if path != first_path:
+            return (
+                changed,
+                f"{name}.data_type must be {first.data_type.name}, that of {dotted(first_path)}, got {other.name}",
+            )
+        last_path, last = desc.outputs()[-1]
+        return (
+            changed,
+            f"{dotted(last_path)}.data_type must be {other.name}, that of {dotted(first_path)}, got {last.data_type.name}",
+        )
+    else:
+        changes = {"strides": along(tensor.effective_strides, d, 0)}
+        sentence = f".strides[{d}] must not be 0, as the tensor is written to"
+    return with_tensor(desc, path, dataclasses.replace(tensor, **changes)), name + sentence
+
+
+@st.composite
+def broken_fields(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
+    """One rule of the operator's own broken."""
+    changes: dict[str, Any]
+    if isinstance(desc, (Slice1OperatorDesc, SliceGradOperatorDesc)):
+        kind = draw(st.sampled_from(["offset", "negative", "size", "stride", "far", "steps", "length", "count"]))
+        grad = isinstance(desc, SliceGradOperatorDesc)
+        whole = desc.output_gradient_tensor if grad else desc.input_tensor
+        part_name = "input_gradient_tensor" if grad else "output_tensor"
+        part, rank = getattr(desc, part_name), len(whole.sizes)
+        d = draw(st.integers(0, rank - 1))
+        offsets, extents, strides = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
+        if kind == "offset":
+            value = whole.sizes[d] - extents[d] + draw(st.integers(1, 2**32))
+            return (
+                dataclasses.replace(desc, input_window_offsets=along(offsets, d, value)),
+                f"input_window_offsets[{d}] plus input_window_sizes[{d}] must be at most {whole.sizes[d]}, the size",
+            )
+        if kind == "steps":
+            most = 1 + (extents[d] - 1) // abs(strides[d])
+            tensor = dataclasses.replace(
+                part, sizes=along(part.sizes, d, most + 1), strides=None, total_tensor_size_in_bytes=None
+            )
+            return dataclasses.replace(
+                desc, **{part_name: tensor}
+            ), f"{part_name}.sizes[{d}] must be from 1 to {most}, the"
+        changes, sentence = {
+            "negative": ({"input_window_offsets": along(offsets, d, -1)}, f"input_window_offsets[{d}] must be at least 0"),
+            "size": ({"input_window_sizes": along(extents, d, 0)}, f"input_window_sizes[{d}] must be at least 1, got 0"),
+            "stride": ({"input_window_strides": along(strides, d, 0)}, f"input_window_strides[{d}] must not be 0, got 0"),
+            "far": ({"input_window_strides": along(strides, d, 2**31)}, f"input_window_strides[{d}] must be from -2147483648"),
+            "length": ({"input_window_sizes": [*extents, 1]}, f"input_window_sizes must have length {rank}, an entry"),
+            "count": ({"dimension_count": rank + 1}, f"dimension_count must be {rank}, that of "),
+        }[kind]  # fmt: skip
+        return dataclasses.replace(desc, **changes), sentence
+    if isinstance(desc, SliceOperatorDesc):
+        d = draw(st.integers(0, len(desc.sizes) - 1))
+        size = desc.input_tensor.sizes[d]
+        changes, sentence = draw(
+            st.sampled_from(
+                [
+                    ({"offsets": along(desc.offsets, d, size)}, f"offsets[{d}] plus (sizes[{d}] - 1) * strides[{d}] must be"),
+                    ({"offsets": along(desc.offsets, d, -1)}, f"offsets[{d}] must be at least 0, got -1"),
+                    ({"sizes": along(desc.sizes, d, 0)}, f"sizes[{d}] must be at least 1, got 0"),
+                    ({"sizes": along(desc.sizes, d, size + 1)}, f"output_tensor.sizes[{d}] must be {size + 1}, as sizes"),
+                    ({"strides": along(desc.strides, d, 0)}, f"strides[{d}] must be from 1 to"),
+                    ({"strides": [*desc.strides, 1]}, f"strides must have length {len(desc.sizes)}, an entry"),
+                ]
+            )
+        )  # fmt: skip
+        return dataclasses.replace(desc, **changes), sentence
+    rank = len(desc.inputs()[0][1].sizes)
+    if draw(st.booleans()):
+        axis = draw(st.sampled_from([rank, -1, 2**32]))
+        return dataclasses.replace(desc, axis=axis), f"axis must be from 0 to {rank - 1}, a dimension of "
+    if isinstance(desc, ReverseSubsequencesOperatorDesc):
+        name = draw(st.sampled_from(["output_tensor", "sequence_lengths_tensor"]))
+        tensor, d = getattr(desc, name), draw(st.integers(0, rank - 1))
+        other = TensorDesc(tensor.data_type, along(tensor.sizes, d, tensor.sizes[d] + 1))
+        return dataclasses.replace(desc, **{name: other}), f"{name}.sizes[{d}] must be {tensor.sizes[d]}, "
+    assert isinstance(desc, (SplitOperatorDesc, JoinOperatorDesc))
+    name, whole = ("output", "input_tensor") if isinstance(desc, SplitOperatorDesc) else ("input", "output_tensor")
+    tensors = list(getattr(desc, f"{name}_tensors"))
+    if draw(st.booleans()):
+        return (
+            dataclasses.replace(desc, **{f"{name}_count": len(tensors) + draw(st.sampled_from([1, -1]))}),
+            f"{name}_count must be {len(tensors)}, the number of {name}_tensors",
+        )
+    k, d = draw(st.integers(0, len(tensors) - 1)), draw(st.integers(0, rank - 1))
+    sizes = tensors[k].sizes
+    tensors[k] = TensorDesc(tensors[k].data_type, along(sizes, d, sizes[d] + 1))
+    if d == desc.axis:
+        sentence = f"{name}_tensors must have sizes along axis {d} that sum to {getattr(desc, whole).sizes[d]}, that of"
+    else:
+        sentence = f"{name}_tensors[{k}].sizes[{d}] must be {sizes[d]}, the size of {whole} there, got {sizes[d] + 1}"
+    return dataclasses.replace(desc, **{f"{name}_tensors": tensors}), sentence
+
+
+@every_op
+@settings(examples, max_examples=200)
+@given(st.data())
+def test_one_rule_broken_is_refused_by_its_name(op: str, data: st.DataObject) -> None:
+    desc = data.draw(descs(op))
+    assert broken(desc) == []
+    changed, beginning = data.draw(data.draw(st.sampled_from([broken_tensors, broken_fields]))(desc))
+    sentences = broken(changed)
+    assert any(sentence.startswith(beginning) for sentence in sentences), (beginning, sentences)
+
+
+# infer_output.
+
+
+@every_op
+@settings(examples, max_examples=50)
+@given(st.data())
+def test_inferred_outputs_are_valid(op: str, data: st.DataObject) -> None:
+    desc: Any = data.draw(descs(op))
+    fields = {field.name: getattr(desc, field.name) for field in dataclasses.fields(desc)}
+    (output_field,) = desc.output_fields
+    outputs = fields.pop(output_field)
+    arguments = {name: value for name, value in fields.items() if not name.endswith("_count")}
+    if op == "SPLIT":
+        arguments["output_axis_sizes"] = [t.sizes[desc.axis] for t in outputs]
+    if op == "SLICE_GRAD":
+        arguments["output_gradient_sizes"] = outputs.sizes
+    inferred = DESCS[op].infer_output(**arguments)
+    assert broken(dataclasses.replace(desc, **{output_field: inferred})) == []
+    if op not in ("SLICE1",):  # whose descriptor may take fewer steps
+        sizes = [t.sizes for t in inferred] if op == "SPLIT" else inferred.sizes
+        assert sizes == ([t.sizes for t in outputs] if op == "SPLIT" else outputs.sizes)
+    else:
+        steps = zip(desc.input_window_sizes, desc.input_window_strides, strict=True)
+        assert inferred.sizes == tuple(1 + (size - 1) // abs(stride) for size, stride in steps)
+
+
+@pytest.mark.parametrize(("infer", "sentences"), INFERRED_FROM_BAD)
+def test_nothing_is_inferred_from_bad_arguments(infer: Callable[[], object], sentences: list[str]) -> None:
+    with pytest.raises(DescriptorError) as caught:
+        infer()
+    assert [str(violation) for violation in caught.value.violations] == sentences
+
+
+# Making descriptors, showing them, and their JSON.
+
+
+def test_repr() -> None:
+    assert repr(TensorDesc(F32, (2, 3))) == "TensorDesc(FLOAT32, [2, 3])"
+    tensor = TensorDesc(
+        F16,
+        [2, 3],
+        [4, 1],
+        flags=TensorFlags.OWNED_BY_DML,
+        total_tensor_size_in_bytes=32,
+        guaranteed_base_offset_alignment=16,
+        dimension_count=3,
+    )
+    assert repr(tensor) == (
+        "TensorDesc(FLOAT16, [2, 3], strides=[4, 1], flags=OWNED_BY_DML, total_tensor_size_in_bytes=32, "
+        "guaranteed_base_offset_alignment=16, dimension_count=3)"
+    )
+    assert repr(VALID["SPLIT"]) == (
+        "SplitOperatorDesc(input_tensor=TensorDesc(FLOAT32, [4, 6]), output_count=2, "
+        "output_tensors=[TensorDesc(FLOAT32, [4, 2]), TensorDesc(FLOAT32, [4, 4])], axis=1)"
+    )
+    assert repr(VALID["SLICE1"]).endswith(
+        "dimension_count=2, input_window_offsets=[0, 1], input_window_sizes=[4, 5], input_window_strides=[-2, 2])"
+    )
+
+
+def test_fields_are_those_of_the_structs() -> None:
+    names = {op: [field.name for field in dataclasses.fields(desc)] for op, desc in DESCS.items()}
+    lists = ["input_window_offsets", "input_window_sizes", "input_window_strides"]
+    assert names == {
+        "SLICE": ["input_tensor", "output_tensor", "dimension_count", "offsets", "sizes", "strides"],
+        "SLICE1": ["input_tensor", "output_tensor", "dimension_count", *lists],
+        "SPLIT": ["input_tensor", "output_count", "output_tensors", "axis"],
+        "JOIN": ["input_count", "input_tensors", "output_tensor", "axis"],
+        "REVERSE_SUBSEQUENCES": ["input_tensor", "sequence_lengths_tensor", "output_tensor", "axis"],
+        "SLICE_GRAD": ["input_gradient_tensor", "output_gradient_tensor", "dimension_count", *lists],
+    }
+
+
+def test_arguments_may_come_from_any_iterable() -> None:
+    window = {"input_window_offsets": [0, 1], "input_window_sizes": [4, 5], "input_window_strides": [-2, 2]}
+    once: Any = {name: iter(values) for name, values in window.items()}
+    assert Slice1OperatorDesc.infer_output(X, **once) == TensorDesc(F32, [2, 3])
+    assert SliceOperatorDesc.infer_output(X, *map(iter, ([1, 0], [2, 3], [2, 2]))) == TensorDesc(F32, [2, 3])
+    assert JoinOperatorDesc.infer_output(iter([X, X]), 0) == TensorDesc(F32, [8, 6])
+
+
+def test_numbers_of_numpy_are_whole_numbers() -> None:
+    tensor = TensorDesc(F32, np.array([4, 6]), total_tensor_size_in_bytes=np.int64(96), dimension_count=np.int8(2))
+    split = SplitOperatorDesc(input_tensor=tensor, output_count=np.int64(1), output_tensors=[tensor], axis=np.int64(1))
+    assert split == SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=1)
+    assert json.loads(json.dumps(split.to_json())) == split.to_json()
+
+
+def test_tensors_may_come_from_any_iterable() -> None:
+    split = SplitOperatorDesc(input_tensor=X, output_tensors=(t for t in (X,)), axis=0)  # type: ignore[arg-type]
+    assert split == SplitOperatorDesc(input_tensor=X, output_count=1, output_tensors=[X], axis=0)
+
+
+def test_descriptors_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        VALID["SPLIT"].axis = 0  # type: ignore[attr-defined]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        X.sizes = (1,)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: TensorDesc("FLOAT32", [1]), "TensorDesc: data_type must be a TensorDataType, got 'FLOAT32'"),
+        (lambda: TensorDesc(F32, [1.5]), r"TensorDesc: sizes must be a list of whole numbers, got \[1\.5\]"),
+        (lambda: TensorDesc(F32, 3), "TensorDesc: sizes must be a list of whole numbers, got 3"),
+        (lambda: TensorDesc(F32, [1], ["1"]), r"TensorDesc: strides must be a list of whole numbers, got \['1'\]"),
+        (
+            lambda: dataclasses.replace(VALID["SLICE1"], input_tensor="x"),
+            "Slice1OperatorDesc: input_tensor must be a TensorDesc, got 'x'",
+        ),
+        (
+            lambda: dataclasses.replace(VALID["SPLIT"], output_tensors=[1]),
+            r"SplitOperatorDesc: output_tensors must be a list of TensorDesc, got \[1\]",
+        ),
+        (
+            lambda: dataclasses.replace(VALID["SLICE"], offsets=None),
+            "SliceOperatorDesc: offsets must be a list of whole numbers, got None",
+        ),
+        (
+            lambda: dataclasses.replace(VALID["JOIN"], axis="0"),
+            "JoinOperatorDesc: axis must be a whole number, got '0'",
+        ),
+        (
+            lambda: dataclasses.replace(VALID["JOIN"], input_count=2.0),
+            r"JoinOperatorDesc: input_count must be a whole number, got 2\.0",
+        ),
+        (lambda: TensorDesc(F32, [1], flags=1), "TensorDesc: flags must be TensorFlags, got 1"),
+        *(
+            (
+                lambda name=name: TensorDesc(F32, [1], **{name: "4"}),
+                f"TensorDesc: {name} must be a whole number, got '4'",
+            )
+            for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment", "dimension_count")
+        ),
+        (
+            lambda: VALID["SPLIT"].validate("6_4"),
+            "feature_level must be a FeatureLevel, got '6_4'; FeatureLevel.parse reads text",
+        ),
+    ],
+)
+def test_wrong_types(make: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(TypeError, match=f"^{sentence}$"):
+        make()
+
+
+def test_json_has_no_more_than_it_needs() -> None:
+    tensor = TensorDesc(
+        F32, [2], [2], TensorFlags.OWNED_BY_DML, total_tensor_size_in_bytes=16, guaranteed_base_offset_alignment=4
+    )
+    assert X.to_json() == {"DataType": "FLOAT32", "Sizes": [4, 6]}
+    assert tensor.to_json() == {
+        "DataType": "FLOAT32",
+        "Sizes": [2],
+        "Flags": "OWNED_BY_DML",
+        "Strides": [2],
+        "TotalTensorSizeInBytes": 16,
+        "GuaranteedBaseOffsetAlignment": 4,
+    }
+    assert TensorDesc.from_json(tensor.to_json()) == tensor
+    odd = TensorDesc(F32, [2], dimension_count=7)  # invalid, and still the same after a round trip
+    assert TensorDesc.from_json(odd.to_json()) == odd
+    assert VALID["SLICE1"].to_json() == {
+        "type": "DML_OPERATOR_SLICE1",
+        "desc": {
+            "InputTensor": {"DataType": "FLOAT32", "Sizes": [4, 6]},
+            "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2, 3]},
+            "DimensionCount": 2,
+            "InputWindowOffsets": [0, 1],
+            "InputWindowSizes": [4, 5],
+            "InputWindowStrides": [-2, 2],
+        },
+    }
+
+
+def test_from_json_takes_every_form() -> None:
+    long = {
+        "Type": "DML_TENSOR_TYPE_BUFFER",
+        "Desc": {
+            "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
+            "Flags": "DML_TENSOR_FLAG_NONE",
+            "DimensionCount": 2,
+            "Sizes": [4, 6],
+            "Strides": None,
+            "TotalTensorSizeInBytes": 96,
+            "GuaranteedBaseOffsetAlignment": 0,
+        },
+    }
+    assert TensorDesc.from_json(long) == X
+    assert TensorDesc.from_json(long | {"Type": "BUFFER"}) == X
+    json = VALID["JOIN"].to_json()
+    assert JoinOperatorDesc.from_json(json | {"type": "JOIN", "dmlCompileType": "DmlCompileGraph"}) == VALID["JOIN"]
+
+
+@pytest.mark.parametrize(
+    ("read", "problems"),
+    [
+        (lambda: TensorDesc.from_json([]), ["$ must be an object, got []"]),
+        (
+            lambda: TensorDesc.from_json({"DataType": "FLOAT31", "Sizes": [1, "2", 2.0, True]}),
+            [f"$.Sizes[{k}] must be a whole number, got {got}" for k, got in ((1, "'2'"), (2, "2.0"), (3, "true"))],
+        ),
+        (
+            lambda: TensorDesc.from_json({"DataType": "FLOAT31", "Sizes": [1], "Flags": "SOME"}),
+            [
+                "$.DataType must be one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, "
+                "INT64, got 'FLOAT31'",
+                "$.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'",
+            ],
+        ),
+        (
+            lambda: TensorDesc.from_json({"Type": "TEXTURE", "Desc": {"Size": [1]}}),
+            [
+                "$.Type must be DML_TENSOR_TYPE_BUFFER, got 'TEXTURE'",
+                "$.Desc.DataType is required",
+                "$.Desc.Sizes is required",
+                "$.Desc.Size is not a field here; those that are: DataType, Sizes, Flags, DimensionCount, Strides, "
+                "TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment",
+            ],
+        ),
+        (
+            lambda: SplitOperatorDesc.from_json(VALID["JOIN"].to_json()),
+            ["$.type must be DML_OPERATOR_SPLIT, got 'JOIN'"],
+        ),
+        (
+            lambda: OperatorDesc.from_json({"type": "DML_OPERATOR_GEMM", "desc": {}}),
+            [
+                "$.type must be an operator of this package (SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD), "
+                "got 'DML_OPERATOR_GEMM'"
+            ],
+        ),
+        (
+            lambda: OperatorDesc.from_json({"type": "SPLIT", "desc": {"Axis": "0", "OutputTensors": [{}]}}),
+            [
+                "$.desc.InputTensor is required",
+                "$.desc.OutputCount is required",
+                "$.desc.Axis must be a whole number, got '0'",
+            ],
+        ),
+    ],
+)
+def test_json_of_another_structure(read: Callable[[], object], problems: list[str]) -> None:
+    with pytest.raises(ModelError) as caught:
+        read()
+    assert [str(problem) for problem in caught.value.problems] == problems
+    assert str(caught.value) == "\n".join(problems)
+
+
+# TensorDesc on tensors and buffers.
+
+
+def test_data_types_are_torch_dtypes() -> None:
+    for data_type in TensorDataType:
+        assert TensorDataType.of(data_type.dtype) is data_type
+        assert data_type.size_in_bytes == int(re.sub(r"\D", "", data_type.name)) // 8
+        assert TensorDataType.parse(f"DML_TENSOR_DATA_TYPE_{data_type.name}") is data_type
+    for dtype in (torch.bool, torch.bfloat16, torch.complex64):
+        with pytest.raises(ValueError, match=rf"^DirectML has no data type for {dtype}; it has FLOAT32, "):
+            TensorDesc.from_tensor(torch.zeros(1, dtype=dtype))
+
+
+def test_from_tensor() -> None:
+    x = torch.zeros(2, 3, 4, dtype=torch.uint16, device="cpu")
+    assert TensorDesc.from_tensor(x) == TensorDesc(TensorDataType.UINT16, [2, 3, 4])
+    assert TensorDesc.from_tensor(x[:, ::2]).strides == (12, 8, 1)
+    assert TensorDesc.from_tensor(x[:1].expand(5, 3, 4)).strides == (0, 4, 1)
+    with_options = TensorDesc.from_tensor(x, flags=TensorFlags.OWNED_BY_DML, guaranteed_base_offset_alignment=16)
+    assert (with_options.flags, with_options.guaranteed_base_offset_alignment) == (TensorFlags.OWNED_BY_DML, 16)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "data_type", "least"),
+    [
+        ([3], None, I8, 4),
+        ([4], None, I8, 4),
+        ([5], None, I8, 8),
+        ([2, 3], None, F16, 12),
+        ([2, 3], [5, 1], F16, 16),
+        ([2, 3], [0, 1], F16, 8),
+        ([2, 3], [0, 0], F16, 4),
+        ([65536, 65536], None, F32, 2**34),
+        ([2, 2], [2**32 - 1, 2**32 - 1], UINT64, (2 * (2**32 - 1) + 1) * 8),
+    ],
+)
+def test_minimum_size(sizes: list[int], strides: list[int] | None, data_type: TensorDataType, least: int) -> None:
+    desc = TensorDesc(data_type, sizes, strides)
+    assert desc.minimum_size_in_bytes == desc.total_tensor_size_in_bytes == least
+
+
+def test_view_shares_the_buffer() -> None:
+    buffer = torch.zeros(64, dtype=torch.uint8, device="cpu")
+    view = TensorDesc(TensorDataType.INT16, [2, 3], [5, 1]).view(buffer[4:])
+    assert (view.dtype, view.shape, view.stride()) == (torch.int16, (2, 3), (5, 1))
+    view.fill_(-1)
+    assert buffer.nonzero().flatten().tolist() == [*range(4, 10), *range(14, 20)]
+    broadcast = TensorDesc(TensorDataType.INT16, [4, 2], [0, 1]).view(buffer[8:])
+    assert broadcast.tolist() == [[-1, 0]] * 4
+    assert broadcast.untyped_storage().data_ptr() == buffer.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("buffer", "sentence"),
+    [
+        (lambda: torch.zeros(7, dtype=torch.uint8), "must have at least 8 bytes, got 7"),
+        (lambda: torch.zeros(64), "must be a 1-D contiguous uint8 tensor, got sizes [64] and dtype float32"),
+        (
+            lambda: torch.zeros(8, 8, dtype=torch.uint8),
+            "must be a 1-D contiguous uint8 tensor, got sizes [8, 8] and dtype uint8",
+        ),
+        (
+            lambda: torch.zeros(64, dtype=torch.uint8)[::2],
+            "must be a 1-D contiguous uint8 tensor, got sizes [32] and dtype uint8",
+        ),
+        (
+            lambda: torch.zeros(64, dtype=torch.uint8)[2:],
+            "must begin at a multiple of 4 bytes, the size of FLOAT32, got an offset of 2",
+        ),
+    ],
+)
+def test_buffers_that_cannot_be_viewed(buffer: Callable[[], torch.Tensor], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(f'TensorDesc.view: buffer {sentence}')}$"):
+        TensorDesc(F32, [2]).view(buffer())
+
+
+def test_a_description_that_breaks_rules_is_not_viewed() -> None:
+    with pytest.raises(
+        DescriptorError, match=r"^TensorDesc breaks a rule:\n  strides\[0\] must be from 0 to \d+, got -1$"
+    ):
+        TensorDesc(F32, [2], [-1]).view(torch.zeros(64, dtype=torch.uint8))

@@ -1,0 +1,538 @@
+"""DxDispatch's model files: the examples, every form, files that are refused, and the command line."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_models import BAD, BAD_TEXTS, BUFFER, changed, good
+
+from torch_dml_ops.__main__ import main, report
+from torch_dml_ops.directml import FeatureLevel, Model, ModelError, TensorDesc
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
+
+PRINTED = {
+    "slice1": "Resource 'y': 14, 16, 6, 8\n",
+    "slice": "Resource 'y': 7, 9, 12, 14, 17, 19\n",
+    "slice_grad": "Resource 'y': 0, 0, 0, 0, 0, 6, 0, 8, 0, 0, 0, 0, 0, 14, 0, 16\n",
+    "split": "Resource 'a': 1, 2, 3, 4\nResource 'b': 5, 6\nResource 'c': 7, 8, 9, 10, 11, 12\n",
+    "join": "Resource 'y': 7, 8, -1, 1, 2, 3\n",
+    "reverse_subsequences": "Resource 'y': 2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12\n",
+    # Each row but its first element, of which two, all and one are reversed, and then the first.
+    "chain": "Resource 'y': 3, 2, 4, 1, 8, 7, 6, 5, 10, 11, 12, 9\n",
+    "strided_and_padded": "Resource 'y': 3, 2, 1, -1, -1, 3, 2, 1, -1, -1\n",
+    "reinterpreted": "Resource 'x': 1, -2, inf\n"
+    "Resource 'y':\n[0] 2139095040 (0x7F800000)\n[1] 3221225472 (0xC0000000)\n[2] 1065353216 (0x3F800000)\n",
+}
+
+
+def printed(model: Model, **options: Any) -> str:
+    to = io.StringIO()
+    model.run(file=to, **options)
+    return to.getvalue()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for a model, with files of all kinds beside it."""
+    result = tmp_path / "models"
+    result.mkdir()
+    (result / "full.dat").write_bytes(bytes(range(12)))
+    (result / "empty.bin").touch()
+    (result / "text.npy").write_text("no array")
+    (result / "a folder.npy").mkdir()
+    (result / "link").symlink_to(tmp_path)
+    np.save(result / "words.npy", np.array(["one"]))
+    np.save(result / "numbers.npy", np.arange(6, dtype=np.int16).reshape(2, 3))
+    return result
+
+
+def load(folder: Path, model: Any, **options: Any) -> Model:
+    text = model if isinstance(model, str) else json.dumps(model)
+    (folder / "model.json").write_text(text, encoding="utf-8")
+    return Model.load(folder / "model.json", **options)
+
+
+def problems_of(folder: Path, model: Any, **options: Any) -> list[str]:
+    with pytest.raises(ModelError) as caught:
+        load(folder, model, **options)
+    assert str(caught.value).splitlines() == [str(problem) for problem in caught.value.problems]
+    return [str(problem) for problem in caught.value.problems]
+
+
+# The examples.
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*")} == set(PRINTED)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(EXAMPLES / f"{name}.json")]) == 0
+    assert capsys.readouterr() == (PRINTED[name], "")
+    assert main(["validate", str(EXAMPLES / f"{name}.json")]) == 0
+    assert capsys.readouterr() == (f"{EXAMPLES / name}.json: nothing is wrong\n", "")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", PRINTED)
+def test_examples_on_a_gpu(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--device", "cuda", str(EXAMPLES / f"{name}.json")]) == 0
+    assert capsys.readouterr() == (PRINTED[name], "")
+
+
+def test_buffers_come_back() -> None:
+    model = Model.load(EXAMPLES / "split.json")
+    buffers = model.run(file=io.StringIO())
+    assert {name: (len(b), b.dtype) for name, b in buffers.items()} == {
+        name: (size, torch.uint8) for name, size in {"x": 48, "a": 16, "b": 8, "c": 24}.items()
+    }
+    assert buffers["b"].view(torch.int32).tolist() == [5, 6]
+    buffers["x"].zero_()
+    assert printed(model) == PRINTED["split"]  # a second run begins with fresh buffers
+
+
+# Initial values and what is shown of them.
+
+
+def shown(folder: Path, resource: dict[str, Any], verbose: bool = False) -> str:
+    commands = [{"type": "print", "resource": "x", "verbose": verbose}]
+    model = load(folder, {"resources": {"x": resource}, "dispatchables": {}, "commands": commands})
+    return printed(model).removeprefix("Resource 'x':").strip()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "text"),
+    [
+        ("FLOAT32", [1, 2.5, -0.0, 1e10, 123456789, 0.1, 1e-7], "1, 2.5, -0, 1e+10, 1.23457e+08, 0.1, 1e-07"),
+        ("FLOAT16", [65504, "nan", "inf", "-inf", 0.1], "65504, nan, inf, -inf, 0.0999756"),
+        ("FLOAT64", [0.1, 1e300], "0.1, 1e+300"),
+        ("UINT8", [0, 65, 255], "0, 65, 255"),
+        ("INT8", [-128, 127], "-128, 127"),
+        ("UINT64", [2**64 - 1, 2**53 + 1], "18446744073709551615, 9007199254740993"),
+        ("INT64", [-(2**63)], "-9223372036854775808"),
+        ("INT32", {"valueCount": 3, "value": -7}, "-7, -7, -7"),
+        ("FLOAT16", {"valueCount": 2, "value": "-inf"}, "-inf, -inf"),
+        ("FLOAT32", {"valueCount": 4, "valueStart": 1, "valueDelta": 2.5}, "1, 3.5, 6, 8.5"),
+        ("INT16", {"valueCount": 3, "valueStart": 5, "valueDelta": -5}, "5, 0, -5"),
+        ("UINT8", {"valueCount": 4, "valueStart": 250, "valueDelta": 3}, "250, 253, 0, 3"),  # as C++ adds
+        ("FLOAT16", {"valueCount": 4, "valueStart": 2047, "valueDelta": 1}, "2047, 2048, 2048, 2048"),
+        ("INT16", {"sourcePath": "numbers.npy"}, "0, 1, 2, 3, 4, 5"),
+        ("UINT16", {"sourcePath": "full.dat"}, "256, 770, 1284, 1798, 2312, 2826"),
+        ("UINT8", {"sourcePath": ".\\full.dat"}, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"),
+        ("DML_TENSOR_DATA_TYPE_INT8", [1], "1"),
+    ],
+)
+def test_initial_values(folder: Path, data_type: str, values: Any, text: str) -> None:
+    assert shown(folder, {"initialValuesDataType": data_type, "initialValues": values}) == text
+
+
+def test_verbose_shows_bytes_in_hexadecimal(folder: Path) -> None:
+    values = {"initialValuesDataType": "INT16", "initialValues": [*range(9), 255, -1]}
+    lines = shown(folder, values, verbose=True).splitlines()
+    assert lines[:2] == ["[ 0] 0 (0x0000)", "[ 1] 1 (0x0001)"]
+    assert lines[9:] == ["[ 9] 255 (0x00FF)", "[10] -1 (0xFFFF)"]
+
+
+def test_arrays_of_numpy_bring_their_type(folder: Path) -> None:
+    np.save(folder / "big.npy", np.array([[1, 2], [3, 4]], ">i4", order="F"))
+    assert shown(folder, {"initialValues": {"sourcePath": "big.npy"}}) == "1, 2, 3, 4"
+
+
+def test_sources_are_found_in_the_current_directory(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "other.bin").write_bytes(b"\x07")
+    (elsewhere / "full.dat").write_bytes(b"\x07")
+    monkeypatch.chdir(elsewhere)
+    assert shown(folder, {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "other.bin"}}) == "7"
+    loaded = load(
+        folder,
+        {
+            "resources": {"x": {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "other.bin"}}},
+            "dispatchables": {},
+            "commands": [],
+        },
+    )
+    monkeypatch.chdir(tmp_path)  # what was found stays found
+    assert loaded.run()["x"].tolist() == [7, 0, 0, 0]
+    monkeypatch.chdir(elsewhere)
+    beside = {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "full.dat"}}
+    assert shown(folder, beside).startswith("0, 1, 2")
+
+
+def test_sizes_of_buffers(folder: Path) -> None:
+    model = good()
+    model["resources"]["x"]["sizeInBytes"] = 41
+    buffers = load(folder, model).run(file=io.StringIO())
+    assert {name: len(b) for name, b in buffers.items()} == {"x": 44, "a": 8, "b": 16, "mixed": 32, "bytes": 8}
+    assert buffers["x"][24:].tolist() == [0] * 20
+    assert buffers["mixed"][:8].tolist() == [6, *np.array([np.nan], "<f4").view(np.uint8), 0, 0, 0]
+    assert buffers["bytes"].tolist() == [250, 253, 0, 3, 6, 9, 12, 0]
+
+
+def test_a_source_that_changes_after_loading(folder: Path) -> None:
+    values = {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": "full.dat"}}
+    model = load(folder, {"resources": {"x": values}, "dispatchables": {}, "commands": []})
+    rule = r"^\$\.resources\.x\.initialValues\.sourcePath has changed since the model was loaded: "
+    (folder / "full.dat").write_bytes(b"other")
+    with pytest.raises(ModelError, match=rule):
+        model.run()
+    (folder / "full.dat").unlink()
+    with pytest.raises(ModelError, match=rule):
+        model.run()
+
+
+# Bindings.
+
+
+def test_good_model(folder: Path) -> None:
+    assert printed(load(folder, good())) == (
+        "Resource 'x' written to 'before.npy'\n"
+        "Resource 'a': 1, 2.5\n"
+        "Resource 'b':\n"
+        "[0] -3 (0xC0400000)\n[1] nan (0x7FC00000)\n[2] inf (0x7F800000)\n[3] -inf (0xFF800000)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "a", "b"),
+    [
+        ({"commands/1/bindings/InputTensor": ["x"]}, "1, 2.5", "-3, nan, inf, -inf"),
+        ({"commands/1/bindings/InputTensor": {"name": "x", "elementCount": 6}}, "1, 2.5", "-3, nan, inf, -inf"),
+        (
+            {
+                "resources/x/initialValues": {"valueCount": 9, "valueStart": 1, "valueDelta": 1},
+                "commands/1/bindings/InputTensor": {"name": "x", "elementOffset": 12, "elementSizeInBytes": 1},
+            },
+            "4, 5",
+            "6, 7, 8, 9",
+        ),
+        (
+            {
+                "resources/a/sizeInBytes": 64,
+                "commands/1/bindings/OutputTensors": [{"name": "a", "elementOffset": 4}, "b"],
+            },
+            "0, 0",
+            "-3, nan, inf, -inf",
+        ),
+        (
+            {
+                "resources/b/sizeInBytes": 24,
+                "commands/1/bindings/OutputTensors": [{"name": "b", "elementOffset": 4}, "b"],
+            },
+            "0, 0",
+            "-3, nan, inf, -inf",
+        ),
+    ],
+)
+def test_bindings(folder: Path, changes: dict[str, Any], a: str, b: str) -> None:
+    model = load(folder, changed(changes | {"commands/3/verbose": False}))
+    assert printed(model).splitlines()[1:] == [f"Resource 'a': {a}", f"Resource 'b': {b}"]
+
+
+def test_a_range_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None:
+    tensor = {"DataType": "FLOAT16", "Sizes": [3]}
+    resource = {
+        "initialValuesDataType": "FLOAT16",
+        "initialValues": {"valueCount": 3, "valueStart": 1, "valueDelta": 1},
+    }
+    desc = {"InputTensor": tensor, "OutputTensor": tensor, "DimensionCount": 1}
+    desc |= {"InputWindowOffsets": [0], "InputWindowSizes": [3], "InputWindowStrides": [-1]}
+    bindings = {"InputTensor": {"name": "x", "elementCount": 3}, "OutputTensor": {"name": "y", "elementCount": 3}}
+    model = {
+        "resources": {"x": resource, "y": resource},
+        "dispatchables": {"reverse": {"type": "SLICE1", "desc": desc}},
+        "commands": [
+            {"type": "Dispatch", "dispatchable": "reverse", "bindings": bindings},  # DxDispatch takes any case
+            {"type": "PRINT", "resource": "y"},
+        ],
+    }
+    assert printed(load(folder, model)) == "Resource 'y': 3, 2, 1\n"
+
+
+# Files that are written.
+
+
+def written(folder: Path, target: str, resource: str = "x", **options: Any) -> Model:
+    command = {"type": "writeFile", "resource": resource, "targetPath": target}
+    model = good() | {"commands": [command | options.pop("more", {})]}
+    return load(folder, model, **options)
+
+
+def test_written_files(folder: Path) -> None:
+    assert printed(written(folder, "deep/er\\x.npy")) == "Resource 'x' written to 'deep/er\\x.npy'\n"
+    array = np.load(folder / "deep" / "er" / "x.npy")
+    assert (array.dtype, array.shape) == (np.float32, (6,))
+    np.testing.assert_array_equal(array, np.array([1, 2.5, -3, np.nan, np.inf, -np.inf], np.float32))
+    printed(written(folder, "x.NPY", more={"dimensions": [2, 3]}))
+    assert np.load(folder / "x.NPY").shape == (2, 3)
+    printed(written(folder, "bytes.dat", "bytes"))
+    assert list((folder / "bytes.dat").read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
+    printed(written(folder, "numbers.npy", "bytes"))  # the old file makes way
+    assert np.load(folder / "numbers.npy").tolist() == [250, 253, 0, 3, 6, 9, 12]
+    assert not list(folder.rglob(".*"))
+
+
+def test_a_name_as_long_as_the_system_takes(folder: Path) -> None:
+    target = "x" * 251 + ".npy"
+    printed(written(folder, target))
+    assert (folder / target).stat().st_size > 0
+
+
+def test_writing_outside_has_to_be_allowed(folder: Path, tmp_path: Path) -> None:
+    for target in ("../a.npy", "link/b.npy", str(tmp_path / "c.dat")):
+        (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
+        assert problem.startswith(
+            "$.commands[0].targetPath must lie in the folder of the model (--allow-outside allows"
+        )
+        printed(written(folder, target, allow_outside=True))
+    assert {path.name for path in tmp_path.iterdir()} == {"models", "a.npy", "b.npy", "c.dat"}
+
+
+def test_paths_that_the_system_cannot_have(folder: Path) -> None:
+    for target in ("\0.npy", "x" * 300 + ".npy"):
+        (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
+        assert problem.startswith("$.commands[0].targetPath must be a file that can be written, got ")
+    for source in ("\0.npy", "x" * 300 + ".npy", "text.npy"):
+        (problem,) = problems_of(folder, changed({"resources/x/initialValues": {"sourcePath": source}}))
+        assert problem.startswith("$.resources.x.initialValues.sourcePath ")
+
+
+# What is refused.
+
+
+def test_enough_bad_models() -> None:
+    assert len(BAD) + len(BAD_TEXTS) >= 60
+
+
+@pytest.mark.parametrize(("changes", "problems"), [pytest.param(*row, id=row[1][0]) for row in BAD])
+def test_bad_models(
+    folder: Path, changes: dict[str, Any], problems: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.parent.rglob("*"))
+    assert problems_of(folder, changed(changes)) == problems
+    model = folder / "model.json"
+    assert main(["validate", str(model)]) == 1
+    assert capsys.readouterr() == ("".join(f"{problem}\n" for problem in problems), "")
+    assert main(["run", str(model)]) == 1
+    assert capsys.readouterr() == ("", "".join(f"{problem}\n" for problem in problems))
+    assert sorted(folder.parent.rglob("*")) == sorted([*before, model])  # nothing was written
+
+
+@pytest.mark.parametrize(("text", "problems"), BAD_TEXTS, ids=lambda value: value[0][:60] if value else "empty")
+def test_bad_texts(folder: Path, text: str, problems: list[str]) -> None:
+    assert problems_of(folder, text) == problems
+
+
+def test_a_number_of_thousands_of_digits(folder: Path) -> None:
+    (problem,) = problems_of(folder, json.dumps(good()).replace('"Axis": 0', '"Axis": ' + "1" * 5000))
+    assert problem.startswith("$ must be JSON: Exceeds the limit (4300 digits) for integer string conversion")
+
+
+def test_text_that_is_not_utf_8(folder: Path) -> None:
+    (folder / "model.json").write_bytes(b'{"resources": "\xff"}')
+    with pytest.raises(ModelError, match=r"^\$ must be text in UTF-8: invalid start byte at byte 15$"):
+        Model.load(folder / "model.json")
+
+
+def test_nan_and_infinity_where_numbers_are_not_values(folder: Path) -> None:
+    text = json.dumps(good()).replace('"Axis": 0', '"Axis": NaN').replace('"Sizes": [6]', '"Sizes": [Infinity]')
+    assert problems_of(folder, text) == [
+        "$.dispatchables.split.desc.Axis must be a whole number, got nan",
+    ]
+    text = json.dumps(good()).replace('"Sizes": [6]', '"Sizes": [1e999]')
+    assert problems_of(folder, text) == [
+        "$.dispatchables.split.desc.InputTensor.Sizes[0] must be a whole number, got inf",
+    ]
+
+
+def test_comments_and_commas_as_dxdispatch_allows_them(folder: Path) -> None:
+    text = json.dumps(good(), indent=1)
+    text = text.replace("\n }", ', // the "last" one\n }').replace('"Axis": 0', '"Axis": /* the\nonly one */ 0,')
+    with_slashes = text.replace('"x": {', '"x": { "sizeInBytes": 24, ')
+    assert printed(load(folder, with_slashes)) == printed(load(folder, good()))
+    names = json.dumps(good()).replace('"x"', '"/* x // ,]"')[:-1] + ",}"
+    assert "Resource '/* x // ,]' written to" in printed(load(folder, names))
+
+
+def test_byte_order_mark(folder: Path) -> None:
+    assert printed(load(folder, "\ufeff" + json.dumps(good()))) == printed(load(folder, good()))
+
+
+def test_feature_level_of_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rule = "must be from 4 to 5 at feature level 3_0, got 1; allowed from feature level 3_1"
+    expected = [
+        f"$.dispatchables.split.desc.{tensor}.DimensionCount {rule}"
+        for tensor in ("InputTensors[0]", "InputTensors[1]", "OutputTensor")
+    ]
+    tensors = [{"DataType": "FLOAT32", "Sizes": [n]} for n in (2, 4, 6)]
+    desc = {"InputCount": 2, "InputTensors": tensors[:2], "OutputTensor": tensors[2], "Axis": 0}
+    model = good() | {"dispatchables": {"split": {"type": "JOIN", "desc": desc}}, "commands": []}
+    assert problems_of(folder, model, feature_level=FeatureLevel.LEVEL_3_0) == expected
+    load(folder, model, feature_level=FeatureLevel.LEVEL_3_1)
+    file = str(folder / "model.json")
+    assert main(["validate", file, "--feature-level", "3_0"]) == 1
+    assert capsys.readouterr().out.splitlines() == expected
+    assert main(["run", file, "--feature-level", "DML_FEATURE_LEVEL_3_1"]) == 0
+    with pytest.raises(SystemExit) as caught:
+        main(["run", file, "--feature-level", "7_0"])
+    assert caught.value.code == 2
+    assert "argument --feature-level: must be one of 1_0, 2_0, " in capsys.readouterr().err
+    slice_grad = json.loads((EXAMPLES / "slice_grad.json").read_text())
+    assert problems_of(folder, slice_grad, feature_level=FeatureLevel.LEVEL_2_1) == [
+        "$.dispatchables.slice_grad.type must be an operator of feature level 2_1, got SLICE_GRAD; allowed from "
+        "feature level 3_0"
+    ]
+
+
+# Large ones.
+
+
+@pytest.fixture
+def within_20_seconds() -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    assert time.perf_counter() - began < 20
+
+
+def test_a_large_resource_costs_nothing_before_it_is_run(folder: Path, within_20_seconds: None) -> None:
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 2**32 - 1, "value": 0}}
+    model = {"resources": {f"x{k}": values | {"sizeInBytes": 2**60} for k in range(9)}, "dispatchables": {}}
+    loaded = load(folder, model | {"commands": []})
+    problem = rf"^\$\.resources\.x0 must fit into memory on cpu, and {2**60} bytes do not$"
+    with pytest.raises(ModelError, match=problem):
+        loaded.run()
+
+
+@pytest.mark.memory
+@pytest.mark.parametrize("size", [2**63 - 4, 2**63, 2**64 - 1])
+def test_a_resource_beyond_all_memory(folder: Path, size: int) -> None:
+    model = load(folder, changed({"resources/x/sizeInBytes": size}))
+    with pytest.raises(ModelError, match=r"^\$\.resources\.x must fit into memory on cpu, and \d+ bytes do not$"):
+        model.run()
+
+
+def test_a_resource_of_2_gb(folder: Path, within_20_seconds: None) -> None:
+    count = 2**29
+    tensor = {"DataType": "FLOAT32", "Sizes": [count]}
+    last = {"DataType": "FLOAT32", "Sizes": [2]}
+    desc = {"InputTensor": tensor, "OutputTensor": last, "DimensionCount": 1}
+    desc |= {"InputWindowOffsets": [0], "InputWindowSizes": [count], "InputWindowStrides": [1 - count]}
+    model = {
+        "resources": {
+            "x": {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": count, "value": 3}},
+            "y": {"initialValuesDataType": "FLOAT32", "initialValues": [0, 0]},
+        },
+        "dispatchables": {"ends": {"type": "SLICE1", "desc": desc}},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "ends", "bindings": {"InputTensor": "x", "OutputTensor": "y"}},
+            {"type": "print", "resource": "y"},
+        ],
+    }
+    assert printed(load(folder, model)) == "Resource 'y': 3, 3\n"
+
+
+@pytest.mark.memory
+def test_a_million_commands(folder: Path) -> None:
+    dispatch = json.dumps(good()["commands"][1])
+
+    def with_prints(count: int, resource: str) -> str:
+        show = json.dumps({"type": "print", "resource": resource})
+        model = good() | {"commands": [good()["commands"][1]]}
+        return json.dumps(model).replace(dispatch, ", ".join([dispatch, *[show] * (count - 1)]))
+
+    loaded = load(folder, with_prints(1_000_000, "a"))
+    assert len(loaded.commands) == 1_000_000
+    assert printed(loaded) == "Resource 'a': 1, 2.5\n" * 999_999
+    assert len(problems_of(folder, with_prints(100_000, "c"))) == 99_999
+
+
+def test_many_dispatches(folder: Path, within_20_seconds: None) -> None:
+    model = good()
+    model["commands"] = model["commands"][1:2] * 20_000
+    assert printed(load(folder, model)) == ""
+
+
+def test_many_outputs(folder: Path, within_20_seconds: None) -> None:
+    count = 3000
+    tensor = {"DataType": "INT32", "Sizes": [1]}
+    desc = {"InputTensor": {"DataType": "INT32", "Sizes": [count]}, "OutputCount": count, "Axis": 0}
+    desc |= {"OutputTensors": [tensor] * count}
+    bound = [{"name": "y", "elementOffset": count - 1 - k} for k in range(count)]
+    values = {"valueCount": count, "valueStart": 1, "valueDelta": 1}
+    model = {
+        "resources": {name: {"initialValuesDataType": "INT32", "initialValues": values} for name in ("x", "y")},
+        "dispatchables": {"split": {"type": "SPLIT", "desc": desc}},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "split", "bindings": {"InputTensor": "x", "OutputTensors": bound}}
+        ],
+    }
+    buffers = load(folder, model).run()
+    assert buffers["y"].view(torch.int32).tolist() == list(range(count, 0, -1))
+
+
+# The command line.
+
+
+def test_command_line() -> None:
+    command = [sys.executable, "-m", "torch_dml_ops", "run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (0, PRINTED["chain"], "")
+
+
+def test_the_report_stays_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    labels = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert labels == list(report())
+
+
+def test_files_that_cannot_be_read_or_written(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main(["run", str(folder / "none.json")]) == 1
+    assert capsys.readouterr().err == f"[Errno 2] No such file or directory: '{folder / 'none.json'}'\n"
+    load(folder, good())
+
+    def full_disk(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full_disk)
+    assert main(["run", str(folder / "model.json")]) == 1
+    assert capsys.readouterr() == ("", "[Errno 28] No space left on device\n")
+    assert not (folder / "before.npy").exists()
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+def test_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--device", "cuda", str(EXAMPLES / "join.json")]) == 1
+    message = "--device cuda needs a GPU and a CUDA build of torch, and there is none\n"
+    assert capsys.readouterr() == ("", message)
+
+
+def test_descriptors_of_a_model_read_alone() -> None:
+    model = json.loads((EXAMPLES / "strided_and_padded.json").read_text())
+    desc = model["dispatchables"]["reverse"]["desc"]
+    assert TensorDesc.from_json(desc["OutputTensor"]).effective_strides == (5, 1)
+    assert TensorDesc.from_json(desc["InputTensor"]).strides == (0, 1)
+
+
+def test_names_with_any_characters(folder: Path) -> None:
+    model = good() | {"commands": [{"type": "print", "resource": 'ä "x"\\'}]}
+    model["resources"]['ä "x"\\'] = BUFFER
+    assert printed(load(folder, model)) == "Resource 'ä \"x\"\\': 1\n"
+    model["resources"]['ä "x"\\'] = BUFFER | {"sizeInBytes": -1}
+    assert problems_of(folder, model) == ['$.resources["ä \\"x\\"\\\\"].sizeInBytes must be at least 0, got -1']

@@ -1,0 +1,329 @@
+"""Operators made from descriptors: their results in every layout, what they refuse, derivatives and torch.compile."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from directml_cases import OPERATORS, UINT32, descs, plain, window
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from operator_cases import examples, values
+from oracle import Block, Items
+from torch import Tensor
+
+import torch_dml_ops as dml
+from torch_dml_ops import directml
+from torch_dml_ops.directml import (
+    DescriptorError,
+    FeatureLevel,
+    JoinOperatorDesc,
+    Operator,
+    OperatorDesc,
+    ReverseSubsequencesOperatorDesc,
+    Slice1OperatorDesc,
+    SliceGradOperatorDesc,
+    SliceOperatorDesc,
+    SplitOperatorDesc,
+    TensorDataType,
+    TensorDesc,
+)
+
+F32, F64 = TensorDataType.FLOAT32, TensorDataType.FLOAT64
+
+# Buffers of bytes, which descriptors lie at the beginning of.
+
+
+def block(desc: TensorDesc, seed: int) -> Block:
+    total = desc.total_tensor_size_in_bytes
+    assert total is not None
+    memory = np.random.default_rng(seed).integers(0, 256, total, np.uint8)
+    return Block(memory, desc.data_type.dtype, tuple(desc.sizes), desc.effective_strides, 0)
+
+
+def viewed(desc: TensorDesc, block: Block) -> Tensor:
+    return desc.view(torch.from_numpy(block.memory.copy()))
+
+
+def expected(desc: Any, inputs: list[Block]) -> list[Items]:
+    """By the operators' texts."""
+    items = [b.items() for b in inputs]
+    if isinstance(desc, SliceOperatorDesc):
+        extents = [1 + (size - 1) * stride for size, stride in zip(desc.sizes, desc.strides, strict=True)]
+        return [oracle.slice1(items[0], desc.offsets, extents, desc.strides, desc.sizes)]
+    if isinstance(desc, SplitOperatorDesc):
+        return oracle.split(items[0], [t.sizes[desc.axis] for t in desc.output_tensors], desc.axis)
+    if isinstance(desc, JoinOperatorDesc):
+        return [oracle.join(items, desc.axis)]
+    if isinstance(desc, ReverseSubsequencesOperatorDesc):
+        lengths = items[1].view(desc.sequence_lengths_tensor.data_type.name.lower())
+        return [oracle.reverse_subsequences(items[0], lengths, desc.axis)]
+    walk = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
+    if isinstance(desc, SliceGradOperatorDesc):
+        return [oracle.slice_grad(items[0], desc.output_gradient_tensor.sizes, *walk)]
+    return [oracle.slice1(items[0], *walk, desc.output_tensor.sizes)]
+
+
+def as_list(results: Any) -> list[Tensor]:
+    return [results] if isinstance(results, Tensor) else list(results)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(examples, max_examples=150)
+@given(st.data())
+def test_results(op: str, data: st.DataObject) -> None:
+    """Descriptors with any strides, padding and broadcasting, against the oracle; padding of outputs stays."""
+    desc = data.draw(descs(op))
+    operator = Operator(desc)
+    inputs = [block(tensor, seed) for seed, (_, tensor) in enumerate(desc.inputs())]
+    if isinstance(desc, ReverseSubsequencesOperatorDesc):
+        size = desc.input_tensor.sizes[desc.axis]
+        lengths = inputs[1].memory.view("<u4")
+        lengths[:] = np.random.default_rng(0).integers(0, size + 3, len(lengths))
+    given_inputs = [viewed(tensor, b) for (_, tensor), b in zip(desc.inputs(), inputs, strict=True)]
+    wanted = expected(desc, inputs)
+
+    for result, want, (_, tensor) in zip(as_list(operator(*given_inputs)), wanted, desc.outputs(), strict=True):
+        assert oracle.equal(result, want)
+        strides = zip(result.stride(), tensor.effective_strides, tensor.sizes, strict=True)
+        assert all(size == 1 or stride == described for stride, described, size in strides)
+
+    before = [block(tensor, 99) for _, tensor in desc.outputs()]
+    outs = [viewed(tensor, b) for (_, tensor), b in zip(desc.outputs(), before, strict=True)]
+    out: Any = outs if op == "SPLIT" else outs[0]
+    assert operator(*given_inputs, out=out) is out
+    for b, written, want in zip(before, outs, wanted, strict=True):
+        assert oracle.storage_bytes(written).tobytes() == b.written(want).tobytes()
+
+
+def test_example_2_of_slice1() -> None:
+    x = TensorDesc(F32, [1, 1, 4, 4])
+    walk = window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2])
+    desc = Slice1OperatorDesc(input_tensor=x, output_tensor=Slice1OperatorDesc.infer_output(x, **walk), **walk)
+    result = Operator(desc)(torch.arange(1.0, 17.0).reshape(1, 1, 4, 4))
+    assert result.tolist() == [[[[14, 16], [6, 8]]]]
+
+
+def test_padding_of_a_new_result_is_zero() -> None:
+    x = TensorDesc(F32, [2, 2])
+    y = TensorDesc(F32, [2, 2], [5, 1], total_tensor_size_in_bytes=40)
+    result = Operator(SplitOperatorDesc(input_tensor=x, output_tensors=[y], axis=0))(torch.ones(2, 2))[0]
+    assert result.stride() == (5, 1)
+    assert oracle.storage_bytes(result).view(np.float32).tolist() == [1, 1, 0, 0, 0, 1, 1, 0, 0, 0]
+
+
+def test_a_result_is_packed_where_the_descriptor_has_no_strides() -> None:
+    x = torch.arange(6.0).reshape(3, 2).t()
+    desc = TensorDesc(F32, [2, 3])
+    result = Operator(SplitOperatorDesc(input_tensor=desc, output_tensors=[desc], axis=0))(x)[0]
+    assert result.is_contiguous()
+    assert torch.equal(result, x)
+
+
+# What is refused.
+
+X = TensorDesc(F32, [4, 6])
+SPLIT = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=SplitOperatorDesc.infer_output(X, 1, [2, 4]), axis=1))
+PADDED = Operator(
+    JoinOperatorDesc(input_tensors=[X], output_tensor=TensorDesc(F32, [4, 6], [8, 1]), axis=0),
+)
+REVERSE = Operator(
+    ReverseSubsequencesOperatorDesc(
+        input_tensor=X, sequence_lengths_tensor=TensorDesc(UINT32, [4, 1]), output_tensor=X, axis=1
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: SPLIT(), "SPLIT: there must be 1 input tensors, got 0"),
+        (lambda: REVERSE(torch.ones(4, 6)), "REVERSE_SUBSEQUENCES: there must be 2 input tensors, got 1"),
+        (
+            lambda: SPLIT(torch.ones(4, 6, dtype=torch.float64)),
+            "SPLIT: input_tensor must have dtype float32, got float64",
+        ),
+        (lambda: SPLIT(torch.ones(6, 4)), "SPLIT: input_tensor must have sizes [4, 6], got [6, 4]"),
+        (lambda: PADDED(torch.ones(4)), "JOIN: input_tensors[0] must have sizes [4, 6], got [4]"),
+        (
+            lambda: REVERSE(torch.ones(4, 6), torch.ones(4, 1, dtype=torch.int64)),
+            "REVERSE_SUBSEQUENCES: sequence_lengths_tensor must have dtype uint32, got int64",
+        ),
+        (
+            lambda: SPLIT(torch.ones(4, 6), out=torch.ones(4, 2)),
+            "SPLIT: out must be a list of 2 tensors, got a tensor",
+        ),
+        (
+            lambda: SPLIT(torch.ones(4, 6), out=[torch.ones(4, 2)]),
+            "SPLIT: out must be a list of 2 tensors, got a list of 1",
+        ),
+        (
+            lambda: SPLIT(torch.ones(4, 6), out=[torch.ones(4, 2), torch.ones(4, 3)]),
+            "SPLIT: output_tensors[1] must have sizes [4, 4], got [4, 3]",
+        ),
+        (lambda: PADDED(torch.ones(4, 6), out=[torch.ones(4, 6)]), "JOIN: out must be a tensor, got a list of 1"),
+        (
+            lambda: PADDED(torch.ones(4, 6), out=torch.ones(4, 6)),
+            "JOIN: output_tensor must have strides [8, 1], got [6, 1]",
+        ),
+        (
+            lambda: REVERSE(
+                torch.ones(4, 6), torch.ones(4, 1, dtype=torch.int64).to(torch.uint32), out=torch.ones(6, 4).t()
+            ),
+            "REVERSE_SUBSEQUENCES: output_tensor must have strides [6, 1], got [1, 4]",
+        ),
+    ],
+)
+def test_tensors_other_than_described(call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        call()
+
+
+def test_no_tensors() -> None:
+    with pytest.raises(TypeError, match=r"^SPLIT: input_tensor must be a tensor, got list$"):
+        SPLIT([1.0])
+    with pytest.raises(TypeError, match=r"^SPLIT: out must be a tensor or a list of them, got int$"):
+        SPLIT(torch.ones(4, 6), out=1)
+    with pytest.raises(TypeError, match=r"^SPLIT: output_tensors\[1\] must be a tensor, got int$"):
+        SPLIT(torch.ones(4, 6), out=[torch.ones(4, 2), 1])
+
+
+def test_operators_do_not_run_in_place() -> None:
+    x = torch.ones(4, 6)
+    with pytest.raises(RuntimeError, match=r"^split: out\[0\] must not share memory"):
+        Operator(SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=0))(x, out=[x])
+
+
+def test_only_valid_descriptors_make_operators() -> None:
+    desc = plain("SPLIT", 1, F64)
+    with pytest.raises(DescriptorError, match=r"^SPLIT at feature level 3_0 breaks 2 rules:"):
+        Operator(desc, FeatureLevel.LEVEL_3_0)
+    assert repr(Operator(desc)) == f"Operator({desc})"
+    with pytest.raises(TypeError, match=r"^Operator: desc must be a descriptor of an operator, got 'SPLIT'$"):
+        Operator("SPLIT")  # type: ignore[arg-type]
+
+
+# Derivatives and torch.compile.
+
+PADDED_64 = {"strides": [9, 1], "total_tensor_size_in_bytes": 400}
+
+
+def differentiable(op: str, padded: bool) -> OperatorDesc:
+    """A descriptor of FLOAT64 tensors, whose first output is padded or packed."""
+    x = TensorDesc(F64, [3, 4])
+    y = TensorDesc(F64, [2, 2])
+    if op == "SLICE":
+        desc: Any = SliceOperatorDesc(input_tensor=x, output_tensor=y, offsets=[0, 1], sizes=[2, 2], strides=[2, 2])
+    elif op == "SLICE1":
+        desc = Slice1OperatorDesc(input_tensor=x, output_tensor=y, **window([0, 1], [3, 3], [-2, 2]))
+    elif op == "SLICE_GRAD":
+        walk = window([0, 1], [3, 3], [-2, 2])
+        desc = SliceGradOperatorDesc(input_gradient_tensor=y, output_gradient_tensor=x, **walk)
+    elif op == "SPLIT":
+        desc = SplitOperatorDesc(
+            input_tensor=x, output_tensors=[TensorDesc(F64, [3, 1]), TensorDesc(F64, [3, 3])], axis=1
+        )
+    elif op == "JOIN":
+        desc = JoinOperatorDesc(
+            input_tensors=[TensorDesc(F64, [3, 1]), TensorDesc(F64, [3, 3])], output_tensor=x, axis=1
+        )
+    else:
+        lengths = TensorDesc(UINT32, [3, 1])
+        desc = ReverseSubsequencesOperatorDesc(input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=x, axis=1)
+    if not padded:
+        return desc
+    (field,) = desc.output_fields
+    if op == "SPLIT":
+        first, *rest = desc.output_tensors
+        return dataclasses.replace(desc, output_tensors=[dataclasses.replace(first, **PADDED_64), *rest])
+    return dataclasses.replace(desc, **{field: dataclasses.replace(getattr(desc, field), **PADDED_64)})
+
+
+def problem(op: str, padded: bool) -> tuple[Callable[..., Any], list[Tensor]]:
+    """The operator as a function of its floating tensors, and those."""
+    desc = differentiable(op, padded)
+    operator = Operator(desc)
+    xs = [values(t.sizes, torch.float64, seed) for seed, (_, t) in enumerate(desc.inputs()) if t.data_type == F64]
+    lengths = torch.tensor([[2], [4], [0]]).to(torch.uint32)
+
+    def call(*tensors: Tensor) -> Any:
+        results = operator(*tensors, lengths) if op == "REVERSE_SUBSEQUENCES" else operator(*tensors)
+        return tuple(results) if op == "SPLIT" else results
+
+    return call, [x.requires_grad_() for x in xs]
+
+
+every_problem = pytest.mark.parametrize(
+    ("op", "padded"), [(op, padded) for op in OPERATORS for padded in (False, True)]
+)
+
+
+@every_problem
+def test_derivatives(op: str, padded: bool) -> None:
+    call, xs = problem(op, padded)
+    assert torch.autograd.gradcheck(call, xs)
+    assert torch.autograd.gradgradcheck(call, xs)
+
+
+@every_problem
+def test_compiles_into_one_graph(op: str, padded: bool) -> None:
+    torch._dynamo.reset()
+    call, xs = problem(op, padded)
+    compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+    for result, want in zip(as_list(compiled(*xs)), as_list(call(*xs)), strict=True):
+        assert torch.equal(result, want)
+        assert result.stride() == want.stride()
+
+    def loss(f: Callable[..., Any]) -> list[Tensor]:
+        total = sum((t**3).sum() for t in as_list(f(*xs)))
+        return list(torch.autograd.grad(total, xs))
+
+    for actual, want in zip(loss(compiled), loss(call), strict=True):
+        assert torch.equal(actual, want)
+
+
+def test_out_compiles_too() -> None:
+    torch._dynamo.reset()
+    x, out = torch.arange(24.0).reshape(4, 6), torch.full((4, 8), -1.0)
+
+    def call(x: Tensor, out: Tensor) -> Tensor:
+        return PADDED(x, out=out[:, :6])
+
+    torch.compile(call, fullgraph=True, backend="aot_eager")(x, out)
+    assert torch.equal(out[:, :6], x)
+    assert (out[:, 6:] == -1).all()
+
+
+# DirectMLX's functions.
+
+
+def test_directmlx_functions() -> None:
+    x = torch.arange(24).reshape(4, 6)
+    walk = [0, 1], [4, 5], [-2, 2]
+    assert torch.equal(directml.slice_(x, *walk), dml.slice1(x, *walk))
+    part = directml.slice_(x, *walk)
+    assert torch.equal(directml.slice_grad(part, [4, 6], *walk), dml.slice_grad(part, [4, 6], *walk))
+    split = directml.split(x, 1, [2, 4])
+    assert [t.tolist() for t in split] == [t.tolist() for t in dml.split(x, [2, 4], 1)]
+    assert torch.equal(directml.join(split, 1), x)
+    lengths = torch.tensor([[2], [6], [0], [9]])
+    assert torch.equal(directml.reverse_subsequences(x, lengths, 1), dml.reverse_subsequences(x, lengths, 1))
+    with pytest.raises(RuntimeError, match=r"^split: split_sizes must sum to 6, .*, got \[2, 5\]$"):
+        directml.split(x, 1, [2, 5])
+
+
+def test_directmlx_functions_compile_and_differentiate() -> None:
+    def call(x: Tensor) -> Tensor:
+        left, right = directml.split(directml.slice_(x, [0, 0], [3, 4], [-1, 1]), 1, [1, 3])
+        lengths = torch.tensor([[2], [4], [0]])
+        y = directml.reverse_subsequences(directml.join([right, left], 1), lengths, 1)
+        return directml.slice_grad(y, [5, 7], [1, 2], [3, 4], [1, -1])
+
+    torch._dynamo.reset()
+    x = values((3, 4)).requires_grad_()
+    assert torch.equal(torch.compile(call, fullgraph=True, backend="aot_eager")(x), call(x))
+    assert torch.autograd.gradcheck(call, [x])

@@ -1,0 +1,55 @@
+"""DirectML itself: its descriptors, feature levels and model files.
+
+>>> from torch_dml_ops.directml import *
+>>> x = TensorDesc(TensorDataType.FLOAT64, [4, 4])
+>>> SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0).validate(FeatureLevel.LEVEL_4_0)
+Traceback (most recent call last):
+    ...
+torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks 2 rules:
+  input_tensor.data_type must be one of FLOAT32, FLOAT16, INT32, INT16, UINT32, UINT16, INT8, UINT8 at feature level 4_0, got FLOAT64; allowed from feature level 4_1
+  output_tensors[0].data_type must be one of FLOAT32, FLOAT16, INT32, INT16, UINT32, UINT16, INT8, UINT8 at feature level 4_0, got FLOAT64; allowed from feature level 4_1
+"""  # noqa: E501
+
+from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem, Violation
+from torch_dml_ops.directml.model import Model
+from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
+from torch_dml_ops.directml.operator_descs import (
+    JoinOperatorDesc,
+    OperatorDesc,
+    ReverseSubsequencesOperatorDesc,
+    Slice1OperatorDesc,
+    SliceGradOperatorDesc,
+    SliceOperatorDesc,
+    SplitOperatorDesc,
+)
+from torch_dml_ops.directml.support import Support, check_support, support_table
+from torch_dml_ops.directml.tensor_desc import TensorDesc
+
+__all__ = [
+    "DescriptorError",
+    "FeatureLevel",
+    "JoinOperatorDesc",
+    "Model",
+    "ModelError",
+    "Operator",
+    "OperatorDesc",
+    "Problem",
+    "ReverseSubsequencesOperatorDesc",
+    "Slice1OperatorDesc",
+    "SliceGradOperatorDesc",
+    "SliceOperatorDesc",
+    "SplitOperatorDesc",
+    "Support",
+    "TensorDataType",
+    "TensorDesc",
+    "TensorFlags",
+    "Violation",
+    "check_support",
+    "join",
+    "reverse_subsequences",
+    "slice_",
+    "slice_grad",
+    "split",
+    "support_table",
+]

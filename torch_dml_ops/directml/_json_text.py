@@ -1,0 +1,81 @@
+"""JSON as DxDispatch reads it: with comments and commas before closing brackets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from torch_dml_ops.directml.errors import ModelError, Path, Problem
+
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+_COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
+_COMMA = re.compile(rf"{_STRING}|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
+
+
+def _blanked(found: re.Match[str]) -> str:
+    """Spaces, so that what follows keeps its line and column."""
+    return re.sub(r"[^\n]", " ", found[0]) if found["blank"] else found[0]
+
+
+def load(source: str) -> Any:
+    """The value; raises ``ModelError`` for text that is no JSON, and for keys that an object has twice."""
+    repeated: list[tuple[dict[str, Any], list[str]]] = []
+
+    def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            repeated.append((result, [key for key in result if counts[key] > 1]))
+        return result
+
+    try:
+        try:
+            value = json.loads(source, object_pairs_hook=to_object)
+        except json.JSONDecodeError:
+            repeated.clear()
+            source = _COMMA.sub(_blanked, _COMMENT.sub(_blanked, source))
+            value = json.loads(source, object_pairs_hook=to_object)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise ModelError([Problem((), f"must be JSON: {error.msg} at {place}")]) from None
+    except RecursionError:  # of the standard library's parser, which gives up at a depth that no model has
+        raise _too_deep() from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ModelError([Problem((), f"must be JSON: {error}")]) from None
+    if _HALF_CHARACTER.search(source):
+        _check_characters(value)
+    if repeated:
+        raise ModelError(_places(value, repeated))
+    return value
+
+
+def _too_deep() -> ModelError:
+    return ModelError([Problem((), "must not be nested this deep")])
+
+
+def _check_characters(value: Any) -> None:
+    """Refuses half of a surrogate pair: no name that has one could be shown."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise _too_deep() from None
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise ModelError([Problem((), f"must have whole characters in its strings, got {half} alone")]) from None
+
+
+def _places(value: Any, repeated: list[tuple[dict[str, Any], list[str]]]) -> list[Problem]:
+    keys = {id(owner): keys for owner, keys in repeated}
+    problems: list[Problem] = []
+    waiting: list[tuple[Path, Any]] = [((), value)]
+    while waiting:
+        path, here = waiting.pop()
+        sentence = "must be there once, and is there more than once"
+        problems += [Problem((*path, key), sentence) for key in keys.get(id(here), ())]
+        children = here.items() if isinstance(here, dict) else enumerate(here) if isinstance(here, list) else ()
+        waiting += reversed([((*path, key), child) for key, child in children])
+    # Where the object itself gave way to another one of the same key, it has no place, but that key has.
+    return problems

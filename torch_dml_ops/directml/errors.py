@@ -1,0 +1,111 @@
+"""What is wrong with a descriptor or with a model file, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from torch_dml_ops.directml.enums import FeatureLevel
+
+Path = tuple[str | int, ...]  # of field names, keys and indices
+
+_LONGEST = 60  # of a value in a sentence
+
+
+def text(value: object) -> str:
+    """A value as sentences show it: short, whatever a file may hold."""
+    if isinstance(value, Enum):
+        return value.name
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        if not all(isinstance(v, int) for v in value):
+            return "an array"
+        shown = f"[{', '.join(map(str, value[:_LONGEST]))}]"
+    else:
+        shown = repr(value) if isinstance(value, str) else str(value)
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def dotted(path: Path) -> str:
+    """``input_tensor.sizes[2]``."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(parts).removeprefix(".")
+
+
+def json_path(path: Path) -> str:
+    """``$.resources["a b"].initialValues[2]``."""
+    parts = []
+    for part in path:
+        if isinstance(part, int):
+            parts.append(f"[{part}]")
+        elif re.fullmatch(r"\w+", part):
+            parts.append(f".{part}")
+        else:
+            quoted = part.replace("\\", "\\\\").replace('"', '\\"')
+            parts.append(f'["{quoted}"]')
+    return "$" + "".join(parts)
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A rule that a descriptor breaks.
+
+    Attributes:
+        path: the field and, in a list, the index: ``("input_tensor", "sizes", 2)``.
+        rule: what is required of it.
+        value: what it is.
+        allowed_from: the feature level from which it would be allowed, None where none allows it.
+    """
+
+    path: Path
+    rule: str
+    value: object
+    allowed_from: FeatureLevel | None = None
+
+    @property
+    def sentence(self) -> str:
+        """Rule, value and level, without the field."""
+        way_out = "" if self.allowed_from is None else f"; allowed from feature level {self.allowed_from}"
+        return f"{self.rule}, got {self.value if isinstance(self.value, str) else text(self.value)}{way_out}"
+
+    def __str__(self) -> str:
+        return f"{dotted(self.path)} {self.sentence}"
+
+
+class DescriptorError(ValueError):
+    """A descriptor that breaks rules; ``violations`` has them all, and the message a sentence for each."""
+
+    def __init__(self, subject: str, violations: Sequence[Violation]) -> None:
+        rules = "a rule" if len(violations) == 1 else f"{len(violations)} rules"
+        super().__init__(f"{subject} breaks {rules}:" + "".join(f"\n  {violation}" for violation in violations))
+        self.subject, self.violations = subject, tuple(violations)
+
+    def __reduce__(self) -> tuple[type[DescriptorError], tuple[str, tuple[Violation, ...]]]:
+        return DescriptorError, (self.subject, self.violations)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong in JSON: where, and a sentence about it that begins after the place."""
+
+    path: Path
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{json_path(self.path)} {self.sentence}"
+
+
+class ModelError(ValueError):
+    """A model file, or a part of one, that cannot be used; ``problems`` has all that is wrong, by JSON path."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+    def __reduce__(self) -> tuple[type[ModelError], tuple[tuple[Problem, ...]]]:
+        return ModelError, (self.problems,)

@@ -1,0 +1,274 @@
+"""Operators on tensors: by a descriptor, and as DirectMLX writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+import torch_dml_ops as dml
+from torch_dml_ops.directml.enums import FeatureLevel
+from torch_dml_ops.directml.errors import Path, dotted
+from torch_dml_ops.directml.operator_descs import (
+    JoinOperatorDesc,
+    OperatorDesc,
+    ReverseSubsequencesOperatorDesc,
+    Slice1OperatorDesc,
+    SliceGradOperatorDesc,
+    SliceOperatorDesc,
+    SplitOperatorDesc,
+)
+from torch_dml_ops.directml.tensor_desc import TensorDesc
+
+# A descriptor's operator on input tensors, and where to write the result or None.
+Call = Callable[[Sequence[Tensor], Any], Any]
+
+
+def _slice1(desc: Slice1OperatorDesc) -> Call:
+    window = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
+    sizes = desc.output_tensor.sizes
+    return lambda inputs, out: dml.slice1(inputs[0], *window, sizes, out=out)
+
+
+def _slice(desc: SliceOperatorDesc) -> Call:
+    extents = tuple((size - 1) * stride + 1 for size, stride in zip(desc.sizes, desc.strides, strict=True))
+    return lambda inputs, out: dml.slice1(inputs[0], desc.offsets, extents, desc.strides, desc.sizes, out=out)
+
+
+def _slice_grad(desc: SliceGradOperatorDesc) -> Call:
+    window = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
+    sizes = desc.output_gradient_tensor.sizes
+    return lambda inputs, out: dml.slice_grad(inputs[0], sizes, *window, out=out)
+
+
+def _split(desc: SplitOperatorDesc) -> Call:
+    axis_sizes = tuple(tensor.sizes[desc.axis] for tensor in desc.output_tensors)
+    return lambda inputs, out: dml.split(inputs[0], axis_sizes, desc.axis, out=out)
+
+
+def _join(desc: JoinOperatorDesc) -> Call:
+    return lambda inputs, out: dml.join(inputs, desc.axis, out=out)
+
+
+def _reverse_subsequences(desc: ReverseSubsequencesOperatorDesc) -> Call:
+    return lambda inputs, out: dml.reverse_subsequences(inputs[0], inputs[1], desc.axis, out=out)
+
+
+_CALLS: dict[type[OperatorDesc], Callable[[Any], Call]] = {
+    Slice1OperatorDesc: _slice1,
+    SliceOperatorDesc: _slice,
+    SliceGradOperatorDesc: _slice_grad,
+    SplitOperatorDesc: _split,
+    JoinOperatorDesc: _join,
+    ReverseSubsequencesOperatorDesc: _reverse_subsequences,
+}
+
+
+class _Expected(NamedTuple):
+    """A tensor of the descriptor, in torch's terms."""
+
+    name: str
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    packed: bool
+    items: int  # in the whole tensor, padding included
+
+    @classmethod
+    def of(cls, path: Path, desc: TensorDesc) -> _Expected:
+        strides = desc.effective_strides
+        items = (desc.total_tensor_size_in_bytes or 0) // desc.data_type.size_in_bytes
+        return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, desc.strides is None, items)
+
+    def check(self, op: str, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"{op}: {self.name} must be a tensor, got {type(tensor).__name__}")
+        if tensor.dtype != self.dtype:
+            raise ValueError(
+                f"{op}: {self.name} must have dtype {str(self.dtype).removeprefix('torch.')}, got "
+                f"{str(tensor.dtype).removeprefix('torch.')}"
+            )
+        if tuple(tensor.shape) != self.sizes:
+            raise ValueError(f"{op}: {self.name} must have sizes {list(self.sizes)}, got {list(tensor.shape)}")
+
+    def check_out(self, op: str, tensor: Tensor) -> None:
+        self.check(op, tensor)
+        for size, stride, wanted in zip(self.sizes, tensor.stride(), self.strides, strict=True):
+            if size != 1 and stride != wanted:
+                raise ValueError(
+                    f"{op}: {self.name} must have strides {list(self.strides)}, got {list(tensor.stride())}"
+                )
+
+    def lay_out(self, result: Tensor) -> Tensor:
+        """The result in the described strides; padding is zero."""
+        if self.packed:
+            return result.contiguous()
+        return result.new_zeros(self.items).as_strided(self.sizes, self.strides).copy_(result)
+
+
+class Operator:
+    """An operator that a descriptor describes, to be called on tensors.
+
+    ``operator(*inputs)`` gives new tensors, ``operator(*inputs, out=…)`` writes into given ones. Calls go through
+    ``torch.ops.torch_dml_ops``: without ``out`` they are differentiable, and ``torch.compile(fullgraph=True)`` takes
+    them.
+
+    Args:
+        desc: one of the six descriptors.
+        feature_level: the level that the descriptor is to be valid at, by default the newest.
+
+    Raises:
+        DescriptorError: a descriptor that breaks rules, with all of them.
+
+    Source: `IDMLDevice::CreateOperator
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/nf-directml-idmldevice-createoperator>`_.
+
+    >>> import torch
+    >>> from torch_dml_ops.directml import *
+    >>> x = torch.arange(6)
+    >>> tensor = TensorDesc.from_tensor(x)
+    >>> pieces = SplitOperatorDesc.infer_output(tensor, axis=0, output_axis_sizes=[2, 4])
+    >>> split = Operator(SplitOperatorDesc(input_tensor=tensor, output_tensors=pieces, axis=0))
+    >>> split(x)
+    [tensor([0, 1]), tensor([2, 3, 4, 5])]
+    """
+
+    def __init__(self, desc: OperatorDesc, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
+        if type(desc) not in _CALLS:
+            raise TypeError(f"Operator: desc must be a descriptor of an operator, got {desc!r}")
+        desc.validate(feature_level)
+        self.desc = desc
+        self._call = _CALLS[type(desc)](desc)
+        self._inputs = tuple(_Expected.of(*tensor) for tensor in desc.inputs())
+        self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
+        self.gives_list = isinstance(desc, SplitOperatorDesc)
+
+    def __repr__(self) -> str:
+        return f"Operator({self.desc})"
+
+    def __call__(self, *inputs: Tensor, out: Tensor | Sequence[Tensor] | None = None) -> Any:
+        """Runs the operator.
+
+        Args:
+            inputs: the descriptor's input tensors, in its order, of the described dtypes and sizes and of any strides.
+                JOIN takes its tensors one by one.
+            out: a tensor of the described dtype, sizes and strides, or for SPLIT a list of them, on the inputs' device.
+                Memory between and beside its elements stays as it is.
+
+        Returns:
+            ``out``, or a new tensor with the described strides and, where those leave padding, zeros in it; for SPLIT a
+            list of tensors.
+
+        Raises:
+            ValueError: tensors other than described.
+            TypeError: something that is no tensor.
+            RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input.
+        """
+        op = self.desc.operator_type
+        if len(inputs) != len(self._inputs):
+            raise ValueError(f"{op}: there must be {len(self._inputs)} input tensors, got {len(inputs)}")
+        for expected, tensor in zip(self._inputs, inputs, strict=True):
+            expected.check(op, tensor)
+        if out is None:
+            pairs = zip(self._outputs, self._results(inputs), strict=True)
+            results = [expected.lay_out(result) for expected, result in pairs]
+            return results if self.gives_list else results[0]
+        if not isinstance(out, (Tensor, list, tuple)):
+            raise TypeError(f"{op}: out must be a tensor or a list of them, got {type(out).__name__}")
+        outs = [out] if isinstance(out, Tensor) else list(out)
+        if self.gives_list == isinstance(out, Tensor) or len(outs) != len(self._outputs):
+            wanted = f"a list of {len(self._outputs)} tensors" if self.gives_list else "a tensor"
+            raise ValueError(f"{op}: out must be {wanted}, got {_kind_of(out)}")
+        for expected, tensor in zip(self._outputs, outs, strict=True):
+            expected.check_out(op, tensor)
+        if torch.compiler.is_compiling():  # Dynamo takes no `out` that has gaps between its elements
+            for tensor, result in zip(outs, self._results(inputs), strict=True):
+                tensor.copy_(result)
+        else:
+            self._call(inputs, outs if self.gives_list else outs[0])
+        return out
+
+    def _results(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        results = self._call(inputs, None)
+        return results if self.gives_list else [results]
+
+
+def _kind_of(out: Tensor | Sequence[Tensor]) -> str:
+    return "a tensor" if isinstance(out, Tensor) else f"a list of {len(out)}"
+
+
+# As DirectMLX has them: without descriptors. The operators check their arguments.
+
+
+def slice_(
+    input: Tensor,
+    input_window_offsets: Sequence[int],
+    input_window_sizes: Sequence[int],
+    input_window_strides: Sequence[int],
+) -> Tensor:
+    """``dml::Slice``, SLICE1 with every step taken: see :func:`torch_dml_ops.slice1` for dtypes, shapes, errors.
+
+    Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
+
+    >>> import torch, torch_dml_ops.directml as directml
+    >>> directml.slice_(torch.arange(9), [1], [8], [-3])
+    tensor([8, 5, 2])
+    """
+    return dml.slice1(input, input_window_offsets, input_window_sizes, input_window_strides)
+
+
+def slice_grad(
+    input_gradient: Tensor,
+    output_gradient_sizes: Sequence[int],
+    input_window_offsets: Sequence[int],
+    input_window_sizes: Sequence[int],
+    input_window_strides: Sequence[int],
+) -> Tensor:
+    """``dml::SliceGrad``: see :func:`torch_dml_ops.slice_grad` for dtypes, shapes, errors.
+
+    Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
+
+    >>> import torch, torch_dml_ops.directml as directml
+    >>> directml.slice_grad(torch.tensor([1, 2]), [4], [0], [4], [-3])
+    tensor([2, 0, 0, 1])
+    """
+    windows = input_window_offsets, input_window_sizes, input_window_strides
+    return dml.slice_grad(input_gradient, output_gradient_sizes, *windows)
+
+
+def split(input: Tensor, axis: int, output_axis_sizes: Sequence[int]) -> list[Tensor]:
+    """``dml::Split``, with its order of arguments: see :func:`torch_dml_ops.split` for dtypes, shapes, errors.
+
+    Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
+
+    >>> import torch, torch_dml_ops.directml as directml
+    >>> directml.split(torch.arange(3), 0, [1, 2])
+    [tensor([0]), tensor([1, 2])]
+    """
+    return dml.split(input, output_axis_sizes, axis)
+
+
+def join(inputs: Sequence[Tensor], axis: int) -> Tensor:
+    """``dml::Join``: see :func:`torch_dml_ops.join` for dtypes, shapes, errors.
+
+    Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
+
+    >>> import torch, torch_dml_ops.directml as directml
+    >>> directml.join([torch.tensor([0]), torch.tensor([1, 2])], 0)
+    tensor([0, 1, 2])
+    """
+    return dml.join(inputs, axis)
+
+
+def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) -> Tensor:
+    """``dml::ReverseSubsequences``: see :func:`torch_dml_ops.reverse_subsequences` for dtypes, shapes, errors.
+
+    Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
+
+    >>> import torch, torch_dml_ops.directml as directml
+    >>> directml.reverse_subsequences(torch.arange(4), torch.tensor([3]), 0)
+    tensor([2, 1, 0, 3])
+    """
+    return dml.reverse_subsequences(input, sequence_lengths, axis)

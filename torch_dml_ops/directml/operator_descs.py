@@ -1,0 +1,743 @@
+"""The descriptors of the six operators: their fields, their rules, and their form in a model file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_type_hints
+
+from pydantic import create_model
+
+from torch_dml_ops.directml._structure import Structure, parse, parse_name
+from torch_dml_ops.directml.enums import FeatureLevel
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, dotted
+from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level, operator_named
+from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_number, whole_numbers
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+D = TypeVar("D", bound="OperatorDesc")
+
+_TENSOR, _TENSORS, _NUMBERS, _COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
+
+
+@cache
+def _kinds(op: str) -> dict[str, Any]:
+    """The fields of an operator's descriptor, in the struct's order, with their types."""
+    hints = get_type_hints(DESCS[op])
+    return {field.name: hints[field.name] for field in fields(DESCS[op])}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OperatorDesc:
+    """What the six descriptors share. Making one checks nothing but types; :meth:`validate` checks the rules."""
+
+    operator_type: ClassVar[str]
+    input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
+    output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
+
+    def __post_init__(self) -> None:
+        for name, kind in _kinds(self.operator_type).items():
+            label, value = f"{type(self).__name__}: {name}", getattr(self, name)
+            if kind == _NUMBERS:
+                object.__setattr__(self, name, whole_numbers(label, value))
+            elif kind == _TENSOR and not isinstance(value, TensorDesc):
+                raise TypeError(f"{label} must be a TensorDesc, got {value!r}")
+            elif kind == _TENSORS:
+                tensors = tuple(value) if isinstance(value, Iterable) else (None,)
+                if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
+                    raise TypeError(f"{label} must be a list of TensorDesc, got {value!r}")
+                object.__setattr__(self, name, tensors)
+            elif kind is int or (kind == _COUNT and value is not None):
+                object.__setattr__(self, name, whole_number(label, value))
+        for name, (count, _) in self._counts().items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, count)
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in _kinds(self.operator_type)}
+        shown = {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+
+    def tensors(self) -> dict[str, TensorDesc | Sequence[TensorDesc]]:
+        """The tensors by field, the inputs first."""
+        return {name: getattr(self, name) for name in (*self.input_fields, *self.output_fields)}
+
+    def inputs(self) -> list[tuple[Path, TensorDesc]]:
+        """The input tensors, each with its place: ``("input_tensors", 1)``."""
+        return self._with_places(self.input_fields)
+
+    def outputs(self) -> list[tuple[Path, TensorDesc]]:
+        """The output tensors, each with its place."""
+        return self._with_places(self.output_fields)
+
+    def _with_places(self, names: Sequence[str]) -> list[tuple[Path, TensorDesc]]:
+        result: list[tuple[Path, TensorDesc]] = []
+        for name in names:
+            value = getattr(self, name)
+            if isinstance(value, TensorDesc):
+                result.append(((name,), value))
+            else:
+                result += [((name, k), tensor) for k, tensor in enumerate(value)]
+        return result
+
+    def validate(self, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
+        """Checks every rule of the operator at a feature level.
+
+        Raises:
+            DescriptorError: with every rule that is broken, a sentence each: field, index, rule, value, and the level
+                from which it would be allowed, where there is one.
+        """
+        violations = [*self._unsupported(feature_level), *self._violations()]
+        if violations:
+            raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
+
+    def _check_at_every_level(self) -> None:
+        if violations := list(self._violations()):
+            raise DescriptorError(self.operator_type, violations)
+
+    # The rules.
+
+    def _unsupported(self, level: FeatureLevel) -> Iterator[Violation]:
+        op = self.operator_type
+        support = check_support(op, level)
+        if support is None:
+            rule = f"must be an operator of feature level {level}"
+            yield Violation(("operator_type",), rule, op, first_level(op, lambda _: True))
+            return
+        for path, tensor in (*self.inputs(), *self.outputs()):
+            count, data_type = len(tensor.sizes), tensor.data_type
+            if count not in support.dimension_counts:
+                least, most = support.dimension_counts[0], support.dimension_counts[-1]
+                rule = f"must be {least}" if least == most else f"must be from {least} to {most}"
+                since = first_level(op, lambda s, count=count: count in s.dimension_counts)  # type: ignore[misc]
+                yield Violation((*path, "dimension_count"), f"{rule} at feature level {level}", count, since)
+            types = _types_of(path, support)
+            if data_type not in types:
+                rule = f"must be one of {', '.join(t.name for t in types)} at feature level {level}"
+                since = first_level(op, lambda s, path=path, t=data_type: t in _types_of(path, s))  # type: ignore[misc]
+                yield Violation((*path, "data_type"), rule, data_type, since)
+
+    def _violations(self) -> Iterator[Violation]:
+        """The rules that hold at every feature level."""
+        yield from self._rules()
+        for path, tensor in self.inputs():
+            yield from tensor.violations(path)
+        for path, tensor in self.outputs():
+            yield from tensor.violations(path, written=True)
+        for name, (count, meaning) in self._counts().items():
+            if getattr(self, name) != count:
+                yield Violation((name,), f"must be {count}, {meaning}", getattr(self, name))
+        tensors = [*self.inputs(), *self.outputs()]
+        for path, tensor in tensors[1:]:
+            first_path, first = tensors[0]
+            like = dotted(first_path)
+            if len(tensor.sizes) != len(first.sizes):
+                rule = f"must be {len(first.sizes)}, that of {like}"
+                yield Violation((*path, "dimension_count"), rule, len(tensor.sizes))
+            if tensor.data_type != first.data_type and path != _LENGTHS:
+                rule = f"must be {first.data_type.name}, that of {like}"
+                yield Violation((*path, "data_type"), rule, tensor.data_type)
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        """What the fields that count something must be, and why."""
+        raise NotImplementedError
+
+    def _rules(self) -> Iterator[Violation]:
+        """The operator's own."""
+        raise NotImplementedError
+
+    # The form in model files.
+
+    def to_json(self) -> dict[str, Any]:
+        """The operator as a dispatchable of a model file: its ``type`` and its ``desc``.
+
+        >>> from torch_dml_ops.directml import *
+        >>> x = TensorDesc(TensorDataType.INT8, [4])
+        >>> SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0).to_json()["desc"]["OutputCount"]
+        1
+        """
+        json: dict[str, Any] = {}
+        for name, kind in _kinds(self.operator_type).items():
+            value = getattr(self, name)
+            if kind == _TENSOR:
+                value = value.to_json()
+            elif kind == _TENSORS:
+                value = [tensor.to_json() for tensor in value]
+            elif kind == _NUMBERS:
+                value = list(value)
+            json[name_in_json(name)] = value
+        return {"type": f"{PREFIX}{self.operator_type}", "desc": json}
+
+    @classmethod
+    def from_json(cls: type[D], value: object) -> D:
+        """The operator that a dispatchable of a model file describes. Called on :class:`OperatorDesc`, any of the six.
+
+        Raises:
+            ModelError: an object of another structure or another operator; it names every field that is wrong.
+
+        >>> from torch_dml_ops.directml import *
+        >>> x = TensorDesc(TensorDataType.INT8, [4])
+        >>> desc = SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0)
+        >>> OperatorDesc.from_json(desc.to_json()) == desc
+        True
+        """
+        problems: list[Problem] = []
+        result = parse_operator(value, (), problems)
+        if result is not None and not isinstance(result, cls):
+            problems.append(Problem(("type",), f"must be {PREFIX}{cls.operator_type}, got {result.operator_type!r}"))
+        if problems:
+            raise ModelError(problems)
+        return cast(D, result)
+
+
+_LENGTHS = ("sequence_lengths_tensor",)
+
+
+def _types_of(path: Path, support: Support) -> Sequence[Any]:
+    return support.length_types if path == _LENGTHS else support.data_types
+
+
+def _length_rule(name: str, values: Sequence[int], whole: TensorDesc, whole_name: str) -> Iterator[Violation]:
+    if len(values) != len(whole.sizes):
+        rule = f"must have length {len(whole.sizes)}, an entry for each dimension of {whole_name}"
+        yield Violation((name,), rule, str(len(values)))
+
+
+def _most_steps(size: int, stride: int) -> int | None:
+    """The most elements that a walk can take; None where it is no walk."""
+    return 1 + (size - 1) // abs(stride) if size >= 1 and stride != 0 else None
+
+
+def _window_rules(
+    desc: Slice1OperatorDesc | SliceGradOperatorDesc,
+    whole: TensorDesc,
+    whole_name: str,
+    part: TensorDesc,
+    part_name: str,
+) -> Iterator[Violation]:
+    """Of SLICE1, which reads a window of the whole and writes the part, and of SLICE_GRAD, which does the reverse."""
+    offsets, sizes, strides = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
+    for name in ("input_window_offsets", "input_window_sizes", "input_window_strides"):
+        yield from _length_rule(name, getattr(desc, name), whole, whole_name)
+    for d, offset in enumerate(offsets):
+        if offset < 0:
+            yield Violation(("input_window_offsets", d), "must be at least 0", offset)
+    for d, size in enumerate(sizes):
+        if size < 1:
+            yield Violation(("input_window_sizes", d), "must be at least 1", size)
+    for d, stride in enumerate(strides):
+        if stride == 0:
+            yield Violation(("input_window_strides", d), "must not be 0", stride)
+        elif not INT_MIN <= stride <= INT_MAX:
+            yield Violation(("input_window_strides", d), f"must be from {INT_MIN} to {INT_MAX}", stride)
+    for d, (offset, size, limit) in enumerate(zip(offsets, sizes, whole.sizes, strict=False)):
+        if offset + size > limit:
+            rule = f"plus input_window_sizes[{d}] must be at most {limit}, the size of {whole_name} there"
+            yield Violation(("input_window_offsets", d), rule, f"{offset} + {size}")
+    for d, (size, *walk) in enumerate(zip(part.sizes, sizes, strides, strict=False)):
+        most = _most_steps(*walk)
+        if most is not None and not 1 <= size <= most:
+            steps = f"the steps of input_window_strides[{d}] in input_window_sizes[{d}]"
+            yield Violation((part_name, "sizes", d), f"must be from 1 to {most}, {steps}", size)
+
+
+def _axis_rule(axis: int, whole: TensorDesc, whole_name: str) -> Iterator[Violation]:
+    if not 0 <= axis < len(whole.sizes):
+        yield Violation(("axis",), f"must be from 0 to {len(whole.sizes) - 1}, a dimension of {whole_name}", axis)
+
+
+def _some_rule(pieces: Sequence[TensorDesc], name: str) -> Iterator[Violation]:
+    if not pieces:
+        yield Violation((name,), "must have at least 1 tensor", "none")
+
+
+def _pieces_rules(
+    pieces: Sequence[TensorDesc], pieces_name: str, whole: TensorDesc, whole_name: str, axis: int
+) -> Iterator[Violation]:
+    """Of the outputs of SPLIT and the inputs of JOIN."""
+    yield from _axis_rule(axis, whole, whole_name)
+    yield from _some_rule(pieces, pieces_name)
+    if not 0 <= axis < len(whole.sizes):  # then nobody can tell which sizes have to be equal
+        return
+    for k, piece in enumerate(pieces):
+        for d, (size, expected) in enumerate(zip(piece.sizes, whole.sizes, strict=False)):
+            if d != axis and size != expected:
+                yield Violation(
+                    (pieces_name, k, "sizes", d), f"must be {expected}, the size of {whole_name} there", size
+                )
+    if pieces and all(axis < len(piece.sizes) for piece in pieces):
+        sizes = tuple(piece.sizes[axis] for piece in pieces)
+        if sum(sizes) != whole.sizes[axis]:
+            rule = f"must have sizes along axis {axis} that sum to {whole.sizes[axis]}, that of {whole_name}"
+            yield Violation((pieces_name,), rule, sizes)
+
+
+def _resized(tensor: TensorDesc, sizes: Iterable[int]) -> TensorDesc:
+    """Packed, of the same data type."""
+    return TensorDesc(tensor.data_type, tuple(sizes))
+
+
+# The operators.
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Slice1OperatorDesc(OperatorDesc):
+    """Copies a window of a tensor, walked with any stride: ``DML_SLICE1_OPERATOR_DESC``.
+
+    Attributes:
+        input_tensor: what is read.
+        output_tensor: its sizes are from 1 to ``1 + (input_window_sizes[d] - 1) // abs(input_window_strides[d])``.
+        dimension_count: that of the tensors, which None stands for.
+        input_window_offsets: where the window begins in each dimension, in elements.
+        input_window_sizes: its extent, at least 1 and within the input.
+        input_window_strides: the steps of the walk, in elements, not 0; a negative one starts at the window's end.
+
+    Source: `DML_SLICE1_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice1_operator_desc>`_.
+
+    >>> from torch_dml_ops.directml import *
+    >>> x = TensorDesc(TensorDataType.FLOAT32, [4, 4])
+    >>> window = dict(input_window_offsets=[0, 1], input_window_sizes=[4, 3], input_window_strides=[-2, 2])
+    >>> y = Slice1OperatorDesc.infer_output(x, **window)
+    >>> Slice1OperatorDesc(input_tensor=x, output_tensor=y, **window).validate()
+    >>> window["input_window_strides"] = [-2, 0]
+    >>> Slice1OperatorDesc(input_tensor=x, output_tensor=y, **window).validate(FeatureLevel.LEVEL_6_4)
+    Traceback (most recent call last):
+        ...
+    torch_dml_ops.directml.errors.DescriptorError: SLICE1 at feature level 6_4 breaks a rule:
+      input_window_strides[1] must not be 0, got 0
+    """
+
+    operator_type = "SLICE1"
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    dimension_count: int | None = None
+    input_window_offsets: Sequence[int]
+    input_window_sizes: Sequence[int]
+    input_window_strides: Sequence[int]
+
+    @classmethod
+    def infer_output(
+        cls,
+        input_tensor: TensorDesc,
+        input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int],
+    ) -> TensorDesc:
+        """The packed output that takes every step; raises ``DescriptorError`` for a window that is not in the input.
+
+        >>> from torch_dml_ops.directml import *
+        >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
+        TensorDesc(INT8, [3])
+        """
+        input_window_sizes, input_window_strides = tuple(input_window_sizes), tuple(input_window_strides)
+        pairs = zip(input_window_sizes, input_window_strides, strict=False)
+        steps = [_most_steps(*pair) or 1 for pair in pairs]
+        rank = len(input_tensor.sizes)
+        output = _resized(input_tensor, [*steps, *[1] * rank][:rank])
+        cls(
+            input_tensor=input_tensor,
+            output_tensor=output,
+            input_window_offsets=input_window_offsets,
+            input_window_sizes=input_window_sizes,
+            input_window_strides=input_window_strides,
+        )._check_at_every_level()
+        return output
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        return {"dimension_count": (len(self.input_tensor.sizes), "that of input_tensor")}
+
+    def _rules(self) -> Iterator[Violation]:
+        return _window_rules(self, self.input_tensor, "input_tensor", self.output_tensor, "output_tensor")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SliceOperatorDesc(OperatorDesc):
+    """Copies every ``strides[d]``-th element from ``offsets[d]`` on: ``DML_SLICE_OPERATOR_DESC``, older than SLICE1.
+
+    Attributes:
+        input_tensor: what is read.
+        output_tensor: of the sizes ``sizes``.
+        dimension_count: that of the tensors, which None stands for.
+        offsets: where to begin in each dimension, in elements.
+        sizes: how many elements to take, at least 1.
+        strides: the steps, in elements, at least 1; the last element taken must be within the input.
+
+    Source: `DML_SLICE_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice_operator_desc>`_.
+
+    >>> from torch_dml_ops.directml import *
+    >>> x = TensorDesc(TensorDataType.FLOAT32, [5, 5])
+    >>> y = SliceOperatorDesc.infer_output(x, offsets=[1, 1], sizes=[3, 2], strides=[1, 2])
+    >>> SliceOperatorDesc(input_tensor=x, output_tensor=y, offsets=[1, 1], sizes=[3, 2], strides=[1, 2]).validate()
+    """
+
+    operator_type = "SLICE"
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    dimension_count: int | None = None
+    offsets: Sequence[int]
+    sizes: Sequence[int]
+    strides: Sequence[int]
+
+    @classmethod
+    def infer_output(
+        cls, input_tensor: TensorDesc, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+    ) -> TensorDesc:
+        """The packed output, of the sizes ``sizes``; raises ``DescriptorError`` for elements that the input lacks.
+
+        >>> from torch_dml_ops.directml import *
+        >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
+        TensorDesc(INT8, [3])
+        """
+        sizes = tuple(sizes)
+        output = _resized(input_tensor, sizes)
+        desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
+        desc._check_at_every_level()
+        return output
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        return {"dimension_count": (len(self.input_tensor.sizes), "that of input_tensor")}
+
+    def _rules(self) -> Iterator[Violation]:
+        whole = self.input_tensor
+        for name in ("offsets", "sizes", "strides"):
+            yield from _length_rule(name, getattr(self, name), whole, "input_tensor")
+        for d, offset in enumerate(self.offsets):
+            if offset < 0:
+                yield Violation(("offsets", d), "must be at least 0", offset)
+        for d, size in enumerate(self.sizes):
+            if size < 1:
+                yield Violation(("sizes", d), "must be at least 1", size)
+        for d, stride in enumerate(self.strides):
+            if not 1 <= stride <= UINT_MAX:
+                yield Violation(("strides", d), f"must be from 1 to {UINT_MAX}", stride)
+        walks = zip(self.offsets, self.sizes, self.strides, whole.sizes, strict=False)
+        for d, (offset, size, stride, limit) in enumerate(walks):
+            if offset + (size - 1) * stride >= limit:
+                rule = f"plus (sizes[{d}] - 1) * strides[{d}] must be less than {limit}, the size of input_tensor there"
+                yield Violation(("offsets", d), rule, f"{offset} + {size - 1} * {stride}")
+        for d, (size, expected) in enumerate(zip(self.output_tensor.sizes, self.sizes, strict=False)):
+            if size != expected and expected >= 1:
+                yield Violation(("output_tensor", "sizes", d), f"must be {expected}, as sizes[{d}] is", size)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SliceGradOperatorDesc(OperatorDesc):
+    """Puts elements back to where SLICE1 read them, into zeros: ``DML_SLICE_GRAD_OPERATOR_DESC``.
+
+    Attributes:
+        input_gradient_tensor: of sizes that SLICE1's output could have.
+        output_gradient_tensor: of the sizes of SLICE1's input, which the window lies in.
+        dimension_count: that of the tensors, which None stands for.
+        input_window_offsets, input_window_sizes, input_window_strides: SLICE1's window.
+
+    Source: `DML_SLICE_GRAD_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice_grad_operator_desc>`_.
+
+    >>> from torch_dml_ops.directml import *
+    >>> g = TensorDesc(TensorDataType.FLOAT32, [3])
+    >>> window = dict(input_window_offsets=[1], input_window_sizes=[5], input_window_strides=[-2])
+    >>> y = SliceGradOperatorDesc.infer_output(g, output_gradient_sizes=[7], **window)
+    >>> SliceGradOperatorDesc(input_gradient_tensor=g, output_gradient_tensor=y, **window).validate()
+    """
+
+    operator_type = "SLICE_GRAD"
+    input_fields = ("input_gradient_tensor",)
+    output_fields = ("output_gradient_tensor",)
+
+    input_gradient_tensor: TensorDesc
+    output_gradient_tensor: TensorDesc
+    dimension_count: int | None = None
+    input_window_offsets: Sequence[int]
+    input_window_sizes: Sequence[int]
+    input_window_strides: Sequence[int]
+
+    @classmethod
+    def infer_output(
+        cls,
+        input_gradient_tensor: TensorDesc,
+        output_gradient_sizes: Sequence[int],
+        input_window_offsets: Sequence[int],
+        input_window_sizes: Sequence[int],
+        input_window_strides: Sequence[int],
+    ) -> TensorDesc:
+        """The packed output of these sizes, which are those of SLICE1's input and follow from nothing else here.
+
+        Raises ``DescriptorError`` for a window that does not lie in them or that the gradient does not fit.
+
+        >>> from torch_dml_ops.directml import *
+        >>> SliceGradOperatorDesc.infer_output(TensorDesc(TensorDataType.FLOAT32, [3]), [7], [1], [5], [-2])
+        TensorDesc(FLOAT32, [7])
+        """
+        output = _resized(input_gradient_tensor, output_gradient_sizes)
+        cls(
+            input_gradient_tensor=input_gradient_tensor,
+            output_gradient_tensor=output,
+            input_window_offsets=input_window_offsets,
+            input_window_sizes=input_window_sizes,
+            input_window_strides=input_window_strides,
+        )._check_at_every_level()
+        return output
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        return {"dimension_count": (len(self.input_gradient_tensor.sizes), "that of input_gradient_tensor")}
+
+    def _rules(self) -> Iterator[Violation]:
+        tensors = self.output_gradient_tensor, "output_gradient_tensor", self.input_gradient_tensor
+        return _window_rules(self, *tensors, "input_gradient_tensor")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SplitOperatorDesc(OperatorDesc):
+    """Copies a tensor into pieces along an axis: ``DML_SPLIT_OPERATOR_DESC``.
+
+    Attributes:
+        input_tensor: what is read.
+        output_count: the number of pieces, at least 1, which None stands for.
+        output_tensors: of the input's sizes but along the axis, where theirs sum to the input's.
+        axis: from 0 to the dimension count less 1.
+
+    Source: `DML_SPLIT_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_split_operator_desc>`_.
+
+    >>> from torch_dml_ops.directml import *
+    >>> x = TensorDesc(TensorDataType.FLOAT32, [6, 2])
+    >>> pieces = SplitOperatorDesc.infer_output(x, axis=0, output_axis_sizes=[2, 1, 3])
+    >>> SplitOperatorDesc(input_tensor=x, output_tensors=pieces, axis=0).validate()
+    """
+
+    operator_type = "SPLIT"
+    output_fields = ("output_tensors",)
+
+    input_tensor: TensorDesc
+    output_count: int | None = None
+    output_tensors: Sequence[TensorDesc]
+    axis: int
+
+    @classmethod
+    def infer_output(
+        cls, input_tensor: TensorDesc, axis: int, output_axis_sizes: Sequence[int]
+    ) -> tuple[TensorDesc, ...]:
+        """The packed outputs of these sizes along the axis; raises ``DescriptorError`` where they do not sum to it.
+
+        >>> from torch_dml_ops.directml import *
+        >>> SplitOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), 1, [1, 2])
+        (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
+        """
+        sizes = tuple(input_tensor.sizes)
+        if not 0 <= axis < len(sizes):
+            raise DescriptorError(cls.operator_type, list(_axis_rule(axis, input_tensor, "input_tensor")))
+        pieces = tuple(_resized(input_tensor, (*sizes[:axis], n, *sizes[axis + 1 :])) for n in output_axis_sizes)
+        cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis)._check_at_every_level()
+        return pieces
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        return {"output_count": (len(self.output_tensors), "the number of output_tensors")}
+
+    def _rules(self) -> Iterator[Violation]:
+        return _pieces_rules(self.output_tensors, "output_tensors", self.input_tensor, "input_tensor", self.axis)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class JoinOperatorDesc(OperatorDesc):
+    """Copies tensors one after another along an axis: ``DML_JOIN_OPERATOR_DESC``.
+
+    Attributes:
+        input_count: the number of pieces, at least 1, which None stands for.
+        input_tensors: of the output's sizes but along the axis, where theirs sum to the output's.
+        output_tensor: what is written.
+        axis: from 0 to the dimension count less 1.
+
+    Source: `DML_JOIN_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_.
+
+    >>> from torch_dml_ops.directml import *
+    >>> pieces = [TensorDesc(TensorDataType.FLOAT32, [n, 2]) for n in (2, 1, 3)]
+    >>> y = JoinOperatorDesc.infer_output(pieces, axis=0)
+    >>> JoinOperatorDesc(input_tensors=pieces, output_tensor=y, axis=0).validate()
+    """
+
+    operator_type = "JOIN"
+    input_fields = ("input_tensors",)
+
+    input_count: int | None = None
+    input_tensors: Sequence[TensorDesc]
+    output_tensor: TensorDesc
+    axis: int
+
+    @classmethod
+    def infer_output(cls, input_tensors: Sequence[TensorDesc], axis: int) -> TensorDesc:
+        """The packed output; raises ``DescriptorError`` for inputs whose sizes differ elsewhere than along the axis.
+
+        >>> from torch_dml_ops.directml import *
+        >>> JoinOperatorDesc.infer_output([TensorDesc(TensorDataType.INT8, [2, n]) for n in (1, 2)], 1)
+        TensorDesc(INT8, [2, 3])
+        """
+        input_tensors = tuple(input_tensors)
+        if not input_tensors:
+            raise DescriptorError(cls.operator_type, list(_some_rule(input_tensors, "input_tensors")))
+        output = input_tensors[0]
+        if 0 <= axis < len(output.sizes):
+            total = sum(size for piece in input_tensors for size in piece.sizes[axis : axis + 1])
+            output = _resized(output, (*output.sizes[:axis], total, *output.sizes[axis + 1 :]))
+        cls(input_tensors=input_tensors, output_tensor=output, axis=axis)._check_at_every_level()
+        return output
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        return {"input_count": (len(self.input_tensors), "the number of input_tensors")}
+
+    def _rules(self) -> Iterator[Violation]:
+        return _pieces_rules(self.input_tensors, "input_tensors", self.output_tensor, "output_tensor", self.axis)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReverseSubsequencesOperatorDesc(OperatorDesc):
+    """Reverses the first elements along an axis, each row by its length: ``DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC``.
+
+    Attributes:
+        input_tensor: what is read.
+        sequence_lengths_tensor: UINT32, and UINT64 from feature level 5_0 on; of the input's sizes, with 1 at the axis.
+        output_tensor: of the input's sizes.
+        axis: from 0 to the dimension count less 1.
+
+    Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_operator_desc>`_.
+
+    >>> from torch_dml_ops.directml import *
+    >>> x, lengths = TensorDesc(TensorDataType.FLOAT32, [3, 4]), TensorDesc(TensorDataType.UINT32, [3, 1])
+    >>> y = ReverseSubsequencesOperatorDesc.infer_output(x, lengths, axis=1)
+    >>> desc = ReverseSubsequencesOperatorDesc(
+    ...     input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=y, axis=1
+    ... )
+    >>> desc.validate()
+    """
+
+    operator_type = "REVERSE_SUBSEQUENCES"
+    input_fields = ("input_tensor", "sequence_lengths_tensor")
+
+    input_tensor: TensorDesc
+    sequence_lengths_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+
+    @classmethod
+    def infer_output(cls, input_tensor: TensorDesc, sequence_lengths_tensor: TensorDesc, axis: int) -> TensorDesc:
+        """The packed output, of the input's sizes; raises ``DescriptorError`` for lengths that do not fit it.
+
+        >>> from torch_dml_ops.directml import *
+        >>> lengths = TensorDesc(TensorDataType.UINT32, [1, 3])
+        >>> ReverseSubsequencesOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), lengths, 0)
+        TensorDesc(INT8, [2, 3])
+        """
+        output = _resized(input_tensor, input_tensor.sizes)
+        tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
+        cls(**tensors, output_tensor=output, axis=axis)._check_at_every_level()
+        return output
+
+    def _counts(self) -> dict[str, tuple[int, str]]:
+        return {}
+
+    def _rules(self) -> Iterator[Violation]:
+        yield from _axis_rule(self.axis, self.input_tensor, "input_tensor")
+        sizes = self.input_tensor.sizes
+        for d, (size, expected) in enumerate(zip(self.output_tensor.sizes, sizes, strict=False)):
+            if size != expected:
+                yield Violation(
+                    ("output_tensor", "sizes", d), f"must be {expected}, the size of input_tensor there", size
+                )
+        if not 0 <= self.axis < len(sizes):  # then nobody can tell where the lengths must have 1
+            return
+        for d, (size, expected) in enumerate(zip(self.sequence_lengths_tensor.sizes, sizes, strict=False)):
+            if d == self.axis and size != 1:
+                yield Violation((*_LENGTHS, "sizes", d), "must be 1, as this is the axis", size)
+            if d != self.axis and size != expected:
+                yield Violation((*_LENGTHS, "sizes", d), f"must be {expected}, the size of input_tensor there", size)
+
+
+DESCS: dict[str, type[OperatorDesc]] = {
+    desc.operator_type: desc
+    for desc in (
+        SliceOperatorDesc,
+        Slice1OperatorDesc,
+        SplitOperatorDesc,
+        JoinOperatorDesc,
+        ReverseSubsequencesOperatorDesc,
+        SliceGradOperatorDesc,
+    )
+}
+
+
+# Reading them from JSON.
+
+
+def name_in_json(field: str) -> str:
+    """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
+    return field.title().replace("_", "")
+
+
+class _OperatorJson(Structure):
+    type: str
+    desc: Any
+    dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None  # either is the same to us
+
+
+@cache
+def _desc_json(op: str) -> type[Structure]:
+    """The structure of a ``desc``: every field is required. The tensors in it are parsed one by one."""
+    kinds = {_TENSOR: Any, _TENSORS: list[Any], _NUMBERS: list[int]}
+    declared: dict[str, Any] = {name_in_json(name): (kinds.get(kind, int), ...) for name, kind in _kinds(op).items()}
+    return create_model(op, __base__=Structure, **declared)
+
+
+def parse_operator(value: Any, path: Path, problems: list[Problem]) -> OperatorDesc | None:
+    """The descriptor that a dispatchable holds; None, and what is wrong among `problems`, where it holds none."""
+    json = parse(_OperatorJson, value, path, problems)
+    if json is None:
+        return None
+    op = parse_name(operator_named, json.type, (*path, "type"), problems)
+    if op is None:
+        return None
+    path = (*path, "desc")
+    found = parse(_desc_json(op), json.desc, path, problems)
+    if found is None:
+        return None
+    before = len(problems)
+    values: dict[str, Any] = {}
+    for name, kind in _kinds(op).items():
+        key = name_in_json(name)
+        value = getattr(found, key)
+        if kind == _TENSOR:
+            value = parse_tensor(value, (*path, key), problems)
+        elif kind == _TENSORS:
+            value = [parse_tensor(tensor, (*path, key, k), problems) for k, tensor in enumerate(value)]
+        values[name] = value
+    return DESCS[op](**values) if len(problems) == before else None
+
+
+_NAMES = re.compile(
+    rf"\b(?:{'|'.join(sorted({name for op in DESCS for name in _kinds(op) if '_' in name}))})\b"
+    r"|\b(?:offsets|sizes|strides)(?=\[)"
+)
+
+
+def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Path) -> Problem:
+    """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
+    sentence = _NAMES.sub(lambda name: name_in_json(name[0]), violation.sentence)
+    if violation.path == ("operator_type",):
+        return Problem((*path, "type"), sentence)
+    path, value = (*path, "desc"), dispatchable["desc"]
+    for part in violation.path:
+        if isinstance(value, dict) and "Desc" in value:  # the long form of a tensor
+            path, value = (*path, "Desc"), value["Desc"]
+        if isinstance(part, int):
+            path, value = (*path, part), value[part]
+        else:
+            key = name_in_json(part)
+            path, value = (*path, key), value.get(key)  # None for one that is assumed
+    return Problem(path, sentence)

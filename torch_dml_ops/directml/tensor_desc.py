@@ -1,0 +1,344 @@
+"""DirectML's description of a tensor in a buffer of bytes."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_dml_ops.directml._structure import Structure, parse, parse_name
+from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation
+
+UINT_MAX = 2**32 - 1
+UINT64_MAX = 2**64 - 1
+
+_MOST_STEPS = 100_000  # of the search for elements that overlap; strides that nest need a handful
+
+
+def whole_number(name: str, value: Any) -> int:
+    """An int, also of NumPy's integers and of booleans."""
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+
+
+def whole_numbers(name: str, values: Iterable[int]) -> tuple[int, ...]:
+    try:
+        return tuple(int(operator.index(value)) for value in values)
+    except TypeError:
+        raise TypeError(f"{name} must be a list of whole numbers, got {values!r}") from None
+
+
+def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The strides, in elements, of a tensor that has its elements one after another, the last dimension innermost.
+
+    >>> packed_strides([2, 3, 4])
+    (12, 4, 1)
+    """
+    return tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+
+
+def _elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements lie in one place; also true of strides too intricate to tell."""
+    terms = sorted(((stride, size - 1) for size, stride in zip(sizes, strides, strict=True) if size > 1), reverse=True)
+    reach = [sum(stride * most for stride, most in terms[k:]) for k in range(len(terms) + 1)]
+    steps = 0
+
+    def meets(k: int, distance: int, moved: bool) -> bool:
+        """Whether steps of the dimensions from k on, of either sign and some not 0, can make up for the distance."""
+        nonlocal steps
+        steps += 1
+        if steps > _MOST_STEPS:
+            return True
+        if k == len(terms):
+            return moved and distance == 0
+        stride, most = terms[k]
+        if stride == 0:
+            return True
+        first = max(-((distance + reach[k + 1]) // stride), -most)
+        last = min((reach[k + 1] - distance) // stride, most)
+        return any(meets(k + 1, distance + n * stride, moved or n != 0) for n in range(first, last + 1))
+
+    return meets(0, 0, False)
+
+
+class _TensorJson(Structure):
+    DataType: str
+    Sizes: list[int]
+    Flags: str = "NONE"
+    DimensionCount: int | None = None
+    Strides: list[int] | None = None
+    TotalTensorSizeInBytes: int | None = None
+    GuaranteedBaseOffsetAlignment: int = 0
+
+
+class _LongTensorJson(Structure):
+    Type: str
+    Desc: Any
+
+
+@dataclass(frozen=True, repr=False)
+class TensorDesc:
+    """A tensor in a buffer: the fields of ``DML_BUFFER_TENSOR_DESC``.
+
+    Making one checks nothing but types; an operator's ``validate`` checks the rules, and so does :meth:`violations`.
+
+    Attributes:
+        data_type: the type of the elements.
+        sizes: of 1 to 8 dimensions, each from 1 to 2^32 - 1, together at most 2^32 - 1 elements.
+        strides: in elements, one for each dimension; 0 repeats (for inputs), larger than packed leaves padding. None
+            means packed.
+        flags: ``NONE`` or ``OWNED_BY_DML``.
+        total_tensor_size_in_bytes: at least :attr:`minimum_size_in_bytes`, which None stands for, and a multiple of 4.
+        guaranteed_base_offset_alignment: what the tensor's offset in its buffer is a multiple of, in bytes: a power of
+            two that is at least an element's size, or 0 for no guarantee.
+        dimension_count: the number of ``sizes``, which None stands for.
+
+    Source: `DML_BUFFER_TENSOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_buffer_tensor_desc>`_.
+
+    >>> from torch_dml_ops.directml import TensorDataType, TensorDesc
+    >>> TensorDesc(TensorDataType.FLOAT32, [2, 3], strides=[4, 1])
+    TensorDesc(FLOAT32, [2, 3], strides=[4, 1])
+    """
+
+    data_type: TensorDataType
+    sizes: Sequence[int]
+    strides: Sequence[int] | None = None
+    flags: TensorFlags = TensorFlags.NONE
+    total_tensor_size_in_bytes: int | None = None
+    guaranteed_base_offset_alignment: int = 0
+    dimension_count: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data_type, TensorDataType):
+            raise TypeError(f"TensorDesc: data_type must be a TensorDataType, got {self.data_type!r}")
+        if not isinstance(self.flags, TensorFlags):
+            raise TypeError(f"TensorDesc: flags must be TensorFlags, got {self.flags!r}")
+        put = object.__setattr__
+        put(self, "sizes", whole_numbers("TensorDesc: sizes", self.sizes))
+        if self.strides is not None:
+            put(self, "strides", whole_numbers("TensorDesc: strides", self.strides))
+        if self.total_tensor_size_in_bytes is None:
+            put(self, "total_tensor_size_in_bytes", self.minimum_size_in_bytes)
+        if self.dimension_count is None:
+            put(self, "dimension_count", len(self.sizes))
+        for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment", "dimension_count"):
+            put(self, name, whole_number(f"TensorDesc: {name}", getattr(self, name)))
+
+    def __repr__(self) -> str:
+        shown = [self.data_type.name, str(list(self.sizes))]
+        if self.strides is not None:
+            shown.append(f"strides={list(self.strides)}")
+        if self.flags:
+            shown.append(f"flags={self.flags.name}")
+        if self.total_tensor_size_in_bytes != self.minimum_size_in_bytes:
+            shown.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes}")
+        if self.guaranteed_base_offset_alignment:
+            shown.append(f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}")
+        if self.dimension_count != len(self.sizes):
+            shown.append(f"dimension_count={self.dimension_count}")
+        return f"TensorDesc({', '.join(shown)})"
+
+    @property
+    def packed_strides(self) -> tuple[int, ...]:
+        """The strides, in elements, that a tensor of these sizes has without padding.
+
+        >>> TensorDesc(TensorDataType.INT8, [2, 3]).packed_strides
+        (3, 1)
+        """
+        return packed_strides(self.sizes)
+
+    @property
+    def effective_strides(self) -> tuple[int, ...]:
+        """``strides`` where there are any, else the packed ones."""
+        return self.packed_strides if self.strides is None else tuple(self.strides)
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The bytes from the first element to the end of the last one, rounded up to a multiple of 4.
+
+        >>> TensorDesc(TensorDataType.FLOAT16, [3]).minimum_size_in_bytes
+        8
+        """
+        pairs = zip(self.sizes, self.effective_strides, strict=False)  # lengths may differ before they are checked
+        last = sum((size - 1) * stride for size, stride in pairs)
+        return -(-(last + 1) * self.data_type.size_in_bytes // 4) * 4
+
+    @classmethod
+    def from_tensor(
+        cls,
+        tensor: Tensor,
+        *,
+        flags: TensorFlags = TensorFlags.NONE,
+        guaranteed_base_offset_alignment: int = 0,
+    ) -> TensorDesc:
+        """Describes a tensor of torch; one that is not contiguous gets strides.
+
+        Raises:
+            ValueError: a dtype that DirectML does not have, such as bfloat16.
+
+        >>> TensorDesc.from_tensor(torch.zeros(2, 3).t())
+        TensorDesc(FLOAT32, [3, 2], strides=[1, 3])
+        """
+        return cls(
+            TensorDataType.of(tensor.dtype),
+            tensor.shape,
+            strides=None if tensor.is_contiguous() else tensor.stride(),
+            flags=flags,
+            guaranteed_base_offset_alignment=guaranteed_base_offset_alignment,
+        )
+
+    def view(self, buffer: Tensor) -> Tensor:
+        """The tensor that this describes at the beginning of a buffer, as a view of it: nothing is copied.
+
+        Args:
+            buffer: 1-D contiguous uint8 tensor, on any device, of at least ``total_tensor_size_in_bytes`` bytes.
+
+        Returns:
+            A tensor of the described dtype, sizes and strides.
+
+        Raises:
+            ValueError: a buffer of another dtype or shape, one that is too small, or one that begins where elements of
+                this size cannot (a slice of a larger buffer, at an offset that is no multiple of their size).
+            DescriptorError: a description that breaks rules.
+
+        >>> buffer = torch.arange(8, dtype=torch.uint8)
+        >>> TensorDesc(TensorDataType.UINT8, [2, 3], strides=[4, 1]).view(buffer)
+        tensor([[0, 1, 2],
+                [4, 5, 6]], dtype=torch.uint8)
+        """
+        if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
+            raise ValueError(
+                "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "
+                f"{list(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
+            )
+        if violations := list(self.violations()):
+            raise DescriptorError("TensorDesc", violations)
+        total = self.total_tensor_size_in_bytes or 0
+        if len(buffer) < total:
+            raise ValueError(f"TensorDesc.view: buffer must have at least {total} bytes, got {len(buffer)}")
+        item = self.data_type.size_in_bytes
+        if buffer.storage_offset() % item != 0:
+            raise ValueError(
+                f"TensorDesc.view: buffer must begin at a multiple of {item} bytes, the size of {self.data_type.name}, "
+                f"got an offset of {buffer.storage_offset()}"
+            )
+        whole_items = buffer[: len(buffer) // item * item].view(self.data_type.dtype)
+        return whole_items.as_strided(tuple(self.sizes), self.effective_strides)
+
+    def violations(self, path: Path = (), *, written: bool = False) -> Iterator[Violation]:
+        """The rules that the description breaks by itself, whatever the operator.
+
+        Args:
+            path: what it is in an operator's descriptor, for the sentences.
+            written: whether it is an output, whose elements must not overlap.
+
+        >>> print(*TensorDesc(TensorDataType.INT32, [2, 0]).violations(("input_tensor",)))
+        input_tensor.sizes[1] must be from 1 to 4294967295, got 0
+        """
+        count, item = len(self.sizes), self.data_type.size_in_bytes
+        if self.dimension_count != count:
+            yield Violation((*path, "dimension_count"), f"must be {count}, the number of sizes", self.dimension_count)
+        for d, size in enumerate(self.sizes):
+            if not 1 <= size <= UINT_MAX:
+                yield Violation((*path, "sizes", d), f"must be from 1 to {UINT_MAX}", size)
+        if all(size >= 1 for size in self.sizes) and math.prod(self.sizes) > UINT_MAX:
+            rule = f"must make at most {UINT_MAX} elements"
+            yield Violation((*path, "sizes"), rule, str(math.prod(self.sizes)))
+        if self.strides is not None:
+            yield from self._stride_violations((*path, "strides"), self.strides, written)
+        total, least = self.total_tensor_size_in_bytes or 0, self.minimum_size_in_bytes
+        if not least <= total <= UINT64_MAX:
+            rule = f"must be from {least}, the bytes up to the last element, to {UINT64_MAX}"
+            yield Violation((*path, "total_tensor_size_in_bytes"), rule, total)
+        if total % 4 != 0:
+            yield Violation((*path, "total_tensor_size_in_bytes"), "must be a multiple of 4", total)
+        alignment = self.guaranteed_base_offset_alignment
+        if alignment != 0 and (not item <= alignment <= UINT_MAX or alignment & (alignment - 1) != 0):
+            rule = f"must be 0 or a power of two from {item}, the size of {self.data_type.name}, on"
+            yield Violation((*path, "guaranteed_base_offset_alignment"), rule, alignment)
+
+    def _stride_violations(self, path: Path, strides: Sequence[int], written: bool) -> Iterator[Violation]:
+        if len(strides) != len(self.sizes):
+            rule = f"must have length {len(self.sizes)}, an entry for each of sizes"
+            yield Violation(path, rule, str(len(strides)))
+            return
+        for d, stride in enumerate(strides):
+            if not 0 <= stride <= UINT_MAX:
+                yield Violation((*path, d), f"must be from 0 to {UINT_MAX}", stride)
+        if not written or min((*strides, *self.sizes), default=0) < 0:
+            return
+        repeated = [d for d, stride in enumerate(strides) if stride == 0 and self.sizes[d] > 1]
+        for d in repeated:
+            yield Violation((*path, d), "must not be 0, as the tensor is written to", strides[d])
+        if not repeated and _elements_overlap(self.sizes, strides):
+            yield Violation(path, "must not lay elements of an output on one another", strides)
+
+    def to_json(self) -> dict[str, Any]:
+        """The tensor in a model file's form, without what would be assumed anyway.
+
+        >>> TensorDesc(TensorDataType.FLOAT32, [2, 3], strides=[4, 1]).to_json()
+        {'DataType': 'FLOAT32', 'Sizes': [2, 3], 'Strides': [4, 1]}
+        """
+        result: dict[str, Any] = {"DataType": self.data_type.name, "Sizes": list(self.sizes)}
+        if self.flags:
+            result["Flags"] = self.flags.name
+        if self.dimension_count != len(self.sizes):
+            result["DimensionCount"] = self.dimension_count
+        if self.strides is not None:
+            result["Strides"] = list(self.strides)
+        if self.total_tensor_size_in_bytes != self.minimum_size_in_bytes:
+            result["TotalTensorSizeInBytes"] = self.total_tensor_size_in_bytes
+        if self.guaranteed_base_offset_alignment:
+            result["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
+        return result
+
+    @classmethod
+    def from_json(cls, value: object) -> TensorDesc:
+        """The tensor that an object of a model file describes, in its short or its long form.
+
+        Raises:
+            ModelError: an object of another structure; it names every field that is wrong.
+
+        >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
+        TensorDesc(INT8, [4])
+        """
+        problems: list[Problem] = []
+        result = parse_tensor(value, (), problems)
+        if result is None:
+            raise ModelError(problems)
+        return result
+
+
+def parse_tensor(value: Any, path: Path, problems: list[Problem]) -> TensorDesc | None:
+    if isinstance(value, dict) and ("Type" in value or "Desc" in value):
+        long = parse(_LongTensorJson, value, path, problems)
+        if long is None:
+            return None
+        if long.Type.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
+            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {long.Type!r}"))
+        value, path = long.Desc, (*path, "Desc")
+    json = parse(_TensorJson, value, path, problems)
+    if json is None:
+        return None
+    data_type = parse_name(TensorDataType.parse, json.DataType, (*path, "DataType"), problems)
+    flags = parse_name(TensorFlags.parse, json.Flags, (*path, "Flags"), problems)
+    if data_type is None or flags is None:
+        return None
+    return TensorDesc(
+        data_type,
+        json.Sizes,
+        strides=json.Strides,
+        flags=flags,
+        total_tensor_size_in_bytes=json.TotalTensorSizeInBytes,
+        guaranteed_base_offset_alignment=json.GuaranteedBaseOffsetAlignment,
+        dimension_count=json.DimensionCount,
+    )

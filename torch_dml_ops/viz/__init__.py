@@ -1,0 +1,18 @@
+"""Pictures of what the operators move; needs matplotlib: ``pip install 'torch_dml_ops[viz]'``.
+
+Each function takes the arguments of the operator of its name, with a tensor, whose values the cells show, or only the
+sizes of one; or a descriptor of :mod:`torch_dml_ops.directml`. It returns a figure of matplotlib, which notebooks show
+and ``.savefig`` saves.
+
+>>> from torch_dml_ops import viz
+>>> figure = viz.plot_slice1([4, 4], window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])
+"""
+
+from importlib.util import find_spec
+
+if find_spec("matplotlib") is None:
+    raise ImportError("torch_dml_ops.viz needs matplotlib: pip install 'torch_dml_ops[viz]'")
+
+from torch_dml_ops.viz.plots import plot_reverse_subsequences, plot_slice1, plot_split
+
+__all__ = ["plot_reverse_subsequences", "plot_slice1", "plot_split"]
