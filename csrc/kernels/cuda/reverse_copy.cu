@@ -26,9 +26,9 @@ struct Reversal {
   uint32_t chunks;
   int per_chunk;  // slots; or one panel
   int axis;
-  bool by_vectors;    // a row has one length, and its items follow one another
-  int panel_columns;  // a power of two
-  Dim dims[kRank];    // the axis has src_stride 0 here: where it reads depends on the length
+  bool by_vectors;  // a row has one length, and its items follow one another
+  int column_bits;  // the logarithm of a panel's columns
+  Dim dims[kRank];  // the axis has src_stride 0 here: where it reads depends on the length
 };
 
 template <class Offset, int kRank>
@@ -185,8 +185,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   __shared__ Offset lengths[kMostPanelColumns];
   const auto& column = move.dims[kRank - 1];
   const auto& axis = move.dims[kRank - 2];
-  const int columns = move.panel_columns, items = columns * int(move.axis_size);
-  const int c = int(threadIdx.x) % columns, first_row = int(threadIdx.x) / columns, rows = kThreads / columns;
+  const int bits = move.column_bits, columns = 1 << bits, rows = kThreads >> bits, size = int(move.axis_size);
+  const int c = int(threadIdx.x) & (columns - 1), first_row = int(threadIdx.x) >> bits;
   for (uint32_t chunk = blockIdx.x; chunk < move.chunks; chunk += gridDim.x) {
     const Offset outer = move.slots.per_range.quotient(Offset(chunk));
     const Offset first = (Offset(chunk) - outer * Offset(move.slots.per_range.divisor)) * columns;
@@ -199,15 +199,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
       lengths[threadIdx.x] = length_at(move, place.length + (first + c) * column.length_stride);
     if (there) {
 #pragma unroll 4
-      for (int i = first_row; i * columns < items; i += rows)
-        panel[i * columns + c] = load(src + Offset(i) * move.axis_src_stride);
+      for (int i = first_row; i < size; i += rows)
+        panel[(i << bits) + c] = load(src + Offset(i) * move.axis_src_stride);
     }
     __syncthreads();
     if (there) {
       const Offset length = lengths[c];
 #pragma unroll 4
-      for (int i = first_row; i * columns < items; i += rows)
-        store(dst + Offset(i) * axis.dst_stride, panel[int(reversed_within(length, Offset(i))) * columns + c]);
+      for (int i = first_row; i < size; i += rows)
+        store(dst + Offset(i) * axis.dst_stride, panel[(int(reversed_within(length, Offset(i))) << bits) + c]);
     }
     __syncthreads();
   }
@@ -229,8 +229,9 @@ int panel_columns(const ReverseCopy& copy) {
 template <class Item, class Offset, int kRank>
 void launch_reversal(ReverseCopy copy, Stream stream) {
   Reversal<Offset, kRank> move{};
-  move.panel_columns = panel_columns(copy);
-  if (move.panel_columns) {
+  const int columns = panel_columns(copy);
+  if (columns > 0) {
+    move.column_bits = std::countr_zero(unsigned(columns));
     const auto axis = copy.dims.begin() + std::ptrdiff_t(copy.axis());
     std::rotate(axis, axis + 1, copy.dims.end() - 1);
   }
@@ -252,8 +253,8 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   }
   constexpr auto kItem = int64_t(sizeof(Item));
   move.readable = {copy.src + low * kItem, copy.src + (high + 1) * kItem};
-  if (move.panel_columns) {
-    const int64_t panels = (copy.dims.back().size + move.panel_columns - 1) / move.panel_columns;
+  if (columns > 0) {
+    const int64_t panels = (copy.dims.back().size + columns - 1) / columns;
     move.slots.per_range = Divisor<Offset>(panels);
     move.slots.first = padding;
     move.chunks = uint32_t(copy.numel() / (copy.dims.back().size * axis.size) * panels);
