@@ -43,7 +43,7 @@ int64_t any_size() {
 }
 
 std::vector<int64_t> any_sizes() {
-  if (chance(0.03)) return std::vector<int64_t>(std::size_t(any(9, 11)), 2);  // more than one launch takes
+  if (chance(0.06)) return std::vector<int64_t>(std::size_t(any(9, 11)), 2);  // more than one launch takes
   std::vector<int64_t> sizes(std::size_t(any(1, chance(0.1) ? 11 : 4)));
   int64_t numel = 1;
   for (int64_t& n : sizes) {
@@ -107,6 +107,9 @@ struct Placed {
         data(memory + offset) {
     std::memcpy(data, bytes.data(), size);
   }
+  // Uninitialised: of what is not touched, the system has only to keep the addresses.
+  explicit Placed(int64_t bytes)
+      : size(std::size_t(bytes)), memory(static_cast<char*>(std::malloc(size))), data(memory) {}
   ~Placed() { std::free(memory); }
   Placed(const Placed&) = delete;
   std::size_t size;
@@ -377,6 +380,7 @@ bool run_case() {
   cuda_on_host::reversed = chance(0.5);
   cuda_on_host::multiprocessors = any(1, 3);
   cuda_on_host::takes_many_parameters = chance(0.5);
+  cuda_on_host::most_shared_bytes = any(1, 100) << 10;
   choose_limits();
   switch (any(0, 10)) {
     case 0:
@@ -398,8 +402,42 @@ bool run_case() {
   }
 }
 
+// A few items so far apart that the offset of one more would overflow 32 bits, which UBSan sees.
+bool far_apart_case() {
+  cuda_on_host::largest_32_bit_offset = INT32_MAX;
+  constexpr int64_t kApart = int64_t(1) << 30, kRows = 93, kRowApart = 23'090'848;
+  const Placed src(kApart + 3), rows(2 * (kRows - 1) * kRowApart + 8);
+  bool right = true;
+  {  // every second index of 100 reads, but only two of them
+    for (int64_t k = 0; k < 6; ++k) src.data[k / 3 * kApart + k % 3] = char(k + 1);
+    const Placed dst(std::vector<char>(300, 9), 0);
+    std::vector<char> expected(300);
+    for (int64_t k = 0; k < 6; ++k) expected[std::size_t(k / 3 * 6 + k % 3)] = char(k + 1);
+    cuda::run(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
+    right &= same("a window far apart on CUDA", dst, expected);
+  }
+  {  // ranges that begin at different places of a slot
+    const int64_t lengths[] = {0};
+    const Placed dst(std::vector<char>(2 * (3 * 746 + kRows), 9), 0);
+    std::vector<char> expected(dst.size, 9);
+    for (int64_t k = 0; k < 4; ++k) {
+      for (int64_t r = 0; r < kRows; ++r) {
+        const auto value = int16_t(4 * r + k);
+        std::memcpy(rows.data + 2 * (r * kRowApart + k), &value, 2);
+        std::memcpy(expected.data() + 2 * (k * 746 + r), &value, 2);
+      }
+    }
+    ReverseCopy plan{2, dst.data, rows.data, lengths, LengthType::kInt64, {}};
+    plan.dims = {{4, 746, 1, 0, false}, {kRows, 1, kRowApart, 0, false}, {1, 372, 1, 0, true}};
+    cuda::run(std::move(plan), nullptr);
+    right &= same("rows far apart on CUDA", dst, expected);
+  }
+  return right;
+}
+
 // Returns how many there were, or -1.
 int64_t alignment_cases() {
+  if (!far_apart_case()) return -1;
   int64_t cases = 0;
   for (int64_t item = 1; item <= 16; item *= 2) {
     const int64_t v = 16 / item;  // items of a vector

@@ -41,6 +41,9 @@ def test_random_plans_run_every_line_of_the_kernels():
     folder = objects[0].parent
     for counts in folder.glob("*.gcda"):
         counts.unlink()
+    for notes in folder.glob("*.gcno"):
+        if notes.with_suffix(".o") not in objects:  # of a source that has another name now
+            notes.unlink()
     for level in ("baseline", "avx2", "avx512"):
         run_program(fuzz, max(CASES // 4, 2500), SEED, TORCH_DML_OPS_SIMD=level)
         run_program(fuzz, "alignments", TORCH_DML_OPS_SIMD=level)

@@ -11,6 +11,7 @@ namespace torch_dml_ops {
 
 // One dimension of a copy. Index j of the destination reads index (j - begin) / step of the source where that is a
 // whole number in [0, count), and is zero everywhere else. A plain copy reads every index: begin 0, step 1, count size.
+// Neither size nor count is 0.
 struct CopyDim {
   int64_t size;
   int64_t dst_stride;  // in items; never negative
@@ -80,14 +81,14 @@ inline void normalize(AffineCopy& copy) {
   std::vector<CopyDim>& dims = copy.dims;
   std::erase_if(dims, [](const CopyDim& d) { return d.size == 1 && d.begin == 0; });
   for (CopyDim& d : dims)
-    if (d.count == 1) d.step = 1;
+    if (d.count == 1) d.step = 1, d.src_stride = 0;  // whatever they were: there is one index to read
   std::stable_sort(dims.begin(), dims.end(),
                    [](const CopyDim& a, const CopyDim& b) { return a.dst_stride > b.dst_stride; });
   for (std::size_t k = dims.size(); k-- > 1;) {
     CopyDim& outer = dims[k - 1];
     const CopyDim inner = dims[k];
     if (inner.reads_all() && outer.step == 1 && outer.dst_stride == inner.size * inner.dst_stride &&
-        outer.src_stride == inner.size * inner.src_stride) {
+        (outer.count == 1 || outer.src_stride == inner.size * inner.src_stride)) {
       outer = {outer.size * inner.size, inner.dst_stride, inner.src_stride, outer.begin * inner.size, 1,
                outer.count * inner.size};
       dims.erase(dims.begin() + std::ptrdiff_t(k));

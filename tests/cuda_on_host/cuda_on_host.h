@@ -66,7 +66,9 @@ inline bool recording = false;  // of single accesses, for what is told of them 
 inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
 inline int64_t multiprocessors = 1;                // so few that blocks come back for more
 inline bool takes_many_parameters = true;
-inline bool reversed = false;  // the order in which the threads of a block take turns
+inline int64_t most_shared_bytes = 99 << 10;
+inline std::vector<uint64_t> shared_memory;  // of the block that runs
+inline bool reversed = false;                // the order in which the threads of a block take turns
 
 inline std::mutex one_launch_at_a_time;
 inline ucontext_t scheduler;
@@ -171,6 +173,11 @@ namespace torch_dml_ops::cuda {
 inline int64_t largest_32_bit_offset() { return cuda_on_host::largest_32_bit_offset; }
 inline int64_t multiprocessors() { return cuda_on_host::multiprocessors; }
 inline int64_t threads_per_multiprocessor() { return 256; }
+inline int64_t most_shared_bytes() { return cuda_on_host::most_shared_bytes; }
+template <class T>
+T* shared_memory() {
+  return reinterpret_cast<T*>(cuda_on_host::shared_memory.data());
+}
 inline bool takes_many_parameters() { return cuda_on_host::takes_many_parameters; }
 
 template <class T>
@@ -190,8 +197,8 @@ void store(T* to, T value, const std::source_location& place = std::source_locat
 }
 
 template <class Parameters>
-void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream,
-            const Parameters& given) {
+void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream, const Parameters& given,
+            int64_t shared_bytes = 0) {
   using cuda_on_host::require;
   static_assert(std::is_trivially_copyable_v<Parameters>);
   require(blocks >= 1 && blocks <= INT32_MAX, std::string(name) + " was given " + std::to_string(blocks) + " blocks");
@@ -199,7 +206,10 @@ void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int th
   const std::size_t most = cuda_on_host::takes_many_parameters ? 32764 : 4096;
   require(sizeof(Parameters) <= most,
           std::string(name) + " has more than " + std::to_string(most) + " bytes of parameters");
+  require(shared_bytes <= cuda_on_host::most_shared_bytes, std::string(name) + " asks for too much shared memory");
   const std::lock_guard lock(cuda_on_host::one_launch_at_a_time);
+  cuda_on_host::shared_memory.assign(std::size_t(shared_bytes + 7) / 8, 0);
+  cuda_on_host::shared_memory.shrink_to_fit();  // its end is the end of what may be accessed
   cuda_on_host::body = [&] { kernel(given); };
   cuda_on_host::grid_size = {unsigned(blocks), 1, 1};
   ++cuda_on_host::accesses.launches;

@@ -30,11 +30,12 @@ struct Tiles {
   int first;
 };
 
-// What is known of the rows of the source, its last dimension, when the kernel is compiled.
+// What the rows of a source, its last dimension, mostly are.
 enum class Row {
   kDense,     // items follow one another, forwards or backwards
-  kStrided,   // any stride
-  kWindowed,  // any stride, and an index may read nothing
+  kStrided,   // they lie apart
+  kNarrow,    // of so few items, here or in the destination, that each goes alone
+  kWindowed,  // an index may read nothing
 };
 
 // One copy, in kRank dimensions; the outer ones have size 1 where it needs fewer.
@@ -51,17 +52,30 @@ struct Piece {
   std::conditional_t<kWindowed, WindowDim<Offset>, Dim<Offset>> dims[kRank];
 };
 
+// A chunk of the copies of a launch: which of them, and which chunk of it.
+template <class Piece>
+struct Chunk {
+  const Piece& piece;
+  uint32_t number;
+};
+
 // The copies of a launch, by value.
 template <class Piece, int kMostPieces>
 struct Batch {
-  static constexpr int kMost = kMostPieces;
   uint32_t chunks;  // of all pieces: what a block does before it looks for more
   int per_chunk;    // slots; or one tile
   int pieces;
+  bool alike;                 // in their numbers of chunks. They take turns then: what is near in one place is done
+  Divisor<int32_t> by_piece;  // at one time, and a sector with items of several pieces moves once
   Piece piece[kMostPieces];
 
-  __device__ const Piece& of_chunk(uint32_t chunk) const {
-    int first = 0, last = kMostPieces == 1 ? 0 : pieces - 1;  // it is among these
+  __device__ Chunk<Piece> chunk(uint32_t chunk) const {
+    if constexpr (kMostPieces == 1) return {piece[0], chunk};
+    if (alike) {
+      const auto number = uint32_t(by_piece.quotient(int32_t(chunk)));
+      return {piece[chunk - number * by_piece.divisor], number};
+    }
+    int first = 0, last = pieces - 1;  // it is among these
     while (first < last) {
       const int middle = (first + last + 1) / 2;
       if (piece[middle].first_chunk <= chunk)
@@ -69,7 +83,7 @@ struct Batch {
       else
         last = middle - 1;
     }
-    return piece[first];
+    return {piece[first], chunk - piece[first].first_chunk};
   }
 };
 
@@ -97,8 +111,9 @@ __device__ __forceinline__ void walk(const Piece<Offset, kRank, kWindowed>& piec
     if constexpr (kWindowed) {
       const Offset distance = index - dim.begin;
       const Offset q = distance < 0 ? 0 : dim.step.quotient(distance);
-      src.none |= distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
-      src.at += q * dim.src_stride;
+      const bool none = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
+      src.none |= none;
+      if (!none) src.at += q * dim.src_stride;  // which could be out of all bounds
     } else {
       src.at += index * dim.src_stride;
     }
@@ -123,6 +138,7 @@ __device__ __forceinline__ Located<Offset> locate(const Piece<Offset, kRank, kWi
     walk(piece, slots.first, slots.last, range, dst, l.range);
     return dst;
   });
+  if (!l.slot.exists()) return l;  // what follows could be out of all bounds
   l.i = l.slot.first;
   l.row = l.range;
   const Divisor<Offset>& row_size = piece.dims[kRank - 1].size;
@@ -137,10 +153,12 @@ __device__ __forceinline__ Located<Offset> locate(const Piece<Offset, kRank, kWi
 }
 
 template <class Item, Row kRow>
-constexpr int kSlotItems = kRow == Row::kStrided ? std::min(4, kItemsPerVector<Item>) : kItemsPerVector<Item>;
+constexpr int kSlotItems = kRow == Row::kNarrow    ? 1
+                           : kRow == Row::kStrided ? std::min(4, kItemsPerVector<Item>)
+                                                   : kItemsPerVector<Item>;
 
 // A whole slot in one row, on its way from the source.
-template <class Item, Row kRow>
+template <class Item, Row kRow, bool kByVectors = kRow == Row::kDense || kRow == Row::kWindowed>
 struct Whole {
   Unaligned<Item> vector;
 
@@ -155,8 +173,9 @@ struct Whole {
         vector.set_zero();
         return true;
       }
-      if (step != 1 || (row.src_stride != 1 && row.src_stride != -1) || i < 0 || i + kCount > row.count) return false;
+      if (step != 1 || i < 0 || i + kCount > row.count) return false;
     }
+    if (row.src_stride != 1 && row.src_stride != -1) return false;
     const Item* first = reinterpret_cast<const Item*>(src) + from.at;
     const char* low = reinterpret_cast<const char*>(row.src_stride < 0 ? first - i - (kCount - 1) : first + i);
     if (!readable.has_vectors_at(low)) return false;
@@ -169,15 +188,15 @@ struct Whole {
   }
 };
 
-template <class Item>
-struct Whole<Item, Row::kStrided> {
-  Items<Item, kSlotItems<Item, Row::kStrided>> loaded;
+template <class Item, Row kRow>
+struct Whole<Item, kRow, false> {
+  Items<Item, kSlotItems<Item, kRow>> loaded;
 
   template <class Dim, class Offset>
   __device__ bool load_from(const Dim& row, const Range&, const char* src, Source<Offset> from, Offset i) {
     const Item* first = reinterpret_cast<const Item*>(src) + (from.at + i * row.src_stride);
 #pragma unroll
-    for (int j = 0; j < kSlotItems<Item, Row::kStrided>; ++j) loaded.item[j] = load(first + j * row.src_stride);
+    for (int j = 0; j < kSlotItems<Item, kRow>; ++j) loaded.item[j] = load(first + j * row.src_stride);
     return true;
   }
   template <class Dim>
@@ -191,9 +210,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     copy_slots(const __grid_constant__ Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kMostPieces> batch) {
   constexpr int kCount = kSlotItems<Item, kRow>;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto& piece = batch.of_chunk(chunk);
+    const auto [piece, number] = batch.chunk(chunk);
     const auto& row = piece.dims[kRank - 1];
-    const auto first = Offset(chunk - piece.first_chunk) * batch.per_chunk + Offset(threadIdx.x);
+    const auto first = Offset(number) * batch.per_chunk + Offset(threadIdx.x);
     Item* dst = reinterpret_cast<Item*>(piece.dst);
     Whole<Item, kRow> whole[kPerThread<Offset>];
     Offset at[kPerThread<Offset>];
@@ -245,11 +264,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   __shared__ Item tile[kTile][kTile + kPadding];
   const int x = int(threadIdx.x) % kTile, y = int(threadIdx.x) / kTile;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto& piece = batch.of_chunk(chunk);
+    const auto [piece, tile_number] = batch.chunk(chunk);
     const auto& column = piece.dims[kRank - 1];
     const auto& line = piece.dims[kRank - 2];
     const Tiles<Offset>& tiles = piece.tiles;
-    const auto number = Offset(chunk - piece.first_chunk);
+    const auto number = Offset(tile_number);
     const Offset of_line = tiles.columns.quotient(number), outer = tiles.lines.quotient(of_line);
     const Offset first_column = (number - of_line * Offset(tiles.columns.divisor)) * kTile;
     const Offset first_line = (of_line - outer * Offset(tiles.lines.divisor)) * kTile;
@@ -278,15 +297,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 constexpr std::size_t kUsualRank = 4, kMostRank = 8;
 
-// `copy` as copies of at most kMostRank dimensions, one for each index of those that are too many.
+// `copy` as copies of at most kMostRank dimensions, one for each index of those that are too many, the smallest of all.
 void append_peeled(const AffineCopy& copy, int64_t item_size, std::vector<AffineCopy>& to) {
   if (copy.dims.size() <= kMostRank) {
     to.push_back(copy);
     return;
   }
-  const CopyDim outer = copy.dims.front();
+  const auto smallest = std::min_element(copy.dims.begin(), copy.dims.end() - 1,
+                                         [](const CopyDim& x, const CopyDim& y) { return x.size < y.size; });
+  const CopyDim outer = *smallest;
   AffineCopy inner = copy;
-  inner.dims.erase(inner.dims.begin());
+  inner.dims.erase(inner.dims.begin() + (smallest - copy.dims.begin()));
   for (int64_t j = 0; j < outer.size; ++j) {
     const int64_t distance = j - outer.begin, q = distance / outer.step;
     AffineCopy at = inner;
@@ -368,6 +389,7 @@ void launch_batches(const Work& work) {
   Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kMostPieces> batch;
   batch.pieces = 0;
   batch.chunks = 0;
+  batch.alike = true;
   int64_t slots = 0;
   for (const AffineCopy& copy : work.copies) slots += copy.numel() / kSlotItems<Item, kRow>;
   batch.per_chunk = kTiles ? 1 : per_chunk<Offset>(slots);
@@ -385,7 +407,10 @@ void launch_batches(const Work& work) {
       units = tiles_of<Item>(copy, piece, padding);
     else
       units = slots_of<Item, kRow>(copy, piece, padding);
-    batch.chunks += uint32_t((units + batch.per_chunk - 1) / batch.per_chunk);
+    const int64_t chunks = (units + batch.per_chunk - 1) / batch.per_chunk;
+    batch.chunks = as_chunks(batch.chunks + chunks);
+    batch.alike = batch.alike && batch.chunks == batch.pieces * chunks;
+    batch.by_piece = Divisor<int32_t>(batch.pieces);
     if (batch.pieces < kMostPieces && c + 1 < work.copies.size()) continue;
     if constexpr (kTiles)
       launch("copy_tiles", copy_tiles<Item, Offset, kRank, kMostPieces>, blocks_for(batch.chunks), kThreads,
@@ -395,6 +420,7 @@ void launch_batches(const Work& work) {
              work.stream, batch);
     batch.pieces = 0;
     batch.chunks = 0;
+    batch.alike = true;
   }
 }
 
@@ -402,8 +428,9 @@ void launch_batches(const Work& work) {
 template <class Item, class Offset, int kRank, Row kRow, bool kTiles = false>
 void launch_kind(const Work& work) {
   using Each = Piece<Offset, kRank, kRow == Row::kWindowed>;
-  constexpr int kFew = int((kMostParameterBytes - 16) / sizeof(Each));
-  constexpr int kMany = int((kMostParameterBytesOfNewDrivers - 16) / sizeof(Each));
+  constexpr std::size_t kBeside = sizeof(Batch<Each, 1>) - sizeof(Each);
+  constexpr int kFew = int((kMostParameterBytes - kBeside) / sizeof(Each));
+  constexpr int kMany = int((kMostParameterBytesOfNewDrivers - kBeside) / sizeof(Each));
   const auto copies = int64_t(work.copies.size());
   // Several copies with windows come only from one of too many dimensions.
   if constexpr (kRow != Row::kWindowed) {
@@ -424,9 +451,28 @@ void launch_work(const Work& work) {
       return launch_kind<Item, Offset, kRank, Row::kDense>(work);
     case Row::kStrided:
       return launch_kind<Item, Offset, kRank, Row::kStrided>(work);
+    case Row::kNarrow:
+      return launch_kind<Item, Offset, kRank, Row::kNarrow>(work);
     case Row::kWindowed:
       return launch_kind<Item, Offset, kRank, Row::kWindowed>(work);
   }
+}
+
+// What most items' rows are.
+Row row_of(const std::vector<AffineCopy>& copies, int64_t item_size) {
+  const int64_t vector = kWidestItem / item_size;
+  int64_t dense = 0, strided = 0, narrow = 0;
+  for (const AffineCopy& copy : copies) {
+    if (!std::all_of(copy.dims.begin(), copy.dims.end(), [](const CopyDim& d) { return d.reads_all(); }))
+      return Row::kWindowed;
+    const bool is_dense = std::abs(copy.dims.back().src_stride) == 1;
+    const int64_t slot = is_dense ? vector : std::min<int64_t>(vector, 4);
+    // Fewer than two slots' worth: then most slots are not whole.
+    const bool is_narrow = slot > 1 && copy.dims.back().size < 2 * slot;
+    (is_narrow ? narrow : is_dense ? dense : strided) += copy.numel();
+  }
+  if (narrow > dense + strided) return Row::kNarrow;
+  return dense >= strided ? Row::kDense : Row::kStrided;
 }
 
 // Brings the dimension along which the source's items follow one another next to the destination's, if they are two
@@ -453,7 +499,7 @@ void run(AffineCopies plan, Stream stream) {
     normalize(copy);
     factor = std::min(factor, items_per_wide_item(copy, plan.item_size, true));
   }
-  Work work{{}, plan.item_size * factor, true, Row::kDense, 0, 0, stream};
+  Work work{{}, plan.item_size * factor, false, Row::kDense, 0, 0, stream};
   for (AffineCopy& copy : plan.copies) {
     widen(copy, factor);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
@@ -462,18 +508,19 @@ void run(AffineCopies plan, Stream stream) {
   for (const AffineCopy& copy : work.copies) {
     int64_t dst = kMostPerBlock * kWidestItem, src = 0;  // the last chunk counts past the end of its copy
     for (const CopyDim& dim : copy.dims) {
-      if (!dim.reads_all()) work.row = Row::kWindowed;
       add_reach(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
       add_reach(src, std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
-    if (work.row == Row::kDense && std::abs(copy.dims.back().src_stride) != 1) work.row = Row::kStrided;
     work.reach = std::max({work.reach, dst, src, copy.numel() * 2 + kMostPerBlock * kWidestItem});
     work.rank = std::max(work.rank, copy.dims.size());
   }
-  std::vector<AffineCopy> arranged = work.copies;
-  for (AffineCopy& copy : arranged)
-    work.tiles = work.tiles && work.row == Row::kStrided && arrange_tiles(copy, work.item_size);
-  if (work.tiles) work.copies = std::move(arranged);
+  work.row = row_of(work.copies, work.item_size);
+  if (work.row == Row::kStrided) {
+    std::vector<AffineCopy> arranged = work.copies;
+    work.tiles = std::all_of(arranged.begin(), arranged.end(),
+                             [&](AffineCopy& copy) { return arrange_tiles(copy, work.item_size); });
+    if (work.tiles) work.copies = std::move(arranged);
+  }
   with_item_type(work.item_size, [&](auto item) {
     using Item = decltype(item);
     if (work.reach <= largest_32_bit_offset() && work.rank <= kUsualRank)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -30,15 +31,29 @@ __device__ __forceinline__ void store(T* to, T value) {
 // Offsets up to here are computed in 32 bits.
 constexpr int64_t largest_32_bit_offset() { return INT32_MAX; }
 
-// The current device.
+inline void check(cudaError_t error, const std::string& what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // it is told here, and not to be found by whoever asks next
+  throw std::runtime_error(what + ": " + cudaGetErrorString(error));
+}
+
+// Of the current device.
 inline int attribute(cudaDeviceAttr what) {
-  int device = 0, value = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, what, device);
+  int device = 0, value = 0;
+  check(cudaGetDevice(&device), "the current CUDA device is not known");
+  check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the CUDA device is not known");
   return value;
 }
 inline int64_t multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
 inline int64_t threads_per_multiprocessor() { return attribute(cudaDevAttrMaxThreadsPerMultiProcessor); }
+inline int64_t most_shared_bytes() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
+
+// The shared memory that a launch asks for.
+template <class T>
+__device__ __forceinline__ T* shared_memory() {
+  extern __shared__ uint4 shared[];
+  return reinterpret_cast<T*>(shared);
+}
 
 // Whether the driver gives kernels kMostParameterBytesOfNewDrivers.
 inline bool takes_many_parameters() {
@@ -51,12 +66,19 @@ inline bool takes_many_parameters() {
 
 template <class Parameters>
 void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream stream,
-            const Parameters& parameters) {
-  kernel<<<dim3(unsigned(blocks)), dim3(unsigned(threads)), 0, static_cast<cudaStream_t>(stream)>>>(parameters);
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess)
-    throw std::runtime_error(std::string("the CUDA kernel ") + name + " did not launch with " + std::to_string(blocks) +
-                             " blocks of " + std::to_string(threads) + " threads: " + cudaGetErrorString(error));
+            const Parameters& parameters, int64_t shared_bytes = 0) {
+  constexpr int64_t kAlwaysThere = 48 << 10;  // more has to be asked for
+  const auto what = [&] {
+    return std::string("the CUDA kernel ") + name + " did not launch with " + std::to_string(blocks) + " blocks of " +
+           std::to_string(threads) + " threads and " + std::to_string(shared_bytes) + " bytes of shared memory";
+  };
+  const void* function = reinterpret_cast<const void*>(kernel);
+  if (shared_bytes > kAlwaysThere)
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)), what());
+  void* arguments[] = {const_cast<Parameters*>(&parameters)};
+  const cudaError_t error = cudaLaunchKernel(function, dim3(unsigned(blocks)), dim3(unsigned(threads)), arguments,
+                                             std::size_t(shared_bytes), static_cast<cudaStream_t>(stream));
+  if (error != cudaSuccess) check(error, what());
 }
 
 }  // namespace torch_dml_ops::cuda
@@ -85,6 +107,12 @@ int per_chunk(int64_t total) {
   int each = kThreads * kPerThread<Offset>;
   while (each > kThreads && total < each * multiprocessors()) each /= 2;
   return each;
+}
+
+// Blocks number their chunks in 32 bits. More are more than any memory holds.
+inline uint32_t as_chunks(int64_t chunks) {
+  if (chunks > INT32_MAX) throw std::runtime_error("a copy of " + std::to_string(chunks) + " chunks is too large");
+  return uint32_t(chunks);
 }
 
 // For so many chunks: as many blocks as the device runs at once, a few times over, so that those that end early leave
@@ -138,9 +166,9 @@ struct Divisor {
 
   Divisor() = default;
   explicit Divisor(int64_t d) : divisor(Unsigned(d)), multiplier(0), shift(0) {
-    using Wide = unsigned __int128;
+    using Wide = std::conditional_t<sizeof(Offset) == 4, uint64_t, unsigned __int128>;
     constexpr int kBits = 8 * int(sizeof(Offset));
-    while ((uint64_t(1) << shift) < uint64_t(d)) ++shift;
+    shift = uint32_t(std::bit_width(uint64_t(d - 1)));
     multiplier = Unsigned((((Wide(1) << shift) - Wide(d)) << kBits) / Wide(d) + 1);
   }
   __device__ Offset quotient(Offset n) const {

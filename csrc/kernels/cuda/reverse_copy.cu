@@ -94,6 +94,7 @@ __device__ __forceinline__ Located<Offset> locate(const Reversal<Offset, kRank>&
     walk(move, slots.first, slots.last, range, l.range);
     return l.range.dst;
   });
+  if (!l.slot.exists()) return l;  // what follows could be out of all bounds
   l.first = l.range;
   const Divisor<Offset>& row_size = move.dims[kRank - 1].size;
   Offset i = l.slot.first;
@@ -173,7 +174,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
   }
 }
 
-constexpr int kPanelBytes = 32 << 10, kMostPanelColumns = 64;
+constexpr int kMostPanelColumns = 64;
 
 // Where every column has a length of its own: as many columns as fit into shared memory with their whole axis are read
 // row by row, and written row by row from where their lengths say. The last dimension is the columns, the last but one
@@ -181,8 +182,8 @@ constexpr int kPanelBytes = 32 << 10, kMostPanelColumns = 64;
 template <class Item, class Offset, int kRank>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     reverse_panels(const __grid_constant__ Reversal<Offset, kRank> move) {
-  __shared__ Item panel[kPanelBytes / int(sizeof(Item))];
   __shared__ Offset lengths[kMostPanelColumns];
+  Item* panel = shared_memory<Item>();
   const auto& column = move.dims[kRank - 1];
   const auto& axis = move.dims[kRank - 2];
   const int bits = move.column_bits, columns = 1 << bits, rows = kThreads >> bits, size = int(move.axis_size);
@@ -198,14 +199,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     if (int(threadIdx.x) < columns && there)
       lengths[threadIdx.x] = length_at(move, place.length + (first + c) * column.length_stride);
     if (there) {
-#pragma unroll 4
+#pragma unroll 8
       for (int i = first_row; i < size; i += rows)
         panel[(i << bits) + c] = load(src + Offset(i) * move.axis_src_stride);
     }
     __syncthreads();
     if (there) {
       const Offset length = lengths[c];
-#pragma unroll 4
+#pragma unroll 8
       for (int i = first_row; i < size; i += rows)
         store(dst + Offset(i) * axis.dst_stride, panel[(int(reversed_within(length, Offset(i))) << bits) + c]);
     }
@@ -215,15 +216,24 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 constexpr std::size_t kUsualRank = 4, kMostRank = 8;
 
-// How many columns a panel takes, 0 if panels do not serve: fewer than a sector's would read all of them in vain.
+// How many columns a panel takes, 0 if panels do not serve.
 int panel_columns(const ReverseCopy& copy) {
-  constexpr int64_t kSectorBytes = 32;
   const ReverseDim& column = copy.dims.back();
   const ReverseDim& axis = copy.dims[copy.axis()];
   if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
-  const auto fit = uint64_t(kPanelBytes / (axis.size * copy.item_size));
-  const auto columns = int64_t(std::min<uint64_t>(std::bit_floor(fit), kMostPanelColumns));
-  return columns * copy.item_size < kSectorBytes ? 0 : int(columns);
+  const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // fewer columns would read some of it in vain
+  const int64_t room = most_shared_bytes() - kMostPanelColumns * int64_t(sizeof(int64_t));
+  const int64_t strips = copy.numel() / axis.size / column.size;
+  const auto bytes = [&](int64_t columns) { return columns * axis.size * copy.item_size; };
+  const auto panels = [&](int64_t columns) { return (column.size + columns - 1) / columns * strips; };
+  // As many as leave room for three panels on a multiprocessor, so that one is read while another is written, and make
+  // panels for all multiprocessors; of two sectors as many as leave room for two panels.
+  int64_t columns = std::min<int64_t>(kMostPanelColumns, int64_t(std::bit_ceil(uint64_t(column.size))));
+  while (columns > sector &&
+         (bytes(columns) > room / (columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * multiprocessors()))
+    columns /= 2;
+  const bool idle = axis.size * columns < 2 * kThreads;  // most threads
+  return bytes(columns) > room || idle ? 0 : int(columns);
 }
 
 template <class Item, class Offset, int kRank>
@@ -257,8 +267,9 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
     const int64_t panels = (copy.dims.back().size + columns - 1) / columns;
     move.slots.per_range = Divisor<Offset>(panels);
     move.slots.first = padding;
-    move.chunks = uint32_t(copy.numel() / (copy.dims.back().size * axis.size) * panels);
-    launch("reverse_panels", reverse_panels<Item, Offset, kRank>, blocks_for(move.chunks), kThreads, stream, move);
+    move.chunks = as_chunks(copy.numel() / (copy.dims.back().size * axis.size) * panels);
+    launch("reverse_panels", reverse_panels<Item, Offset, kRank>, blocks_for(move.chunks), kThreads, stream, move,
+           columns * axis.size * kItem);
     return;
   }
   std::size_t first = copy.dims.size() - 1;
@@ -273,16 +284,18 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   const ReverseDim& row = copy.dims.back();
   move.by_vectors = row.length_stride == 0 && row.src_stride == 1;
   move.per_chunk = per_chunk<Offset>(int64_t(move.slots.count));
-  move.chunks = uint32_t((int64_t(move.slots.count) + move.per_chunk - 1) / move.per_chunk);
+  move.chunks = as_chunks((int64_t(move.slots.count) + move.per_chunk - 1) / move.per_chunk);
   launch("reverse_slots", reverse_slots<Item, Offset, kRank>, blocks_for(move.chunks), kThreads, stream, move);
 }
 
 int64_t bytes_of(LengthType type) { return type == LengthType::kInt32 || type == LengthType::kUInt32 ? 4 : 8; }
 
-// One launch for each index of the dimensions that are too many for one.
+// One launch for each index of the dimensions that are too many for one, the smallest of all.
 void run_peeled(const ReverseCopy& copy, Stream stream) {
   if (copy.dims.size() > kMostRank) {
-    const std::size_t outer_at = copy.dims.front().is_axis ? 1 : 0;
+    std::size_t outer_at = copy.dims.front().is_axis ? 1 : 0;
+    for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k)
+      if (!copy.dims[k].is_axis && copy.dims[k].size < copy.dims[outer_at].size) outer_at = k;
     const ReverseDim outer = copy.dims[outer_at];
     ReverseCopy inner = copy;
     inner.dims.erase(inner.dims.begin() + std::ptrdiff_t(outer_at));
