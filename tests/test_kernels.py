@@ -194,6 +194,33 @@ def test_many_pieces_take_one_launch(pieces, launches):
     assert accesses["launches"] == launches
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_narrow_rows_are_stored_side_by_side(dtype):
+    """Slots of 16 bytes would hold parts of several rows; threads that follow one another take an item each."""
+    size = 4096 * 3 * dtype.itemsize
+    for x, offset, stride in ((torch.zeros(4096, 8, dtype=dtype), 1, 1), (torch.zeros(4096, 3, dtype=dtype), 0, -1)):
+        _, accesses = on_host("slice1", x, [0, offset], [4096, 3], [1, stride])
+        assert accesses["sectors_stored"] * 32 == size
+        assert accesses["distinct_sectors_loaded"] * 32 <= 1.1 * x.numel() * dtype.itemsize
+
+
+def test_one_narrow_piece_does_not_slow_the_others_down():
+    _, accesses = on_host("split", torch.zeros(2000, 64), [1, 63], 1)
+    assert accesses["launches"] == 1
+    assert accesses["widths_loaded"][16] * 16 > 1.5 * 2000 * 63 * 4  # two overlapping vectors for each stored
+
+
+@pytest.mark.parametrize("axis_size", [100, 1024, 3000])
+def test_lengths_of_columns_are_reversed_in_panels(axis_size):
+    """Everything is loaded and stored once, however far apart the rows are that meet in one."""
+    x = torch.zeros(2, axis_size, 64)
+    lengths = torch.arange(128).reshape(2, 1, 64) * axis_size // 128
+    _, accesses = on_host("reverse_subsequences", x, lengths, 1)
+    assert accesses["widths_loaded"] == {4: x.numel(), 8: 128}
+    for kind in ("loaded", "stored"):
+        assert accesses[f"sectors_{kind}"] * 32 <= 1.02 * x.numel() * 4
+
+
 @pytest.mark.parametrize("length_type", [torch.int32, torch.uint32, torch.int64, torch.uint64])
 def test_a_length_is_loaded_once_for_each_vector(length_type):
     x = torch.zeros(8, 64, 128)
