@@ -337,9 +337,27 @@ def test_bad_texts(folder: Path, text: str, problems: list[str]) -> None:
     assert problems_of(folder, text) == problems
 
 
-def test_a_number_of_thousands_of_digits(folder: Path) -> None:
-    (problem,) = problems_of(folder, json.dumps(good()).replace('"Axis": 0', '"Axis": ' + "1" * 5000))
-    assert problem.startswith("$ must be JSON: Exceeds the limit (4300 digits) for integer string conversion")
+@pytest.mark.parametrize("digits", ["1" + "0" * 20, "-" + "9" * 20, "1" * 4000, "1" * 5000])
+def test_numbers_of_more_than_64_bits(folder: Path, digits: str) -> None:
+    shown = digits if len(digits) <= 60 else f"{digits[:59]}…"
+    text = json.dumps(good()).replace('"Axis": 0', f'"Axis": {digits}')
+    rule = "must be a whole number of 64 bits"
+    assert problems_of(folder, text) == [f"$.dispatchables.split.desc.Axis {rule}, got {shown}"]
+    text = json.dumps(good()).replace('"Sizes": [6]', f'"Sizes": [{digits}, {digits}]')
+    assert problems_of(folder, text) == [
+        f"$.dispatchables.split.desc.InputTensor.Sizes[{k}] {rule}, got {shown}" for k in (0, 1)
+    ]
+
+
+def test_values_of_more_than_64_bits(folder: Path) -> None:
+    values = {"initialValuesDataType": "FLOAT64", "initialValues": [10**20, -(10**300)]}
+    assert shown(folder, values) == "1e+20, -1e+300"
+
+
+@pytest.mark.parametrize("end", ["", "\\", "/*"])
+def test_a_string_that_nothing_closes(folder: Path, end: str, within_20_seconds: None) -> None:
+    problems = problems_of(folder, '{"' + '\\"' * 50_000 + end)
+    assert problems == ["$ must be JSON: Unterminated string starting at at line 1, column 2"]
 
 
 def test_text_that_is_not_utf_8(folder: Path) -> None:

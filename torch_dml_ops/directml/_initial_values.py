@@ -177,10 +177,7 @@ def _number(value: Any, data_type: TensorDataType, path: Path, problems: list[Pr
             return kind.type(_WORDS[value])
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             with np.errstate(over="ignore"):
-                try:
-                    number = kind.type(value)
-                except OverflowError:
-                    number = kind.type(math.inf)
+                number = kind.type(value)
             if np.isfinite(number):
                 return number
             words = "no NaN and no infinity in JSON, but the strings " + ", ".join(f'"{word}"' for word in _WORDS)
