@@ -195,6 +195,71 @@ def test_a_source_that_changes_after_loading(folder: Path) -> None:
         model.run()
 
 
+@pytest.mark.parametrize(
+    ("array", "has"),
+    [
+        (np.arange(6, dtype=np.float16), "6 values of FLOAT16"),
+        (np.arange(12, dtype=np.int8), "12 values of INT8"),
+        (np.arange(5, dtype=np.int16), "5 values of INT16"),
+        (None, "must be an array in NumPy's format, got 'numbers.npy'"),
+    ],
+)
+def test_an_array_that_changes_after_loading(folder: Path, array: Any, has: str) -> None:
+    values = {"initialValues": {"sourcePath": "numbers.npy"}}
+    model = load(folder, {"resources": {"x": values}, "dispatchables": {}, "commands": []})
+    np.save(folder / "numbers.npy", np.arange(6, dtype=">i2"))  # of the same values
+    assert model.run()["x"].view(torch.int16).tolist() == [*range(6)]
+    if array is None:
+        write_header(folder / "numbers.npy", "(" * 8000)
+    else:
+        np.save(folder / "numbers.npy", array)
+    message = f"it had 6 values of INT16 and has {has}" if array is not None else has
+    with pytest.raises(ModelError) as caught:
+        model.run()
+    place = "$.resources.x.initialValues.sourcePath"
+    assert str(caught.value) == f"{place} has changed since the model was loaded: {message}"
+
+
+def write_header(file: Path, header: str) -> None:
+    """An array of 12 bytes, and what is said of it."""
+    encoded = header.encode()
+    file.write_bytes(b"\x93NUMPY\1\0" + len(encoded).to_bytes(2, "little") + encoded + bytes(range(12)))
+
+
+def of_sizes(sizes: str, descr: str = "'<i2'") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {sizes}}}"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("", "(" * 8000, "-" * 8000 + "1", "[" * 50 + "]" * 50, "0in {}", "1 if", "\0", "9" * 5000),
+        *(of_sizes(sizes) for sizes in ("(7,)", "(2, 4)", f"({10**30},)", f"({2**62},)", f"({2**62}, 4)", "(True,)")),
+        *(of_sizes(sizes) for sizes in ("(-1,)", "(-2, -3)", "(1.0,)", "6", f"({'1,' * 70})", f"({10**2000},) * 2")),
+        *(of_sizes("(1,)", descr) for descr in ("'|O'", "'O'", "'no type'", "'\\d'", "[('x', 'O')]", "0", "'i999'")),
+    ],
+    ids=lambda header: header[:80],
+)
+def test_files_that_are_no_arrays(folder: Path, header: str, recwarn: pytest.WarningsRecorder) -> None:
+    write_header(folder / "x.npy", header)
+    model = changed({"resources/x/initialValues": {"sourcePath": "x.npy"}})
+    assert problems_of(folder, model) == [
+        "$.resources.x.initialValues.sourcePath must be an array in NumPy's format, got 'x.npy'"
+    ]
+    assert not recwarn.list
+
+
+def test_files_of_old_and_large_headers(folder: Path, recwarn: pytest.WarningsRecorder) -> None:
+    values = {"initialValues": {"sourcePath": "x.npy"}}
+    write_header(folder / "x.npy", of_sizes("(2L, 3)"))  # as Python 2 wrote it
+    expected = "256, 770, 1284, 1798, 2312, 2826"
+    assert shown(folder, values) == expected
+    with (folder / "x.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.frombuffer(bytes(range(12)), np.int16), version=(2, 0))
+    assert shown(folder, values) == expected
+    assert not recwarn.list
+
+
 # Bindings.
 
 
