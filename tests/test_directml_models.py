@@ -619,3 +619,23 @@ def test_names_with_any_characters(folder: Path) -> None:
     assert printed(load(folder, model)) == "Resource 'ä \"x\"\\': 1\n"
     model["resources"]['ä "x"\\'] = BUFFER | {"sizeInBytes": -1}
     assert problems_of(folder, model) == ['$.resources["ä \\"x\\"\\\\"].sizeInBytes must be at least 0, got -1']
+
+
+def test_names_that_a_terminal_would_obey(folder: Path) -> None:
+    name, shown = "a\n\x1b[2J\x9b\u202e\u00e4", r"a\n\u001b[2J\u009b\u202eä"
+    commands = [
+        {"type": "print", "resource": name},
+        {"type": "print", "resource": name, "verbose": True},
+        {"type": "writeFile", "resource": name, "targetPath": f"{name}.bin"},
+    ]
+    model = good() | {"commands": commands}
+    model["resources"][name] = BUFFER
+    assert printed(load(folder, model)).splitlines() == [
+        f"Resource '{shown}': 1",
+        f"Resource '{shown}':",
+        "[0] 1 (0x3F800000)",
+        f"Resource '{shown}' written to '{shown}.bin'",
+    ]
+    assert (folder / f"{name}.bin").exists()
+    model["resources"][name] = BUFFER | {"sizeInBytes": -1}
+    assert problems_of(folder, model) == [f'$.resources["{shown}"].sizeInBytes must be at least 0, got -1']

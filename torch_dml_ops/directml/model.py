@@ -21,7 +21,7 @@ from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type, parse_initial_values
 from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, json_path, text
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, json_path, printable, text
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import name_in_json, parse_operator, problem_in_json
 from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
@@ -140,11 +140,11 @@ class Print:
         values = model.resources[self.resource].values(buffers[self.resource])
         shown = [_shown(value) for value in values.tolist()]
         if not self.verbose:
-            print(f"Resource '{self.resource}': {', '.join(shown)}", file=file)
+            print(f"Resource '{printable(self.resource)}': {', '.join(shown)}", file=file)
             return
         digits, width = 2 * values.dtype.itemsize, len(str(len(shown)))
         bits = values.view(f"<u{values.dtype.itemsize}").tolist()
-        print(f"Resource '{self.resource}':", file=file)
+        print(f"Resource '{printable(self.resource)}':", file=file)
         for k, (value, pattern) in enumerate(zip(shown, bits, strict=True)):
             print(f"[{k:{width}}] {value} (0x{pattern:0{digits}X})", file=file)
 
@@ -177,7 +177,8 @@ class WriteFile:
             unfinished.replace(self.target)
         finally:
             unfinished.unlink(missing_ok=True)
-        print(f"Resource '{self.resource}' written to '{self.target_path}'", file=file)
+        name, target_path = printable(self.resource), printable(self.target_path)
+        print(f"Resource '{name}' written to '{target_path}'", file=file)
 
 
 Command = Dispatch | Print | WriteFile
