@@ -231,6 +231,15 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"commands/0/targetPath": "a folder.npy"}, ["$.commands[0].targetPath must be a file that can be written, got 'a folder.npy'"]),
     ({"commands/0/targetPath": "full.dat/x.npy"}, ["$.commands[0].targetPath must be a file that can be written, got 'full.dat/x.npy'"]),
     *(
+        ({f"commands/{k}": {"type": "writeFile", "resource": "x", "targetPath": path} for k, path in ((0, first), (4, second))}, [f"$.commands[4].targetPath must not {rule}, got {second!r}"])
+        for first, second, rule in (
+            ("a.npy", "a.npy/b.npy", "lie under the file that $.commands[0] writes"),
+            ("a.npy", "c/../a.npy/b/c.dat", "lie under the file that $.commands[0] writes"),
+            ("a.npy/b.npy", "a.npy", "be the folder that $.commands[0] writes to"),
+            ("a.npy/b/c.npy", "a.npy", "be the folder that $.commands[0] writes to"),
+        )
+    ),
+    *(
         ({"commands/0/targetPath": path}, [f"$.commands[0].targetPath must lie in the folder of the model (--allow-outside allows others), got {path!r}"])
         for path in ("../out.npy", "/tmp/out.npy", "a/../../out.npy", "link/out.npy", "..\\out.npy")
     ),

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -367,6 +368,36 @@ def test_writing_outside_has_to_be_allowed(folder: Path, tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"models", "a.npy", "b.npy", "c.dat"}
 
 
+def test_a_folder_that_becomes_a_link_after_loading(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    model = written(folder, "deep/x.npy")
+    (folder / "deep").symlink_to(tmp_path / "outside")
+    sentence = r"^\$\.commands\[0\]\.targetPath leads elsewhere than when the model was loaded, to '/"
+    with pytest.raises(ModelError, match=sentence):
+        model.run()
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_a_file_keeps_its_mode(folder: Path) -> None:
+    (folder / "full.dat").chmod(0o600)
+    printed(written(folder, "full.dat"))
+    printed(written(folder, "new.dat"))
+    (folder / "umask").touch()
+    modes = [stat.S_IMODE((folder / name).stat().st_mode) for name in ("full.dat", "new.dat", "umask")]
+    assert modes[0] == 0o600
+    assert modes[1] == modes[2]
+
+
+def test_one_file_several_times(folder: Path) -> None:
+    model = good()
+    command = {"type": "writeFile", "targetPath": "deep/x.npy"}
+    model["commands"] = [command | {"resource": "x"}, command | {"resource": "bytes"}]
+    model["commands"].append(command | {"resource": "x", "targetPath": "deep/er/y.npy"})
+    printed(load(folder, model))
+    assert np.load(folder / "deep" / "x.npy").dtype == np.uint8
+    assert np.load(folder / "deep" / "er" / "y.npy").dtype == np.float32
+
+
 def test_paths_that_the_system_cannot_have(folder: Path) -> None:
     for target in ("\0.npy", "x" * 300 + ".npy"):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
@@ -508,6 +539,23 @@ def test_a_resource_beyond_all_memory(folder: Path, size: int) -> None:
         model.run()
 
 
+def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    model = Model.load(EXAMPLES / "join.json")
+    monkeypatch.setattr(torch.Tensor, "to", lacking)
+    with pytest.raises(ModelError, match=r"^\$\.resources\.a must fit into memory on cpu, and 32 bytes do not$"):
+        model.run()
+
+
+@pytest.mark.parametrize("device", ["mps", "meta", "xpu", "cuda:99"])
+def test_devices_that_are_not_there(device: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Model.load(EXAMPLES / "join.json").run(device=device)
+    assert str(caught.value) == f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {device}"
+
+
 def test_a_resource_of_2_gb(folder: Path, within_20_seconds: None) -> None:
     count = 2**29
     tensor = {"DataType": "FLOAT32", "Sizes": [count]}
@@ -597,6 +645,13 @@ def test_files_that_cannot_be_read_or_written(
     assert capsys.readouterr() == ("", "[Errno 28] No space left on device\n")
     assert not (folder / "before.npy").exists()
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def test_models_that_are_no_files(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    for path in (folder, folder / "pipe", "/dev/null", "/dev/stdin"):
+        with pytest.raises(ModelError, match=r"^\$ must be a file, whose folder is that of the files it names, got '/"):
+            Model.load(path)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
