@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -329,6 +330,47 @@ def test_a_range_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None
     assert printed(load(folder, model)) == "Resource 'y': 3, 2, 1\n"
 
 
+each_neighbour = pytest.mark.parametrize(
+    ("offset", "got"), [(0, None), (1, "1 to 5"), (4, "4 to 8"), (7, "7 to 11"), (8, None)]
+)
+BYTES = [{"DataType": "INT8", "Sizes": [size]} for size in (4, 4, 8)]
+
+
+def dispatched(kind: str, desc: dict[str, Any], bindings: dict[str, Any]) -> dict[str, Any]:
+    """A model of one command on two buffers of 16 bytes."""
+    values = {"initialValuesDataType": "INT8", "initialValues": {"valueCount": 16, "value": 0}}
+    return {
+        "resources": {"x": values, "y": values},
+        "dispatchables": {"op": {"type": kind, "desc": desc | {"Axis": 0}}},
+        "commands": [{"type": "dispatch", "dispatchable": "op", "bindings": bindings}],
+    }
+
+
+@each_neighbour
+def test_an_output_that_touches_an_input_or_shares_a_byte(folder: Path, offset: int, got: str | None) -> None:
+    desc = {"InputCount": 1, "InputTensors": BYTES[:1], "OutputTensor": BYTES[1]}
+    source, output = ({"name": "y", "elementOffset": k} for k in (4, offset))
+    model = dispatched("JOIN", desc, {"InputTensors": [source], "OutputTensor": output})
+    if got is None:
+        load(folder, model).run()
+    else:
+        rule = "must not overlap InputTensors[0], which is bytes 4 to 8 of 'y'"
+        assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensor {rule}, got {got}"]
+
+
+@each_neighbour
+def test_outputs_that_touch_or_share_a_byte(folder: Path, offset: int, got: str | None) -> None:
+    desc = {"InputTensor": BYTES[2], "OutputCount": 2, "OutputTensors": BYTES[:2]}
+    outputs = [{"name": "y", "elementOffset": k} for k in (4, offset)]
+    model = dispatched("SPLIT", desc, {"InputTensor": "x", "OutputTensors": outputs})
+    if got is None:
+        load(folder, model).run()
+    else:
+        first, second, before, after = (1, 0, got, "4 to 8") if offset < 4 else (0, 1, "4 to 8", got)
+        rule = f"must not overlap OutputTensors[{first}], which is bytes {before} of 'y'"
+        assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensors[{second}] {rule}, got {after}"]
+
+
 # Files that are written.
 
 
@@ -619,9 +661,44 @@ def test_many_outputs(folder: Path, within_20_seconds: None) -> None:
 
 
 def test_command_line() -> None:
-    command = [sys.executable, "-m", "torch_dml_ops", "run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (0, PRINTED["chain"], "")
+    done = command_line("run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0")
+    assert done == (0, PRINTED["chain"], "")
+
+
+def command_line(*arguments: str, **options: Any) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "torch_dml_ops", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_where_problems_are_told(folder: Path) -> None:
+    """What validate finds is its result; what stops run is an error."""
+    problem = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
+    (folder / "model.json").write_text(json.dumps(changed({"dispatchables/split/desc/Axis": 1})))
+    assert command_line("validate", str(folder / "model.json")) == (1, problem, "")
+    assert command_line("run", str(folder / "model.json")) == (1, "", problem)
+
+
+def test_names_that_the_encoding_lacks(folder: Path) -> None:
+    model = good() | {"commands": [{"type": "print", "resource": "ä😀"}]}
+    model["resources"]["ä😀"] = BUFFER
+    (folder / "model.json").write_text(json.dumps(model))
+    in_ascii = os.environ | {"PYTHONIOENCODING": "ascii"}
+    expected = "Resource '\\xe4\\U0001f600': 1\n"
+    assert command_line("run", str(folder / "model.json"), env=in_ascii) == (0, expected, "")
+
+
+def test_output_that_nobody_reads(folder: Path) -> None:
+    model = good() | {"commands": [{"type": "print", "resource": "x"}] * 10_000}
+    (folder / "model.json").write_text(json.dumps(model))
+    command = [sys.executable, "-m", "torch_dml_ops", "run", str(folder / "model.json")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == -signal.SIGPIPE
 
 
 def test_the_report_stays_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
