@@ -139,10 +139,13 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{X}/initialValues": {"sourcePath": "x.jpg"}}, ["$.resources.x.initialValues.sourcePath must not be an image, as images are not supported, got 'x.jpg'"]),
     ({f"{X}/initialValues": {"sourcePath": "x.txt"}}, ["$.resources.x.initialValues.sourcePath must end in .npy, .dat or .bin, got 'x.txt'"]),
     ({f"{X}/initialValues": {"sourcePath": ""}}, ["$.resources.x.initialValues.sourcePath must end in .npy, .dat or .bin, got ''"]),
+    ({f"{X}/initialValuesDataType": DROP, f"{X}/initialValues": [1, 2, 3]}, ["$.resources.x.initialValuesDataType is required, and not UNKNOWN, for these values"]),
+    ({f"{X}/initialValuesDataType": "UNKNOWN", f"{X}/initialValues": [1, "nan"]}, ["$.resources.x.initialValuesDataType is required, and not UNKNOWN, for these values"]),
     ({f"{X}/initialValues": {"sourcePath": "full.dat", "valueCount": 3}}, ["$.resources.x.initialValues.valueCount is not a field here; those that are: sourcePath"]),
     ({f"{X}": {"initialValues": {"sourcePath": "full.dat"}}}, ["$.resources.x.initialValues.sourcePath needs the data type of its values: give initialValuesDataType, and not UNKNOWN"]),
     ({f"{X}": {"initialValuesDataType": "INT64", "initialValues": {"sourcePath": "full.dat"}}}, ["$.resources.x.initialValues.sourcePath must have whole values of INT64, got 12 bytes"]),
     ({f"{X}/initialValues": {"sourcePath": "empty.bin"}}, ["$.resources.x.initialValues.sourcePath must not be an empty file, got 'empty.bin'"]),
+    ({f"{X}/initialValues": {"sourcePath": "text.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array in NumPy's format, got 'text.npy'"]),
     ({f"{X}/initialValues": {"sourcePath": "words.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of one of DirectML's data types, got str96"]),
     ({f"{X}/initialValues": {"sourcePath": "numbers.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of FLOAT32, as initialValuesDataType says, got INT16"]),
     ({f"{X}/initialValues": {"sourcePath": "a folder.npy"}}, ["$.resources.x.initialValues.sourcePath must be a file, beside the model or in the current directory, got 'a folder.npy'"]),
@@ -227,6 +230,15 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"commands/0/dimensions": [2, 2]}, ["$.commands[0].dimensions must make 6 values, as many as 'x' has, got [2, 2]"]),
     ({"commands/0/targetPath": "a folder.npy"}, ["$.commands[0].targetPath must be a file that can be written, got 'a folder.npy'"]),
     ({"commands/0/targetPath": "full.dat/x.npy"}, ["$.commands[0].targetPath must be a file that can be written, got 'full.dat/x.npy'"]),
+    *(
+        ({f"commands/{k}": {"type": "writeFile", "resource": "x", "targetPath": path} for k, path in ((0, first), (4, second))}, [f"$.commands[4].targetPath must not {rule}, got {second!r}"])
+        for first, second, rule in (
+            ("a.npy", "a.npy/b.npy", "lie under the file that $.commands[0] writes"),
+            ("a.npy", "c/../a.npy/b/c.dat", "lie under the file that $.commands[0] writes"),
+            ("a.npy/b.npy", "a.npy", "be the folder that $.commands[0] writes to"),
+            ("a.npy/b/c.npy", "a.npy", "be the folder that $.commands[0] writes to"),
+        )
+    ),
     *(
         ({"commands/0/targetPath": path}, [f"$.commands[0].targetPath must lie in the folder of the model (--allow-outside allows others), got {path!r}"])
         for path in ("../out.npy", "/tmp/out.npy", "a/../../out.npy", "link/out.npy", "..\\out.npy")

@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import signal
+import stat
 import subprocess
 import sys
 import time
@@ -195,6 +197,71 @@ def test_a_source_that_changes_after_loading(folder: Path) -> None:
         model.run()
 
 
+@pytest.mark.parametrize(
+    ("array", "has"),
+    [
+        (np.arange(6, dtype=np.float16), "6 values of FLOAT16"),
+        (np.arange(12, dtype=np.int8), "12 values of INT8"),
+        (np.arange(5, dtype=np.int16), "5 values of INT16"),
+        (None, "must be an array in NumPy's format, got 'numbers.npy'"),
+    ],
+)
+def test_an_array_that_changes_after_loading(folder: Path, array: Any, has: str) -> None:
+    values = {"initialValues": {"sourcePath": "numbers.npy"}}
+    model = load(folder, {"resources": {"x": values}, "dispatchables": {}, "commands": []})
+    np.save(folder / "numbers.npy", np.arange(6, dtype=">i2"))  # of the same values
+    assert model.run()["x"].view(torch.int16).tolist() == [*range(6)]
+    if array is None:
+        write_header(folder / "numbers.npy", "(" * 8000)
+    else:
+        np.save(folder / "numbers.npy", array)
+    message = f"it had 6 values of INT16 and has {has}" if array is not None else has
+    with pytest.raises(ModelError) as caught:
+        model.run()
+    place = "$.resources.x.initialValues.sourcePath"
+    assert str(caught.value) == f"{place} has changed since the model was loaded: {message}"
+
+
+def write_header(file: Path, header: str) -> None:
+    """An array of 12 bytes, and what is said of it."""
+    encoded = header.encode()
+    file.write_bytes(b"\x93NUMPY\1\0" + len(encoded).to_bytes(2, "little") + encoded + bytes(range(12)))
+
+
+def of_sizes(sizes: str, descr: str = "'<i2'") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': False, 'shape': {sizes}}}"
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("", "(" * 8000, "-" * 8000 + "1", "[" * 50 + "]" * 50, "0in {}", "1 if", "\0", "9" * 5000),
+        *(of_sizes(sizes) for sizes in ("(7,)", "(2, 4)", f"({10**30},)", f"({2**62},)", f"({2**62}, 4)", "(True,)")),
+        *(of_sizes(sizes) for sizes in ("(-1,)", "(-2, -3)", "(1.0,)", "6", f"({'1,' * 70})", f"({10**2000},) * 2")),
+        *(of_sizes("(1,)", descr) for descr in ("'|O'", "'O'", "'no type'", "'\\d'", "[('x', 'O')]", "0", "'i999'")),
+    ],
+    ids=lambda header: header[:80],
+)
+def test_files_that_are_no_arrays(folder: Path, header: str, recwarn: pytest.WarningsRecorder) -> None:
+    write_header(folder / "x.npy", header)
+    model = changed({"resources/x/initialValues": {"sourcePath": "x.npy"}})
+    assert problems_of(folder, model) == [
+        "$.resources.x.initialValues.sourcePath must be an array in NumPy's format, got 'x.npy'"
+    ]
+    assert not recwarn.list
+
+
+def test_files_of_old_and_large_headers(folder: Path, recwarn: pytest.WarningsRecorder) -> None:
+    values = {"initialValues": {"sourcePath": "x.npy"}}
+    write_header(folder / "x.npy", of_sizes("(2L, 3)"))  # as Python 2 wrote it
+    expected = "256, 770, 1284, 1798, 2312, 2826"
+    assert shown(folder, values) == expected
+    with (folder / "x.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.frombuffer(bytes(range(12)), np.int16), version=(2, 0))
+    assert shown(folder, values) == expected
+    assert not recwarn.list
+
+
 # Bindings.
 
 
@@ -263,6 +330,47 @@ def test_a_range_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None
     assert printed(load(folder, model)) == "Resource 'y': 3, 2, 1\n"
 
 
+each_neighbour = pytest.mark.parametrize(
+    ("offset", "got"), [(0, None), (1, "1 to 5"), (4, "4 to 8"), (7, "7 to 11"), (8, None)]
+)
+BYTES = [{"DataType": "INT8", "Sizes": [size]} for size in (4, 4, 8)]
+
+
+def dispatched(kind: str, desc: dict[str, Any], bindings: dict[str, Any]) -> dict[str, Any]:
+    """A model of one command on two buffers of 16 bytes."""
+    values = {"initialValuesDataType": "INT8", "initialValues": {"valueCount": 16, "value": 0}}
+    return {
+        "resources": {"x": values, "y": values},
+        "dispatchables": {"op": {"type": kind, "desc": desc | {"Axis": 0}}},
+        "commands": [{"type": "dispatch", "dispatchable": "op", "bindings": bindings}],
+    }
+
+
+@each_neighbour
+def test_an_output_that_touches_an_input_or_shares_a_byte(folder: Path, offset: int, got: str | None) -> None:
+    desc = {"InputCount": 1, "InputTensors": BYTES[:1], "OutputTensor": BYTES[1]}
+    source, output = ({"name": "y", "elementOffset": k} for k in (4, offset))
+    model = dispatched("JOIN", desc, {"InputTensors": [source], "OutputTensor": output})
+    if got is None:
+        load(folder, model).run()
+    else:
+        rule = "must not overlap InputTensors[0], which is bytes 4 to 8 of 'y'"
+        assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensor {rule}, got {got}"]
+
+
+@each_neighbour
+def test_outputs_that_touch_or_share_a_byte(folder: Path, offset: int, got: str | None) -> None:
+    desc = {"InputTensor": BYTES[2], "OutputCount": 2, "OutputTensors": BYTES[:2]}
+    outputs = [{"name": "y", "elementOffset": k} for k in (4, offset)]
+    model = dispatched("SPLIT", desc, {"InputTensor": "x", "OutputTensors": outputs})
+    if got is None:
+        load(folder, model).run()
+    else:
+        first, second, before, after = (1, 0, got, "4 to 8") if offset < 4 else (0, 1, "4 to 8", got)
+        rule = f"must not overlap OutputTensors[{first}], which is bytes {before} of 'y'"
+        assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensors[{second}] {rule}, got {after}"]
+
+
 # Files that are written.
 
 
@@ -302,6 +410,36 @@ def test_writing_outside_has_to_be_allowed(folder: Path, tmp_path: Path) -> None
     assert {path.name for path in tmp_path.iterdir()} == {"models", "a.npy", "b.npy", "c.dat"}
 
 
+def test_a_folder_that_becomes_a_link_after_loading(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    model = written(folder, "deep/x.npy")
+    (folder / "deep").symlink_to(tmp_path / "outside")
+    sentence = r"^\$\.commands\[0\]\.targetPath leads elsewhere than when the model was loaded, to '/"
+    with pytest.raises(ModelError, match=sentence):
+        model.run()
+    assert not list((tmp_path / "outside").iterdir())
+
+
+def test_a_file_keeps_its_mode(folder: Path) -> None:
+    (folder / "full.dat").chmod(0o600)
+    printed(written(folder, "full.dat"))
+    printed(written(folder, "new.dat"))
+    (folder / "umask").touch()
+    modes = [stat.S_IMODE((folder / name).stat().st_mode) for name in ("full.dat", "new.dat", "umask")]
+    assert modes[0] == 0o600
+    assert modes[1] == modes[2]
+
+
+def test_one_file_several_times(folder: Path) -> None:
+    model = good()
+    command = {"type": "writeFile", "targetPath": "deep/x.npy"}
+    model["commands"] = [command | {"resource": "x"}, command | {"resource": "bytes"}]
+    model["commands"].append(command | {"resource": "x", "targetPath": "deep/er/y.npy"})
+    printed(load(folder, model))
+    assert np.load(folder / "deep" / "x.npy").dtype == np.uint8
+    assert np.load(folder / "deep" / "er" / "y.npy").dtype == np.float32
+
+
 def test_paths_that_the_system_cannot_have(folder: Path) -> None:
     for target in ("\0.npy", "x" * 300 + ".npy"):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
@@ -337,9 +475,27 @@ def test_bad_texts(folder: Path, text: str, problems: list[str]) -> None:
     assert problems_of(folder, text) == problems
 
 
-def test_a_number_of_thousands_of_digits(folder: Path) -> None:
-    (problem,) = problems_of(folder, json.dumps(good()).replace('"Axis": 0', '"Axis": ' + "1" * 5000))
-    assert problem.startswith("$ must be JSON: Exceeds the limit (4300 digits) for integer string conversion")
+@pytest.mark.parametrize("digits", ["1" + "0" * 20, "-" + "9" * 20, "1" * 4000, "1" * 5000])
+def test_numbers_of_more_than_64_bits(folder: Path, digits: str) -> None:
+    shown = digits if len(digits) <= 60 else f"{digits[:59]}…"
+    text = json.dumps(good()).replace('"Axis": 0', f'"Axis": {digits}')
+    rule = "must be a whole number of 64 bits"
+    assert problems_of(folder, text) == [f"$.dispatchables.split.desc.Axis {rule}, got {shown}"]
+    text = json.dumps(good()).replace('"Sizes": [6]', f'"Sizes": [{digits}, {digits}]')
+    assert problems_of(folder, text) == [
+        f"$.dispatchables.split.desc.InputTensor.Sizes[{k}] {rule}, got {shown}" for k in (0, 1)
+    ]
+
+
+def test_values_of_more_than_64_bits(folder: Path) -> None:
+    values = {"initialValuesDataType": "FLOAT64", "initialValues": [10**20, -(10**300)]}
+    assert shown(folder, values) == "1e+20, -1e+300"
+
+
+@pytest.mark.parametrize("end", ["", "\\", "/*"])
+def test_a_string_that_nothing_closes(folder: Path, end: str, within_20_seconds: None) -> None:
+    problems = problems_of(folder, '{"' + '\\"' * 50_000 + end)
+    assert problems == ["$ must be JSON: Unterminated string starting at at line 1, column 2"]
 
 
 def test_text_that_is_not_utf_8(folder: Path) -> None:
@@ -425,6 +581,23 @@ def test_a_resource_beyond_all_memory(folder: Path, size: int) -> None:
         model.run()
 
 
+def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    model = Model.load(EXAMPLES / "join.json")
+    monkeypatch.setattr(torch.Tensor, "to", lacking)
+    with pytest.raises(ModelError, match=r"^\$\.resources\.a must fit into memory on cpu, and 32 bytes do not$"):
+        model.run()
+
+
+@pytest.mark.parametrize("device", ["mps", "meta", "xpu", "cuda:99"])
+def test_devices_that_are_not_there(device: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Model.load(EXAMPLES / "join.json").run(device=device)
+    assert str(caught.value) == f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {device}"
+
+
 def test_a_resource_of_2_gb(folder: Path, within_20_seconds: None) -> None:
     count = 2**29
     tensor = {"DataType": "FLOAT32", "Sizes": [count]}
@@ -488,9 +661,44 @@ def test_many_outputs(folder: Path, within_20_seconds: None) -> None:
 
 
 def test_command_line() -> None:
-    command = [sys.executable, "-m", "torch_dml_ops", "run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0"]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout, run.stderr) == (0, PRINTED["chain"], "")
+    done = command_line("run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0")
+    assert done == (0, PRINTED["chain"], "")
+
+
+def command_line(*arguments: str, **options: Any) -> tuple[int, str, str]:
+    command = [sys.executable, "-m", "torch_dml_ops", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, **options)
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_where_problems_are_told(folder: Path) -> None:
+    """What validate finds is its result; what stops run is an error."""
+    problem = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
+    (folder / "model.json").write_text(json.dumps(changed({"dispatchables/split/desc/Axis": 1})))
+    assert command_line("validate", str(folder / "model.json")) == (1, problem, "")
+    assert command_line("run", str(folder / "model.json")) == (1, "", problem)
+
+
+def test_names_that_the_encoding_lacks(folder: Path) -> None:
+    model = good() | {"commands": [{"type": "print", "resource": "ä😀"}]}
+    model["resources"]["ä😀"] = BUFFER
+    (folder / "model.json").write_text(json.dumps(model))
+    in_ascii = os.environ | {"PYTHONIOENCODING": "ascii"}
+    expected = "Resource '\\xe4\\U0001f600': 1\n"
+    assert command_line("run", str(folder / "model.json"), env=in_ascii) == (0, expected, "")
+
+
+def test_output_that_nobody_reads(folder: Path) -> None:
+    model = good() | {"commands": [{"type": "print", "resource": "x"}] * 10_000}
+    (folder / "model.json").write_text(json.dumps(model))
+    command = [sys.executable, "-m", "torch_dml_ops", "run", str(folder / "model.json")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == -signal.SIGPIPE
 
 
 def test_the_report_stays_what_it_was(capsys: pytest.CaptureFixture[str]) -> None:
@@ -516,6 +724,13 @@ def test_files_that_cannot_be_read_or_written(
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
+def test_models_that_are_no_files(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    for path in (folder, folder / "pipe", "/dev/null", "/dev/stdin"):
+        with pytest.raises(ModelError, match=r"^\$ must be a file, whose folder is that of the files it names, got '/"):
+            Model.load(path)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_no_gpu(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--device", "cuda", str(EXAMPLES / "join.json")]) == 1
@@ -536,3 +751,23 @@ def test_names_with_any_characters(folder: Path) -> None:
     assert printed(load(folder, model)) == "Resource 'ä \"x\"\\': 1\n"
     model["resources"]['ä "x"\\'] = BUFFER | {"sizeInBytes": -1}
     assert problems_of(folder, model) == ['$.resources["ä \\"x\\"\\\\"].sizeInBytes must be at least 0, got -1']
+
+
+def test_names_that_a_terminal_would_obey(folder: Path) -> None:
+    name, shown = "a\n\x1b[2J\x9b\u202e\u00e4", r"a\n\u001b[2J\u009b\u202eä"
+    commands = [
+        {"type": "print", "resource": name},
+        {"type": "print", "resource": name, "verbose": True},
+        {"type": "writeFile", "resource": name, "targetPath": f"{name}.bin"},
+    ]
+    model = good() | {"commands": commands}
+    model["resources"][name] = BUFFER
+    assert printed(load(folder, model)).splitlines() == [
+        f"Resource '{shown}': 1",
+        f"Resource '{shown}':",
+        "[0] 1 (0x3F800000)",
+        f"Resource '{shown}' written to '{shown}.bin'",
+    ]
+    assert (folder / f"{name}.bin").exists()
+    model["resources"][name] = BUFFER | {"sizeInBytes": -1}
+    assert problems_of(folder, model) == [f'$.resources["{shown}"].sizeInBytes must be at least 0, got -1']

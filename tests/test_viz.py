@@ -391,6 +391,40 @@ def test_descriptor_of_reverse_subsequences(case: Any) -> None:
     assert np.array_equal(drawn, pixels(viz.plot_reverse_subsequences(sizes, lengths, axis)))
 
 
+# Arguments of every kind.
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        iter,
+        tuple,
+        np.array,
+        lambda numbers: [np.int32(number) for number in numbers],
+        lambda numbers: (number for number in numbers),
+    ],
+)
+def test_numbers_of_every_kind(kind: Callable[[list[int]], Any]) -> None:
+    sizes, *window = WINDOWS[2]
+    figure = viz.plot_slice1(kind(sizes), *map(kind, window))
+    assert np.array_equal(pixels(figure), pixels(viz.plot_slice1(*WINDOWS[2])))
+    sizes, parts, axis = SPLITS[1]
+    figure = viz.plot_split(kind(sizes), kind(parts), next(iter(kind([axis]))))
+    assert np.array_equal(pixels(figure), pixels(viz.plot_split(*SPLITS[1])))
+
+
+def test_axis_of_numpy() -> None:
+    sizes, lengths, axis = REVERSALS[1]
+    figure = viz.plot_reverse_subsequences(np.array(sizes), torch.tensor(lengths), np.uint8(axis))
+    assert np.array_equal(pixels(figure), pixels(viz.plot_reverse_subsequences(sizes, torch.tensor(lengths), axis)))
+
+
+def test_a_tensor_without_data_is_drawn_by_its_sizes() -> None:
+    assert np.array_equal(
+        pixels(viz.plot_split(torch.empty(4, device="meta"), [4], 0)), pixels(viz.plot_split([4], [4], 0))
+    )
+
+
 # Refusals.
 
 X = TensorDesc(TensorDataType.FLOAT32, [4])
@@ -402,6 +436,7 @@ WHOLE = {"input_window_offsets": [0], "input_window_sizes": [4], "input_window_s
 SLICE1 = Slice1OperatorDesc(input_tensor=X, output_tensor=X, **WHOLE)
 BROKEN = Slice1OperatorDesc(input_tensor=X, output_tensor=X, **WHOLE | {"input_window_strides": [0]})
 LENGTHS = torch.tensor([2])
+WINDOW: dict[str, Any] = {"window_offsets": [0], "window_sizes": [4], "window_strides": [1]}
 
 REFUSALS: list[tuple[Callable[[], Figure], type[Exception], str]] = [
     (lambda: viz.plot_slice1([4], [0], [4], [0]), RuntimeError, "slice1: window_strides[0] must not be 0"),
@@ -510,11 +545,72 @@ REFUSALS: list[tuple[Callable[[], Figure], type[Exception], str]] = [
 ]
 
 
+REFUSALS += [
+    *(
+        (lambda given=given: viz.plot_slice1([4], **WINDOW | given), kind, f"plot_slice1: {sentence}")
+        for given, kind, sentence in [
+            ({"window_offsets": [0.0]}, TypeError, "window_offsets must be a list of whole numbers, got [0.0]"),
+            ({"window_sizes": b"\4"}, TypeError, "window_sizes must be a list of whole numbers, got bytes"),
+            ({"window_strides": 1}, TypeError, "window_strides must be a list of whole numbers, got 1"),
+            ({"output_sizes": "4"}, TypeError, "output_sizes must be a list of whole numbers, got '4'"),
+            ({"window_sizes": [10**5000]}, ValueError, "window_sizes[0] must be a whole number of 64 bits, got one of"),
+            ({"window_offsets": [-(2**63) - 1]}, ValueError, "window_offsets[0] must be a whole number of 64 bits"),
+        ]
+    ),
+    (
+        lambda: viz.plot_slice1([10**4000] * 2, [0, 0], [1, 1], [1, 1]),
+        ValueError,
+        "plot_slice1: input[0] must be a whole number of 64 bits, got one of 13288 bits",
+    ),
+    (
+        lambda: viz.plot_split(b"\4", [4], 0),
+        TypeError,
+        "plot_split: input must be a tensor, a list of sizes or a SplitOperatorDesc, got bytes",
+    ),
+    (lambda: viz.plot_split([4], [4], 0.0), TypeError, "plot_split: axis must be a whole number, got 0.0"),
+    (lambda: viz.plot_split([4], [4], 2**64), ValueError, "plot_split: axis must be a whole number of 64 bits, got"),
+    (
+        lambda: viz.plot_reverse_subsequences([4], LENGTHS, 0.0),
+        TypeError,
+        "plot_reverse_subsequences: axis must be a whole number, got 0.0",
+    ),
+    *(
+        (
+            lambda tensor=tensor: viz.plot_split(tensor, [4], 0),
+            ValueError,
+            f"plot_split: input must have values that can be shown, got a {kind} on cpu",
+        )
+        for tensor, kind in [
+            (torch.ones(4).to_sparse(), "sparse_coo tensor of float32"),
+            (torch.empty(4, dtype=torch.bits8), "strided tensor of bits8"),
+        ]
+    ),
+    *(
+        (
+            lambda lengths=lengths: viz.plot_reverse_subsequences([4], lengths, 0),
+            ValueError,
+            f"plot_reverse_subsequences: sequence_lengths must have values that can be shown, got a {kind}",
+        )
+        for lengths, kind in [
+            (torch.ones(1, dtype=torch.int32, device="meta"), "strided tensor of int32 on meta"),
+            (torch.ones(1, dtype=torch.int32).to_sparse(), "sparse_coo tensor of int32 on cpu"),
+        ]
+    ),
+]
+
+
 @pytest.mark.parametrize(("call", "kind", "sentence"), REFUSALS, ids=[sentence[:60] for *_, sentence in REFUSALS])
 def test_refusals(call: Callable[[], Figure], kind: type[Exception], sentence: str) -> None:
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+def test_quantized_tensors() -> None:
+    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
+    with pytest.raises(ValueError, match=r"^plot_split: input must have values that can be shown, got a strided "):
+        viz.plot_split(quantized, [4], 0)
 
 
 # Matplotlib.

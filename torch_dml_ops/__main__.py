@@ -1,7 +1,9 @@
 """``python -m torch_dml_ops``: what this build can do on this machine; ``run`` and ``validate`` take model files."""
 
 import argparse
+import io
 import platform
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -97,4 +99,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends it quietly when `| head` has enough, as it ends other tools
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names may have characters that the encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(main())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -89,20 +90,39 @@ class _File:
     path: Path
 
     def write(self, memory: Bytes) -> None:
+        values = memory.view(numpy_type(self.data_type))
         try:
-            contents = _contents(self.file, self.data_type)
-            if contents.nbytes != self.size_in_bytes:
-                raise ValueError(f"it had {self.size_in_bytes} bytes of values and has {contents.nbytes}")
-            memory.view(numpy_type(self.data_type))[:] = contents.reshape(-1)
+            if self.file.suffix.lower() == ".npy":
+                contents = _array_in(self.file)
+            else:
+                contents = np.memmap(self.file, values.dtype, "r")
+            had, has = (f"{array.size} values of {array.dtype.name.upper()}" for array in (values, contents))
+            if had != has:
+                raise ValueError(f"it had {had} and has {has}")
+            values[:] = contents.reshape(-1)
         except (OSError, ValueError) as error:
             raise ModelError([Problem(self.path, f"has changed since the model was loaded: {error}")]) from None
 
 
-def _contents(file: FilePath, raw_type: TensorDataType | None) -> NDArray[Any]:
-    """The array in a file, mapped and not read."""
-    if file.suffix.lower() == ".npy":
-        return np.lib.format.open_memmap(file, mode="r")  # never unpickles anything
-    return np.memmap(file, np.uint8 if raw_type is None else numpy_type(raw_type), "r")
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+def _array_in(file: FilePath) -> NDArray[Any]:
+    """The array of a .npy file, mapped and not read; raises ValueError where there is none, OSError as files do."""
+    try:
+        with file.open("rb") as opened, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python, which parses the header
+            sizes, in_columns, dtype = _HEADERS[np.lib.format.read_magic(opened)](opened)
+            offset = opened.tell()
+        whole = all(type(size) is int and size >= 0 for size in sizes)  # True is no size, and is an int
+        if not whole or dtype.hasobject or offset + math.prod(sizes) * dtype.itemsize > file.stat().st_size:
+            raise ValueError
+        memory = np.memmap(file, np.uint8, "r")
+        return np.ndarray(sizes, dtype, memory, offset, order="F" if in_columns else "C")
+    except OSError:
+        raise
+    except Exception:  # the parser's own, of which NumPy lets several through
+        raise ValueError(f"must be an array in NumPy's format, got {text(file.name)}") from None
 
 
 class _ConstantJson(Structure):
@@ -133,7 +153,7 @@ def parse_initial_values(
     if isinstance(value, list) and not value:
         problems.append(Problem(path, "must have at least 1 value, got none"))
         return None
-    if isinstance(value, list) and data_type is None:
+    if isinstance(value, list) and data_type is None and any(isinstance(item, dict) for item in value):
         return _items(value, path, problems)
     if isinstance(value, dict) and "sourcePath" in value:
         source = parse(_SourceJson, value, path, problems)
@@ -177,10 +197,7 @@ def _number(value: Any, data_type: TensorDataType, path: Path, problems: list[Pr
             return kind.type(_WORDS[value])
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             with np.errstate(over="ignore"):
-                try:
-                    number = kind.type(value)
-                except OverflowError:
-                    number = kind.type(math.inf)
+                number = kind.type(value)
             if np.isfinite(number):
                 return number
             words = "no NaN and no infinity in JSON, but the strings " + ", ".join(f'"{word}"' for word in _WORDS)
@@ -250,10 +267,7 @@ def _opened(source: str, data_type: TensorDataType | None, folder: FilePath, pat
         if file.stat().st_size % data_type.size_in_bytes:
             raise ValueError(f"must have whole values of {data_type.name}, got {file.stat().st_size} bytes")
         return _File(data_type, file.stat().st_size, file, path)
-    try:
-        array = _contents(file, None)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"must be an array in NumPy's format, got {text(source)}: {error}") from None
+    array = _array_in(file)
     try:
         found = TensorDataType.parse(array.dtype.name.upper())
     except ValueError:

@@ -9,10 +9,29 @@ from typing import Any
 
 from torch_dml_ops.directml.errors import ModelError, Path, Problem
 
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+# One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 _COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
 _COMMA = re.compile(rf"{_STRING}|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
+
+
+class LongInteger(float):
+    """A whole number of more than 64 bits: a float, as DxDispatch reads it, which is shown as it was written."""
+
+    digits: str
+
+    def __new__(cls, digits: str) -> LongInteger:
+        result = super().__new__(cls, digits)
+        result.digits = digits
+        return result
+
+    def __str__(self) -> str:
+        return self.digits
+
+
+def _integer(digits: str) -> int | LongInteger:
+    return int(digits) if len(digits) <= 20 else LongInteger(digits)  # 2^64 - 1 and -2^63 have 20 characters
 
 
 def _blanked(found: re.Match[str]) -> str:
@@ -33,18 +52,16 @@ def load(source: str) -> Any:
 
     try:
         try:
-            value = json.loads(source, object_pairs_hook=to_object)
+            value = json.loads(source, object_pairs_hook=to_object, parse_int=_integer)
         except json.JSONDecodeError:
             repeated.clear()
             source = _COMMA.sub(_blanked, _COMMENT.sub(_blanked, source))
-            value = json.loads(source, object_pairs_hook=to_object)
+            value = json.loads(source, object_pairs_hook=to_object, parse_int=_integer)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise ModelError([Problem((), f"must be JSON: {error.msg} at {place}")]) from None
     except RecursionError:  # of the standard library's parser, which gives up at a depth that no model has
         raise _too_deep() from None
-    except ValueError as error:  # a number of thousands of digits
-        raise ModelError([Problem((), f"must be JSON: {error}")]) from None
     if _HALF_CHARACTER.search(source):
         _check_characters(value)
     if repeated:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from torch_dml_ops.directml._json_text import LongInteger
 from torch_dml_ops.directml.errors import Path, Problem, text
 
 
@@ -50,6 +51,8 @@ def parse(structure: type[S], value: Any, path: Path, problems: list[Problem]) -
             kind = found["type"]
             if kind == "extra_forbidden":
                 sentence = f"is not a field here; those that are: {_fields(structure)}"
+            elif kind == "int_type" and isinstance(found["input"], LongInteger):
+                sentence = f"must be a whole number of 64 bits, got {text(found['input'])}"
             else:
                 sentence = _SENTENCES.get(kind, found["msg"]).format(**found.get("ctx", {}))
                 if kind != "missing":

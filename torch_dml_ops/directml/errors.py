@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -47,8 +48,13 @@ def json_path(path: Path) -> str:
             parts.append(f".{part}")
         else:
             quoted = part.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'["{quoted}"]')
+            parts.append(f'["{printable(quoted)}"]')
     return "$" + "".join(parts)
+
+
+def printable(name: str) -> str:
+    """A name with JSON's escapes for what would end a line, move the cursor or turn the direction of writing."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in name)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type, parse_initial_values
 from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, json_path, text
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, json_path, printable, text
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import name_in_json, parse_operator, problem_in_json
 from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
@@ -85,15 +86,18 @@ class Resource:
         return self.initial.data_type
 
     def make(self, path: Path, device: torch.device) -> Tensor:
+        beyond = ModelError([Problem(path, f"must fit into memory on {device}, and {self.size_in_bytes} bytes do not")])
+        if self.size_in_bytes > sys.maxsize:
+            raise beyond
         try:
-            if self.size_in_bytes > sys.maxsize:
-                raise MemoryError
             buffer = torch.zeros(self.size_in_bytes, dtype=torch.uint8, device="cpu")
-            self.initial.write(buffer.numpy()[: self.initial.size_in_bytes])
+        except RuntimeError:  # nothing else can be wrong with it
+            raise beyond from None
+        self.initial.write(buffer.numpy()[: self.initial.size_in_bytes])
+        try:
             return buffer.to(device)
-        except (RuntimeError, MemoryError):  # torch's is one for lack of memory too
-            problem = Problem(path, f"must fit into memory on {device}, and {self.size_in_bytes} bytes do not")
-            raise ModelError([problem]) from None
+        except torch.OutOfMemoryError:
+            raise beyond from None
 
     def values(self, buffer: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         """What is in the place of the initial values, flat."""
@@ -140,11 +144,11 @@ class Print:
         values = model.resources[self.resource].values(buffers[self.resource])
         shown = [_shown(value) for value in values.tolist()]
         if not self.verbose:
-            print(f"Resource '{self.resource}': {', '.join(shown)}", file=file)
+            print(f"Resource '{printable(self.resource)}': {', '.join(shown)}", file=file)
             return
         digits, width = 2 * values.dtype.itemsize, len(str(len(shown)))
         bits = values.view(f"<u{values.dtype.itemsize}").tolist()
-        print(f"Resource '{self.resource}':", file=file)
+        print(f"Resource '{printable(self.resource)}':", file=file)
         for k, (value, pattern) in enumerate(zip(shown, bits, strict=True)):
             print(f"[{k:{width}}] {value} (0x{pattern:0{digits}X})", file=file)
 
@@ -161,14 +165,20 @@ class WriteFile:
     target: FilePath
     target_path: str  # as the model has it
     dimensions: tuple[int, ...] | None
+    path: Path
 
     def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
         buffer = buffers[self.resource]
+        if (leads_to := self.target.resolve()) != self.target:
+            sentence = f"leads elsewhere than when the model was loaded, to {text(str(leads_to))}"
+            raise ModelError([Problem(self.path, sentence)])
         self.target.parent.mkdir(parents=True, exist_ok=True)
         # A new file takes the place of an old one, so that what failed leaves the old one as it was.
         unfinished = self.target.with_name(f".{secrets.token_hex(8)}")
         try:
             with unfinished.open("xb") as to:
+                if self.target.exists():
+                    os.fchmod(to.fileno(), stat.S_IMODE(self.target.stat().st_mode))
                 if self.target.suffix.lower() == ".npy":
                     values = model.resources[self.resource].values(buffer)
                     np.save(to, values if self.dimensions is None else values.reshape(self.dimensions))
@@ -177,7 +187,8 @@ class WriteFile:
             unfinished.replace(self.target)
         finally:
             unfinished.unlink(missing_ok=True)
-        print(f"Resource '{self.resource}' written to '{self.target_path}'", file=file)
+        name, target_path = printable(self.resource), printable(self.target_path)
+        print(f"Resource '{name}' written to '{target_path}'", file=file)
 
 
 Command = Dispatch | Print | WriteFile
@@ -241,6 +252,11 @@ class Model:
             OSError: a file that cannot be read.
         """
         file = FilePath(path)
+        # A descriptor of this process may be a file, but not one that lies where the descriptor does.
+        descriptor = str(file.absolute()).startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
+        if descriptor or (file.exists() and not file.is_file()):
+            rule = "must be a file, whose folder is that of the files it names"
+            raise ModelError([Problem((), f"{rule}, got {text(str(path))}")])
         try:
             source = file.read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
@@ -271,10 +287,14 @@ class Model:
             :meth:`TensorDesc.view` shows the tensors in them.
 
         Raises:
-            ModelError: buffers that do not fit into memory, or source files that have changed since.
+            ModelError: buffers that do not fit into memory, or files and folders that have changed since.
             OSError: a file that cannot be written.
+            ValueError: a device that is not there, or that the operators have no kernels for.
         """
         device = torch.device(device)
+        here = device.type == "cuda" and 0 <= (device.index or 0) < torch.cuda.device_count()
+        if device.type != "cpu" and not here:
+            raise ValueError(f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {device}")
         buffers = {name: r.make(("resources", name), device) for name, r in self.resources.items()}
         view = cache(lambda name, offset, desc: desc.view(buffers[name][offset:]))
         for command in self.commands:
@@ -300,6 +320,8 @@ class _Reader:
             resource = self._resource(value, ("resources", name))
             if resource is not None:
                 self.resources[name] = resource
+        self.files: dict[FilePath, Path] = {}  # that commands write, and the folders above them: with the first command
+        self.folders: dict[FilePath, Path] = {}
         self.operators: dict[str, Operator] = {}
         for name, value in root.dispatchables.items():
             found = self._operator(value, ("dispatchables", name))
@@ -387,6 +409,7 @@ class _Reader:
         resource = self._shown_resource(json.resource, (*path, "resource"))
         if target is None or resource is None:
             return None
+        self._check_nested(target, json.targetPath, path)
         dimensions = None if json.dimensions is None else tuple(json.dimensions)
         if target.suffix.lower() == ".npy":
             if resource.data_type is None:
@@ -397,7 +420,7 @@ class _Reader:
             if dimensions is not None and math.prod(dimensions) != count:
                 rule = f"must make {count} values, as many as {text(json.resource)} has"
                 self._problem((*path, "dimensions"), f"{rule}, got {text(dimensions)}")
-        return WriteFile(json.resource, target, json.targetPath, dimensions)
+        return WriteFile(json.resource, target, json.targetPath, dimensions, (*path, "targetPath"))
 
     def _target(self, target: str, path: Path) -> FilePath | None:
         """Where to write, with all links followed."""
@@ -421,6 +444,19 @@ class _Reader:
             self._problem(path, f"must be a file that can be written, got {text(target)}: {error}")
             return None
         return file
+
+    def _check_nested(self, target: FilePath, given: str, path: Path) -> None:
+        """No command writes a file where another one needs a folder."""
+        file = next((parent for parent in target.parents if parent in self.files), None)
+        if file is not None:
+            rule = f"must not lie under the file that {json_path(self.files[file])} writes"
+            self._problem((*path, "targetPath"), f"{rule}, got {text(given)}")
+        elif target in self.folders:
+            rule = f"must not be the folder that {json_path(self.folders[target])} writes to"
+            self._problem((*path, "targetPath"), f"{rule}, got {text(given)}")
+        self.files.setdefault(target, path)
+        for parent in target.parents:
+            self.folders.setdefault(parent, path)
 
     def _dispatch(self, value: Any, path: Path) -> Dispatch | None:
         json = parse(_DispatchJson, value, path, self.problems)

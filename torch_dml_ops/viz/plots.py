@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from torch_dml_ops import _checks
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
+from torch_dml_ops.directml.tensor_desc import whole_number, whole_numbers
 from torch_dml_ops.viz._moves import clamped, flat_indices, reverse_sources, slice1_sources, split_sources
 from torch_dml_ops.viz._picture import (
     BLANK,
@@ -44,22 +44,36 @@ class _Input(NamedTuple):
     values: list[str]  # as the cells show them; none where only sizes were given
 
 
-def _texts(tensor: Tensor) -> list[str]:
-    values = tensor.detach().flatten().tolist()
-    return [f"{value:.3g}" if isinstance(value, (float, complex)) else str(value) for value in values]
+def _number(name: str, value: Any) -> int:
+    number = whole_number(name, value)
+    if not -(2**63) <= number < 2**63:  # as for the operators; longer ones may have too many digits for a sentence
+        raise ValueError(f"{name} must be a whole number of 64 bits, got one of {number.bit_length()} bits")
+    return number
 
 
-def _sizes(caller: str, input: Any, desc: type) -> tuple[int, ...]:
+def _numbers(name: str, values: Any) -> tuple[int, ...]:
+    if isinstance(values, (bytes, bytearray)):  # whose items are numbers, but hardly sizes
+        raise TypeError(f"{name} must be a list of whole numbers, got {type(values).__name__}")
+    return tuple(_number(f"{name}[{k}]", value) for k, value in enumerate(whole_numbers(name, values)))
+
+
+def _values(caller: str, name: str, tensor: Tensor) -> list[Any]:
+    """The values in order; raises ``ValueError`` for a tensor without data, or whose data is no list of numbers."""
     try:
-        return tuple(operator.index(size) for size in (input.shape if isinstance(input, Tensor) else input))
-    except TypeError:
-        raise TypeError(
-            f"{caller}: input must be a tensor, a list of sizes or a {desc.__name__}, got {type(input).__name__}"
+        return tensor.detach().flatten().tolist()
+    except RuntimeError:
+        dtype, layout = (str(kind).removeprefix("torch.") for kind in (tensor.dtype, tensor.layout))
+        raise ValueError(
+            f"{caller}: {name} must have values that can be shown, got a {layout} tensor of {dtype} on {tensor.device}"
         ) from None
 
 
-def _input(caller: str, input: Tensor | Sequence[int], desc: type) -> _Input:
-    sizes = _sizes(caller, input, desc)
+def _texts(values: Sequence[Any]) -> list[str]:
+    return [f"{value:.3g}" if isinstance(value, (float, complex)) else str(value) for value in values]
+
+
+def _input(caller: str, input: Tensor | Sequence[int]) -> _Input:
+    sizes = tuple(input.shape if isinstance(input, Tensor) else input)
     if not 1 <= len(sizes) <= 4:
         raise ValueError(f"{caller}: input must have from 1 to 4 dimensions to be drawn, got {len(sizes)}")
     if any(size < 1 for size in sizes):
@@ -69,20 +83,26 @@ def _input(caller: str, input: Tensor | Sequence[int], desc: type) -> _Input:
             f"{caller}: input must have at most {MOST_ELEMENTS} elements, so that they can be read, got "
             f"{math.prod(sizes)}"
         )
-    values = _texts(input) if isinstance(input, Tensor) and not input.is_meta else []
+    values = _texts(_values(caller, "input", input)) if isinstance(input, Tensor) and not input.is_meta else []
     return _Input(torch.empty(sizes, device="meta"), sizes, values)
 
 
-def _check_arguments(caller: str, input: object, desc: type, given: dict[str, Any]) -> None:
-    """Refuses arguments beside a descriptor that has them, and missing ones where there is no descriptor."""
+def _checked(caller: str, input: Any, desc: type, given: dict[str, Any]) -> Any:
+    """The input, of sizes a tuple; refuses arguments that a descriptor has, and missing ones where there is none."""
     is_desc = isinstance(input, desc)
-    if not is_desc:
-        _sizes(caller, input, desc)
+    if not is_desc and not isinstance(input, Tensor):
+        try:
+            input = _numbers(f"{caller}: input", input)
+        except TypeError:
+            raise TypeError(
+                f"{caller}: input must be a tensor, a list of sizes or a {desc.__name__}, got {type(input).__name__}"
+            ) from None
     for name, value in given.items():
         if not is_desc and value is None:
             raise TypeError(f"{caller}: {name} is required, unless a descriptor is given")
         if is_desc and value is not None:
             raise TypeError(f"{caller}: {name} must not be given beside a descriptor, which has it")
+    return input
 
 
 def _cells(sources: NDArray[np.int64], cell: Callable[[int], Cell]) -> list[Cell]:
@@ -132,16 +152,17 @@ def plot_slice1(
     }
     if isinstance(input, Slice1OperatorDesc):
         window["output_sizes"] = output_sizes
-    _check_arguments(caller, input, Slice1OperatorDesc, window)
+    input = _checked(caller, input, Slice1OperatorDesc, window)
     if isinstance(input, Slice1OperatorDesc):
         input.validate()
         window_offsets, window_sizes = input.input_window_offsets, input.input_window_sizes
         window_strides, output_sizes = input.input_window_strides, input.output_tensor.sizes
         input = input.input_tensor.sizes
-    assert window_offsets is not None
-    assert window_sizes is not None
-    assert window_strides is not None
-    x = _input(caller, input, Slice1OperatorDesc)
+    window_offsets = _numbers(f"{caller}: window_offsets", window_offsets)
+    window_sizes = _numbers(f"{caller}: window_sizes", window_sizes)
+    window_strides = _numbers(f"{caller}: window_strides", window_strides)
+    output_sizes = None if output_sizes is None else _numbers(f"{caller}: output_sizes", output_sizes)
+    x = _input(caller, input)
     output_sizes = _checks.slice1_sizes(x.tensor, window_offsets, window_sizes, window_strides, output_sizes)
     sources = slice1_sources(x.sizes, window_offsets, window_sizes, window_strides, output_sizes)
     places = {source: k for k, source in enumerate(sources.reshape(-1).tolist())}
@@ -201,15 +222,14 @@ def plot_split(
     >>> figure = viz.plot_split([6, 2], [2, 1, 3], axis=0)
     """
     caller = "plot_split"
-    _check_arguments(caller, input, SplitOperatorDesc, {"split_sizes": split_sizes, "axis": axis})
+    input = _checked(caller, input, SplitOperatorDesc, {"split_sizes": split_sizes, "axis": axis})
     if isinstance(input, SplitOperatorDesc):
         input.validate()
         axis = input.axis
         split_sizes = [tensor.sizes[axis] for tensor in input.output_tensors]
         input = input.input_tensor.sizes
-    assert split_sizes is not None
-    assert axis is not None
-    x = _input(caller, input, SplitOperatorDesc)
+    split_sizes, axis = _numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
+    x = _input(caller, input)
     _checks.split_sizes_of_pieces(x.tensor, split_sizes, axis)
     pieces = split_sources(x.sizes, split_sizes, axis)
     owners = {source: k for k, piece in enumerate(pieces) for source in piece.reshape(-1).tolist()}
@@ -265,16 +285,18 @@ def plot_reverse_subsequences(
     >>> figure = viz.plot_reverse_subsequences([3, 4], torch.tensor([[2], [4], [3]]), axis=1)
     """
     caller = "plot_reverse_subsequences"
-    _check_arguments(caller, input, ReverseSubsequencesOperatorDesc, {"axis": axis})
+    input = _checked(caller, input, ReverseSubsequencesOperatorDesc, {"axis": axis})
     if isinstance(input, ReverseSubsequencesOperatorDesc):
         input.validate()
         axis, input = input.axis, input.input_tensor.sizes
-    assert axis is not None
+    axis = _number(f"{caller}: axis", axis)
     if not isinstance(sequence_lengths, Tensor):
         raise TypeError(f"{caller}: sequence_lengths must be a tensor, got {type(sequence_lengths).__name__}")
-    x = _input(caller, input, ReverseSubsequencesOperatorDesc)
+    x = _input(caller, input)
+    values = _values(caller, "sequence_lengths", sequence_lengths)
     _checks.check_reverse_subsequences(x.tensor, sequence_lengths.to("meta"), axis)
-    lengths = np.array(sequence_lengths.tolist(), object)  # which holds every uint64 and every negative number
+    # Objects hold every uint64 and every negative number.
+    lengths = np.array(values, object).reshape(sequence_lengths.shape)
     sources = reverse_sources(x.sizes, lengths, axis)
     size = x.sizes[axis]
     length_of = np.broadcast_to(clamped(lengths, size), x.sizes).reshape(-1).tolist()
