@@ -54,6 +54,8 @@ wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/
 
 # For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.
 define BUILD_FOR_GPU
+@$(PYTHON) -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || \
+ { echo 'an NVIDIA GPU is needed, and a torch in the environment of $(PYTHON) that sees it'; exit 1; }
 architectures="$${TORCH_CUDA_ARCH_LIST:-$$($(PYTHON) -c \
  'import torch; print("%d.%d" % torch.cuda.get_device_capability())')}" && \
  TORCH_DML_OPS_CUDA=1 TORCH_CUDA_ARCH_LIST="$$architectures" $(PYTHON) $(EDITABLE) . --no-deps

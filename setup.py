@@ -70,7 +70,6 @@ def wanted_toolkit() -> str | None:
     if toolkit is None:
         why = "TORCH_DML_OPS_CUDA=0" if wanted == "0" else "no nvcc was found"
         print(f"torch_dml_ops: building for the CPU alone ({why})", file=sys.stderr)
-        Path("torch_dml_ops/_C_cuda.abi3.so").unlink(missing_ok=True)  # of an earlier build with nvcc
     else:
         architectures = os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ARCHITECTURES)
         print(f"torch_dml_ops: building CUDA kernels with {toolkit} for {architectures}", file=sys.stderr)
@@ -147,6 +146,11 @@ cpp_extension._check_cuda_version = lambda *_: None
 class Build(cpp_extension.BuildExtension):
     """Keeps object files in build/, a folder for each library: both compile the same sources, and an editable install
     would otherwise start from nothing every time. build/ptxas.txt says what each CUDA kernel takes."""
+
+    def run(self) -> None:
+        if self.inplace and not any(ext.name.endswith("_C_cuda") for ext in self.extensions):
+            Path("torch_dml_ops/_C_cuda.abi3.so").unlink(missing_ok=True)  # of an earlier build with nvcc
+        super().run()
 
     def build_extension(self, ext: Extension) -> None:
         self.build_temp = str(Path("build", ext.name))

@@ -214,6 +214,8 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{written.with_suffix('')}.json, .md, .png")
     for line in benchmark.skipped:
         print(f"skipped: {line}")
+    if options.dry_run:
+        print("A dry run: every case was prepared, compared and called once. The times in it are made up.\n")
     print(gpu_summary.targets(content) if whole else gpu_summary.table(content))
     if benchmark.failed:
         sys.exit(1)

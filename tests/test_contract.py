@@ -1102,3 +1102,29 @@ def test_join_takes_a_list_and_sequence_lengths_like_a_tensor() -> None:
         dml.sequence_lengths_like(x, [1, 2], 1)
     with pytest.raises(ValueError, match=r"^sequence_lengths_like: input must have at least 1 dimension, got a 0-d"):
         dml.sequence_lengths_like(torch.tensor(1), torch.tensor([1]), 0)
+
+
+X = torch.arange(12.0).reshape(3, 4)
+WRONG_TYPES = [
+    (lambda x: dml.slice1(x.detach().numpy(), [0, 0], [1, 1], [1, 1]), "slice1: input must be a tensor, got ndarray"),
+    (lambda x: dml.slice1(x, 1, 2, 1), "slice1: window_offsets must be a list of whole numbers, got 1"),
+    (lambda x: dml.slice1(x, [0, 0.5], [1, 1], [1, 1]), "slice1: window_offsets[1] must be a whole number, got 0.5"),
+    (lambda x: dml.split(x, 2, axis=0), "split: split_sizes must be a list of whole numbers, got 2"),
+    (lambda x: dml.split(x, [1, 2], axis="0"), "split: axis must be a whole number, got '0'"),
+    (lambda x: dml.join((x, None), 0), "join: inputs[1] must be a tensor, got None"),
+    (
+        lambda x: dml.reverse_subsequences(x, [1, 2], 1),
+        "reverse_subsequences: sequence_lengths must be a tensor, got list",
+    ),
+    (lambda x: dml.slice1(x, [0, 0], [3, 4], [1, 1], out=[X]), "slice1: out must be a tensor, got list"),
+    (lambda x: dml.split(x, [1, 2], 0, out=[X, 3]), "split: out[1] must be a tensor, got 3"),
+    (lambda x: dml.window(x, ...), "window: shape must be a list of sizes, got a tensor; write its shape"),
+]
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize(("call", "sentence"), WRONG_TYPES)
+def test_arguments_of_other_types_are_named(call, sentence, requires_grad):
+    with pytest.raises(TypeError) as error:
+        call(X.clone().requires_grad_(requires_grad))
+    assert str(error.value) == sentence

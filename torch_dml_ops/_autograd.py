@@ -15,6 +15,8 @@ import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
 
+from torch_dml_ops._checks import check_types
+
 try:
     from torch._C import (
         _after_ADInplaceOrView_keyset,
@@ -86,15 +88,30 @@ def call(op: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
     """
     if not composes or is_compiling() or not _only_reverse_mode():
         return op(*arguments)
-    if _requires_grad(tensors):
-        return _recorded[op](None, *arguments)
-    with _AutoDispatchBelowAutograd():
-        return op(*arguments)
+    try:
+        if _requires_grad(tensors):
+            return _recorded[op](None, *arguments)
+        with _AutoDispatchBelowAutograd():
+            return op(*arguments)
+    except (AttributeError, RuntimeError, TypeError):
+        check_types(op, arguments)
+        raise
 
 
 def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
     """The same for an operator that writes into `out`; it counts as a write."""
-    if not composes or is_compiling() or _derivative_needed((*tensors, *outs)):
+    if not composes or is_compiling():
+        op(*arguments, out=out)
+        return
+    try:
+        _call_out(op, outs, tensors, *arguments, out=out)
+    except (AttributeError, RuntimeError, TypeError):
+        check_types(op, (*arguments, out))
+        raise
+
+
+def _call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
+    if _derivative_needed((*tensors, *outs)):
         op(*arguments, out=out)
         return
     for t in outs:

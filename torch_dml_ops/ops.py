@@ -289,6 +289,8 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     >>> dml.slice1(torch.arange(5), *dml.window((5,), np.s_[::-1]))
     tensor([4, 3, 2, 1, 0])
     """
+    if isinstance(shape, Tensor):
+        raise TypeError("window: shape must be a list of sizes, got a tensor; write its shape")
     entries = index if isinstance(index, tuple) else (index,)
     for k, entry in enumerate(entries):
         if not isinstance(entry, (slice, EllipsisType)):
