@@ -477,6 +477,55 @@ def test_repr() -> None:
     )
 
 
+HUGE = 10**5000  # Python itself writes out no number of more than 4300 digits
+FAR_OFF = f"1{'0' * 58}…"
+
+
+def test_repr_of_huge_numbers() -> None:
+    tensor = TensorDesc(F32, [HUGE], [-HUGE], total_tensor_size_in_bytes=HUGE, dimension_count=HUGE)
+    assert repr(tensor) == (
+        f"TensorDesc(FLOAT32, [{FAR_OFF}], strides=[-{FAR_OFF[:-2]}…], total_tensor_size_in_bytes={FAR_OFF}, "
+        f"dimension_count={FAR_OFF})"
+    )
+    split = SplitOperatorDesc(input_tensor=X, output_tensors=[tensor], axis=HUGE)
+    assert repr(split).endswith(f"axis={FAR_OFF})")
+
+
+def test_sentences_on_huge_numbers() -> None:
+    sentences = broken(
+        SliceOperatorDesc(
+            input_tensor=TensorDesc(F32, [HUGE, HUGE]),
+            output_tensor=X,
+            offsets=[-HUGE, 2 * HUGE],
+            sizes=[HUGE, 6],
+            strides=[HUGE, 1],
+        )
+    )
+    assert f"input_tensor.sizes[0] must be from 1 to 4294967295, got {FAR_OFF}" in sentences
+    assert f"input_tensor.sizes must make at most 4294967295 elements, got {FAR_OFF}" in sentences
+    assert f"offsets[0] must be at least 0, got -{FAR_OFF[:-2]}…" in sentences
+    assert f"output_tensor.sizes[0] must be {FAR_OFF}, as sizes[0] is, got 4" in sentences
+    assert all(len(sentence) < 400 for sentence in sentences)
+
+
+@every_op
+def test_every_number_may_be_huge(op: str) -> None:
+    """Only the descriptor itself is broken, and neither showing it nor saying so fails."""
+    tensor = TensorDesc(F32, [HUGE, HUGE], guaranteed_base_offset_alignment=HUGE)
+    desc = VALID[op]
+    for field in dataclasses.fields(desc):
+        value = getattr(desc, field.name)
+        replaced: Any = tensor
+        if isinstance(value, int):
+            replaced = HUGE
+        elif isinstance(value, tuple):
+            replaced = [tensor if isinstance(v, TensorDesc) else HUGE for v in value]
+        changed = dataclasses.replace(desc, **{field.name: replaced})
+        assert broken(changed)
+        assert len(repr(changed)) < 1000
+        assert len(repr(dataclasses.replace(changed, **{field.name: value}))) < 1000
+
+
 def test_fields_are_those_of_the_structs() -> None:
     names = {op: [field.name for field in dataclasses.fields(desc)] for op, desc in DESCS.items()}
     lists = ["input_window_offsets", "input_window_sizes", "input_window_strides"]
@@ -545,6 +594,12 @@ def test_descriptors_are_frozen() -> None:
             r"JoinOperatorDesc: input_count must be a whole number, got 2\.0",
         ),
         (lambda: TensorDesc(F32, [1], flags=1), "TensorDesc: flags must be TensorFlags, got 1"),
+        (
+            lambda: TensorDesc(F32, [HUGE, 0.5]),
+            "TensorDesc: sizes must be a list of whole numbers, got a value of type list",
+        ),
+        (lambda: TensorDesc(HUGE, [1]), "TensorDesc: data_type must be a TensorDataType, got a value of type int"),
+        (lambda: TensorDesc(F32, "1" * 99), f"TensorDesc: sizes must be a list of whole numbers, got '{'1' * 58}…"),
         *(
             (
                 lambda name=name: TensorDesc(F32, [1], **{name: "4"}),

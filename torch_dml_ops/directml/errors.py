@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,10 +27,29 @@ def text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         if not all(isinstance(v, int) for v in value):
             return "an array"
-        shown = f"[{', '.join(map(str, value[:_LONGEST]))}]"
-    else:
-        shown = repr(value) if isinstance(value, str) else str(value)
+        return _cut(f"[{', '.join(map(text, value[:_LONGEST]))}]")
+    if isinstance(value, int):
+        return _cut(str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * _LONGEST, 0)))  # str has a limit
+    return _cut(repr(value) if isinstance(value, str) else str(value))
+
+
+def _cut(shown: str) -> str:
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def shown(value: object) -> str:
+    """A value of any type, as Python shows it."""
+    try:
+        return _cut(repr(value))
+    except ValueError:  # Python does not write out numbers of very many digits
+        return f"a value of type {type(value).__name__}"
+
+
+def in_repr(value: object) -> str:
+    """A field in the repr of a descriptor: tuples as lists, and no number too long."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(in_repr, value))}]"
+    return text(value) if isinstance(value, int) else repr(value)
 
 
 def dotted(path: Path) -> str:

@@ -12,7 +12,17 @@ from pydantic import create_model
 
 from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, dotted
+from torch_dml_ops.directml.errors import (
+    DescriptorError,
+    ModelError,
+    Path,
+    Problem,
+    Violation,
+    dotted,
+    in_repr,
+    shown,
+    text,
+)
 from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level, operator_named
 from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_number, whole_numbers
 
@@ -44,11 +54,11 @@ class OperatorDesc:
             if kind == _NUMBERS:
                 object.__setattr__(self, name, whole_numbers(label, value))
             elif kind == _TENSOR and not isinstance(value, TensorDesc):
-                raise TypeError(f"{label} must be a TensorDesc, got {value!r}")
+                raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
             elif kind == _TENSORS:
                 tensors = tuple(value) if isinstance(value, Iterable) else (None,)
                 if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
-                    raise TypeError(f"{label} must be a list of TensorDesc, got {value!r}")
+                    raise TypeError(f"{label} must be a list of TensorDesc, got {shown(value)}")
                 object.__setattr__(self, name, tensors)
             elif kind is int or (kind == _COUNT and value is not None):
                 object.__setattr__(self, name, whole_number(label, value))
@@ -57,9 +67,8 @@ class OperatorDesc:
                 object.__setattr__(self, name, count)
 
     def __repr__(self) -> str:
-        shown = {name: getattr(self, name) for name in _kinds(self.operator_type)}
-        shown = {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in shown.items())})"
+        fields = (f"{name}={in_repr(getattr(self, name))}" for name in _kinds(self.operator_type))
+        return f"{type(self).__name__}({', '.join(fields)})"
 
     def tensors(self) -> dict[str, TensorDesc | Sequence[TensorDesc]]:
         """The tensors by field, the inputs first."""
@@ -235,13 +244,13 @@ def _window_rules(
             yield Violation(("input_window_strides", d), f"must be from {INT_MIN} to {INT_MAX}", stride)
     for d, (offset, size, limit) in enumerate(zip(offsets, sizes, whole.sizes, strict=False)):
         if offset + size > limit:
-            rule = f"plus input_window_sizes[{d}] must be at most {limit}, the size of {whole_name} there"
-            yield Violation(("input_window_offsets", d), rule, f"{offset} + {size}")
+            rule = f"plus input_window_sizes[{d}] must be at most {text(limit)}, the size of {whole_name} there"
+            yield Violation(("input_window_offsets", d), rule, f"{text(offset)} + {text(size)}")
     for d, (size, *walk) in enumerate(zip(part.sizes, sizes, strides, strict=False)):
         most = _most_steps(*walk)
         if most is not None and not 1 <= size <= most:
             steps = f"the steps of input_window_strides[{d}] in input_window_sizes[{d}]"
-            yield Violation((part_name, "sizes", d), f"must be from 1 to {most}, {steps}", size)
+            yield Violation((part_name, "sizes", d), f"must be from 1 to {text(most)}, {steps}", size)
 
 
 def _axis_rule(axis: int, whole: TensorDesc, whole_name: str) -> Iterator[Violation]:
@@ -265,13 +274,12 @@ def _pieces_rules(
     for k, piece in enumerate(pieces):
         for d, (size, expected) in enumerate(zip(piece.sizes, whole.sizes, strict=False)):
             if d != axis and size != expected:
-                yield Violation(
-                    (pieces_name, k, "sizes", d), f"must be {expected}, the size of {whole_name} there", size
-                )
+                rule = f"must be {text(expected)}, the size of {whole_name} there"
+                yield Violation((pieces_name, k, "sizes", d), rule, size)
     if pieces and all(axis < len(piece.sizes) for piece in pieces):
         sizes = tuple(piece.sizes[axis] for piece in pieces)
         if sum(sizes) != whole.sizes[axis]:
-            rule = f"must have sizes along axis {axis} that sum to {whole.sizes[axis]}, that of {whole_name}"
+            rule = f"must have sizes along axis {axis} that sum to {text(whole.sizes[axis])}, that of {whole_name}"
             yield Violation((pieces_name,), rule, sizes)
 
 
@@ -420,11 +428,12 @@ class SliceOperatorDesc(OperatorDesc):
         walks = zip(self.offsets, self.sizes, self.strides, whole.sizes, strict=False)
         for d, (offset, size, stride, limit) in enumerate(walks):
             if offset + (size - 1) * stride >= limit:
-                rule = f"plus (sizes[{d}] - 1) * strides[{d}] must be less than {limit}, the size of input_tensor there"
-                yield Violation(("offsets", d), rule, f"{offset} + {size - 1} * {stride}")
+                rule = f"plus (sizes[{d}] - 1) * strides[{d}] must be less than {text(limit)}"
+                got = f"{text(offset)} + {text(size - 1)} * {text(stride)}"
+                yield Violation(("offsets", d), f"{rule}, the size of input_tensor there", got)
         for d, (size, expected) in enumerate(zip(self.output_tensor.sizes, self.sizes, strict=False)):
             if size != expected and expected >= 1:
-                yield Violation(("output_tensor", "sizes", d), f"must be {expected}, as sizes[{d}] is", size)
+                yield Violation(("output_tensor", "sizes", d), f"must be {text(expected)}, as sizes[{d}] is", size)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -648,16 +657,16 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         sizes = self.input_tensor.sizes
         for d, (size, expected) in enumerate(zip(self.output_tensor.sizes, sizes, strict=False)):
             if size != expected:
-                yield Violation(
-                    ("output_tensor", "sizes", d), f"must be {expected}, the size of input_tensor there", size
-                )
+                rule = f"must be {text(expected)}, the size of input_tensor there"
+                yield Violation(("output_tensor", "sizes", d), rule, size)
         if not 0 <= self.axis < len(sizes):  # then nobody can tell where the lengths must have 1
             return
         for d, (size, expected) in enumerate(zip(self.sequence_lengths_tensor.sizes, sizes, strict=False)):
             if d == self.axis and size != 1:
                 yield Violation((*_LENGTHS, "sizes", d), "must be 1, as this is the axis", size)
             if d != self.axis and size != expected:
-                yield Violation((*_LENGTHS, "sizes", d), f"must be {expected}, the size of input_tensor there", size)
+                rule = f"must be {text(expected)}, the size of input_tensor there"
+                yield Violation((*_LENGTHS, "sizes", d), rule, size)
 
 
 DESCS: dict[str, type[OperatorDesc]] = {

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
+from torch_dml_ops.directml.errors import shown
 
 T = TensorDataType
 L = FeatureLevel
@@ -104,7 +105,9 @@ def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWE
     True
     """
     if not isinstance(feature_level, FeatureLevel):
-        raise TypeError(f"feature_level must be a FeatureLevel, got {feature_level!r}; FeatureLevel.parse reads text")
+        raise TypeError(
+            f"feature_level must be a FeatureLevel, got {shown(feature_level)}; FeatureLevel.parse reads text"
+        )
     changes = _SUPPORT[operator_named(operator)]
     return next((changes[level] for level in reversed(changes) if level <= feature_level), None)
 

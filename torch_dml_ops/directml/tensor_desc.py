@@ -13,7 +13,7 @@ from torch import Tensor
 
 from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, in_repr, shown, text
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -26,14 +26,14 @@ def whole_number(name: str, value: Any) -> int:
     try:
         return int(operator.index(value))
     except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+        raise TypeError(f"{name} must be a whole number, got {shown(value)}") from None
 
 
 def whole_numbers(name: str, values: Iterable[int]) -> tuple[int, ...]:
     try:
         return tuple(int(operator.index(value)) for value in values)
     except TypeError:
-        raise TypeError(f"{name} must be a list of whole numbers, got {values!r}") from None
+        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}") from None
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -119,9 +119,9 @@ class TensorDesc:
 
     def __post_init__(self) -> None:
         if not isinstance(self.data_type, TensorDataType):
-            raise TypeError(f"TensorDesc: data_type must be a TensorDataType, got {self.data_type!r}")
+            raise TypeError(f"TensorDesc: data_type must be a TensorDataType, got {shown(self.data_type)}")
         if not isinstance(self.flags, TensorFlags):
-            raise TypeError(f"TensorDesc: flags must be TensorFlags, got {self.flags!r}")
+            raise TypeError(f"TensorDesc: flags must be TensorFlags, got {shown(self.flags)}")
         put = object.__setattr__
         put(self, "sizes", whole_numbers("TensorDesc: sizes", self.sizes))
         if self.strides is not None:
@@ -134,18 +134,18 @@ class TensorDesc:
             put(self, name, whole_number(f"TensorDesc: {name}", getattr(self, name)))
 
     def __repr__(self) -> str:
-        shown = [self.data_type.name, str(list(self.sizes))]
+        fields = [self.data_type.name, in_repr(self.sizes)]
         if self.strides is not None:
-            shown.append(f"strides={list(self.strides)}")
+            fields.append(f"strides={in_repr(self.strides)}")
         if self.flags:
-            shown.append(f"flags={self.flags.name}")
+            fields.append(f"flags={self.flags.name}")
         if self.total_tensor_size_in_bytes != self.minimum_size_in_bytes:
-            shown.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes}")
+            fields.append(f"total_tensor_size_in_bytes={in_repr(self.total_tensor_size_in_bytes)}")
         if self.guaranteed_base_offset_alignment:
-            shown.append(f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}")
+            fields.append(f"guaranteed_base_offset_alignment={in_repr(self.guaranteed_base_offset_alignment)}")
         if self.dimension_count != len(self.sizes):
-            shown.append(f"dimension_count={self.dimension_count}")
-        return f"TensorDesc({', '.join(shown)})"
+            fields.append(f"dimension_count={in_repr(self.dimension_count)}")
+        return f"TensorDesc({', '.join(fields)})"
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
@@ -252,12 +252,12 @@ class TensorDesc:
                 yield Violation((*path, "sizes", d), f"must be from 1 to {UINT_MAX}", size)
         if all(size >= 1 for size in self.sizes) and math.prod(self.sizes) > UINT_MAX:
             rule = f"must make at most {UINT_MAX} elements"
-            yield Violation((*path, "sizes"), rule, str(math.prod(self.sizes)))
+            yield Violation((*path, "sizes"), rule, math.prod(self.sizes))
         if self.strides is not None:
             yield from self._stride_violations((*path, "strides"), self.strides, written)
         total, least = self.total_tensor_size_in_bytes or 0, self.minimum_size_in_bytes
         if not least <= total <= UINT64_MAX:
-            rule = f"must be from {least}, the bytes up to the last element, to {UINT64_MAX}"
+            rule = f"must be from {text(least)}, the bytes up to the last element, to {UINT64_MAX}"
             yield Violation((*path, "total_tensor_size_in_bytes"), rule, total)
         if total % 4 != 0:
             yield Violation((*path, "total_tensor_size_in_bytes"), "must be a multiple of 4", total)
