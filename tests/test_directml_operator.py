@@ -1,6 +1,8 @@
 """Operators made from descriptors: their results in every layout, what they refuse, derivatives and torch.compile."""
 
+import copy
 import dataclasses
+import pickle
 import re
 from collections.abc import Callable
 from typing import Any
@@ -296,6 +298,71 @@ def test_out_compiles_too() -> None:
     torch.compile(call, fullgraph=True, backend="aot_eager")(x, out)
     assert torch.equal(out[:, :6], x)
     assert (out[:, 6:] == -1).all()
+
+
+HALVES = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=[TensorDesc(F32, [2, 6])] * 2, axis=0))
+COPY = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=0))
+GRAD = "with out there is no automatic differentiation, and"
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize(
+    ("call", "tensors", "sentence"),
+    [
+        (lambda x, y: HALVES(x, out=[y, y]), [(4, 6), (2, 6)], r"split: out\[1\] must not share memory with out\[0\]"),
+        (
+            lambda x, y: HALVES(x, out=[y[:2], y[1:]]),
+            [(4, 6), (3, 6)],
+            r"split: out\[1\] must not share memory with out\[0\]",
+        ),
+        (lambda x: COPY(x, out=[x]), [(4, 6)], r"split: out\[0\] must not share memory with input"),
+        (lambda x: COPY(x[:4], out=[x[2:]]), [(6, 6)], r"split: out\[0\] must not share memory with input"),
+        (lambda x: PADDED(x[:, :6], out=x[:, 2:]), [(4, 8)], r"join: out must not share memory with inputs\[0\]"),
+        (
+            lambda x, y: COPY(x, out=[y]),
+            [(4, 6), "meta"],
+            r"split: out\[0\] must be on the device of input, cpu, got meta",
+        ),
+        (lambda x, y: COPY(x, out=[y]), ["grad", (4, 6)], rf"split: {GRAD} input requires grad"),
+        (lambda x, y: PADDED(x, out=y[:, :6]), ["grad", (4, 8)], rf"join: {GRAD} inputs\[0\] requires grad"),
+        (lambda x, y: COPY(x, out=[y]), [(4, 6), "grad"], rf"split: {GRAD} out\[0\] requires grad"),
+    ],
+)
+def test_out_that_the_operator_refuses_stays_as_it_is(
+    call: Callable[..., object], tensors: list[Any], sentence: str, compiled: bool
+) -> None:
+    def made(like: Any) -> Tensor:
+        if like == "meta":
+            return torch.zeros(4, 6, device="meta")
+        return values((4, 6), torch.float32).requires_grad_() if like == "grad" else values(like, torch.float32)
+
+    xs = [made(like) for like in tensors]
+    before = [x.detach().clone() for x in xs]
+    torch._dynamo.reset()
+    with pytest.raises(RuntimeError, match=sentence):
+        (torch.compile(call, fullgraph=True, backend="eager") if compiled else call)(*xs)
+    assert all(x.is_meta or torch.equal(x, y) for x, y in zip(xs, before, strict=True))
+    assert not any(x.grad_fn for x in xs)
+
+
+def test_compiled_out_without_grad_mode() -> None:
+    torch._dynamo.reset()
+    x, out = torch.ones(4, 6, requires_grad=True), torch.zeros(4, 6)
+    with torch.no_grad():
+        assert torch.compile(COPY, fullgraph=True, backend="aot_eager")(x, out=[out])[0] is out
+    assert torch.equal(out, x)
+    assert not out.requires_grad
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda operator: pickle.loads(pickle.dumps(operator))])
+@pytest.mark.parametrize("op", OPERATORS)
+def test_copies(op: str, copied: Callable[[Operator], Operator]) -> None:
+    operator = Operator(plain(op, 2, F32))
+    again = copied(operator)
+    inputs = [torch.ones(t.sizes).to(t.data_type.dtype) for _, t in operator.desc.inputs()]
+    assert again.desc == operator.desc
+    for result, want in zip(as_list(again(*inputs)), as_list(operator(*inputs)), strict=True):
+        assert torch.equal(result, want)
 
 
 # DirectMLX's functions.

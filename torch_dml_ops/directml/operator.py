@@ -22,41 +22,42 @@ from torch_dml_ops.directml.operator_descs import (
 )
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
-# A descriptor's operator on input tensors, and where to write the result or None.
-Call = Callable[[Sequence[Tensor], Any], Any]
+
+class _Call(NamedTuple):
+    """A function of torch_dml_ops, and its arguments behind the tensors."""
+
+    function: str
+    arguments: tuple[Any, ...]
 
 
-def _slice1(desc: Slice1OperatorDesc) -> Call:
+def _slice1(desc: Slice1OperatorDesc) -> _Call:
     window = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
-    sizes = desc.output_tensor.sizes
-    return lambda inputs, out: dml.slice1(inputs[0], *window, sizes, out=out)
+    return _Call("slice1", (*window, desc.output_tensor.sizes))
 
 
-def _slice(desc: SliceOperatorDesc) -> Call:
+def _slice(desc: SliceOperatorDesc) -> _Call:
     extents = tuple((size - 1) * stride + 1 for size, stride in zip(desc.sizes, desc.strides, strict=True))
-    return lambda inputs, out: dml.slice1(inputs[0], desc.offsets, extents, desc.strides, desc.sizes, out=out)
+    return _Call("slice1", (desc.offsets, extents, desc.strides, desc.sizes))
 
 
-def _slice_grad(desc: SliceGradOperatorDesc) -> Call:
+def _slice_grad(desc: SliceGradOperatorDesc) -> _Call:
     window = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
-    sizes = desc.output_gradient_tensor.sizes
-    return lambda inputs, out: dml.slice_grad(inputs[0], sizes, *window, out=out)
+    return _Call("slice_grad", (desc.output_gradient_tensor.sizes, *window))
 
 
-def _split(desc: SplitOperatorDesc) -> Call:
-    axis_sizes = tuple(tensor.sizes[desc.axis] for tensor in desc.output_tensors)
-    return lambda inputs, out: dml.split(inputs[0], axis_sizes, desc.axis, out=out)
+def _split(desc: SplitOperatorDesc) -> _Call:
+    return _Call("split", (tuple(tensor.sizes[desc.axis] for tensor in desc.output_tensors), desc.axis))
 
 
-def _join(desc: JoinOperatorDesc) -> Call:
-    return lambda inputs, out: dml.join(inputs, desc.axis, out=out)
+def _join(desc: JoinOperatorDesc) -> _Call:
+    return _Call("join", (desc.axis,))
 
 
-def _reverse_subsequences(desc: ReverseSubsequencesOperatorDesc) -> Call:
-    return lambda inputs, out: dml.reverse_subsequences(inputs[0], inputs[1], desc.axis, out=out)
+def _reverse_subsequences(desc: ReverseSubsequencesOperatorDesc) -> _Call:
+    return _Call("reverse_subsequences", (desc.axis,))
 
 
-_CALLS: dict[type[OperatorDesc], Callable[[Any], Call]] = {
+_CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
     Slice1OperatorDesc: _slice1,
     SliceOperatorDesc: _slice,
     SliceGradOperatorDesc: _slice_grad,
@@ -64,6 +65,11 @@ _CALLS: dict[type[OperatorDesc], Callable[[Any], Call]] = {
     JoinOperatorDesc: _join,
     ReverseSubsequencesOperatorDesc: _reverse_subsequences,
 }
+
+
+@torch.compiler.allow_in_graph  # Dynamo would look at `out` and refuse one that has gaps between its elements
+def _write(function: str, tensors: Sequence[Any], arguments: tuple[Any, ...], out: Any) -> None:
+    getattr(dml, function)(*tensors, *arguments, out=out)
 
 
 class _Expected(NamedTuple):
@@ -143,7 +149,7 @@ class Operator:
         self._call = _CALLS[type(desc)](desc)
         self._inputs = tuple(_Expected.of(*tensor) for tensor in desc.inputs())
         self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
-        self.gives_list = isinstance(desc, SplitOperatorDesc)
+        self.takes_list, self.gives_list = isinstance(desc, JoinOperatorDesc), isinstance(desc, SplitOperatorDesc)
 
     def __repr__(self) -> str:
         return f"Operator({self.desc})"
@@ -171,8 +177,10 @@ class Operator:
             raise ValueError(f"{op}: there must be {len(self._inputs)} input tensors, got {len(inputs)}")
         for expected, tensor in zip(self._inputs, inputs, strict=True):
             expected.check(op, tensor)
+        tensors = (inputs,) if self.takes_list else inputs
         if out is None:
-            pairs = zip(self._outputs, self._results(inputs), strict=True)
+            new = getattr(dml, self._call.function)(*tensors, *self._call.arguments)
+            pairs = zip(self._outputs, new if self.gives_list else [new], strict=True)
             results = [expected.lay_out(result) for expected, result in pairs]
             return results if self.gives_list else results[0]
         if not isinstance(out, (Tensor, list, tuple)):
@@ -183,16 +191,8 @@ class Operator:
             raise ValueError(f"{op}: out must be {wanted}, got {_kind_of(out)}")
         for expected, tensor in zip(self._outputs, outs, strict=True):
             expected.check_out(op, tensor)
-        if torch.compiler.is_compiling():  # Dynamo takes no `out` that has gaps between its elements
-            for tensor, result in zip(outs, self._results(inputs), strict=True):
-                tensor.copy_(result)
-        else:
-            self._call(inputs, outs if self.gives_list else outs[0])
+        _write(self._call.function, tensors, self._call.arguments, outs if self.gives_list else outs[0])
         return out
-
-    def _results(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        results = self._call(inputs, None)
-        return results if self.gives_list else [results]
 
 
 def _kind_of(out: Tensor | Sequence[Tensor]) -> str:
