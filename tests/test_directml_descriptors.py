@@ -801,3 +801,64 @@ def test_a_description_that_breaks_rules_is_not_viewed() -> None:
         DescriptorError, match=r"^TensorDesc breaks a rule:\n  strides\[0\] must be from 0 to \d+, got -1$"
     ):
         TensorDesc(F32, [2], [-1]).view(torch.zeros(64, dtype=torch.uint8))
+
+
+# What stands beside the rules.
+
+
+def test_a_level_without_the_operator_names_what_else_is_too_new() -> None:
+    x = TensorDesc(TensorDataType.FLOAT64, [1] * 5)
+    desc = SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0)
+    window = {name: [1] * 5 for name in ("input_window_sizes", "input_window_strides")}
+    slice1 = Slice1OperatorDesc(input_tensor=x, output_tensor=x, input_window_offsets=[0] * 5, **window)
+    assert [v.split("; ")[-1] for v in broken(slice1, FeatureLevel.LEVEL_1_0)] == [
+        "allowed from feature level 2_1",
+        *["allowed from feature level 4_1"] * 2,
+    ]
+    assert len(broken(desc, FeatureLevel.LEVEL_1_0)) == 4
+
+
+@pytest.mark.parametrize(
+    ("infer", "sentence"),
+    [
+        (lambda: SplitOperatorDesc.infer_output(X, "0", [4]), "axis must be a whole number, got '0'"),
+        (lambda: SplitOperatorDesc.infer_output(X, 1.0, [4]), "axis must be a whole number, got 1.0"),
+        (lambda: SplitOperatorDesc.infer_output([4, 6], 0, [4]), "input_tensor must be a TensorDesc, got [4, 6]"),
+        (lambda: SplitOperatorDesc.infer_output(X, 0, 4), "output_axis_sizes must be a list of whole numbers, got 4"),
+        (lambda: JoinOperatorDesc.infer_output([X, None], 0), "input_tensors[1] must be a TensorDesc, got None"),
+        (lambda: ReverseSubsequencesOperatorDesc.infer_output(X, X, None), "axis must be a whole number, got None"),
+        (
+            lambda: Slice1OperatorDesc.infer_output(X, 0, 4, 1),
+            "input_window_sizes must be a list of whole numbers, got 4",
+        ),
+        (lambda: SliceOperatorDesc.infer_output(X, [0], 4, [1]), "sizes must be a list of whole numbers, got 4"),
+    ],
+)
+def test_nothing_is_inferred_from_other_types(infer: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(TypeError) as error:
+        infer()
+    assert str(error.value).partition(".infer_output: ")[2] == sentence
+
+
+def test_inferred_outputs_are_valid_at_the_newest_level() -> None:
+    lengths = TensorDesc(F32, [4, 1])
+    with pytest.raises(DescriptorError, match=r"sequence_lengths_tensor.data_type must be one of UINT32, UINT64"):
+        ReverseSubsequencesOperatorDesc.infer_output(X, lengths, 1)
+    with pytest.raises(DescriptorError, match=r"dimension_count must be from 1 to 8"):
+        SplitOperatorDesc.infer_output(TensorDesc(F32, [1] * 9), 0, [1])
+
+
+def test_flags_that_do_not_exist() -> None:
+    with pytest.raises(ValueError, match=r"^TensorFlags: there are no flags but NONE and OWNED_BY_DML, got 2$"):
+        TensorFlags(2)
+
+
+def test_largest_numbers() -> None:
+    at_most, over = 2**32 - 1, 2**32
+    for stride, right in ((at_most, True), (over, False)):
+        desc = SliceOperatorDesc(
+            input_tensor=X, output_tensor=TensorDesc(F32, [1, 1]), offsets=[0, 0], sizes=[1, 1], strides=[1, stride]
+        )
+        assert (broken(desc) == []) == right
+    for total, right in ((2**64 - 4, True), (2**64, False)):
+        assert (list(TensorDesc(F32, [1], total_tensor_size_in_bytes=total).violations()) == []) == right

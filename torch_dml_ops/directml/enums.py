@@ -88,6 +88,10 @@ class TensorFlags(IntFlag):
     OWNED_BY_DML = 1
 
     @classmethod
+    def _missing_(cls, value: object) -> TensorFlags:
+        raise ValueError(f"TensorFlags: there are no flags but NONE and OWNED_BY_DML, got {value!r}")
+
+    @classmethod
     def parse(cls, text: str) -> TensorFlags:
         """``NONE`` or ``DML_TENSOR_FLAG_NONE``; raises ``ValueError`` for any other text."""
         return _named(cls, text, "DML_TENSOR_FLAG_")

@@ -67,7 +67,8 @@ _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
 }
 
 
-@torch.compiler.allow_in_graph  # Dynamo would look at `out` and refuse one that has gaps between its elements
+# Dynamo would look at `out` and refuse one that has gaps between its elements.
+@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
 def _write(function: str, tensors: Sequence[Any], arguments: tuple[Any, ...], out: Any) -> None:
     getattr(dml, function)(*tensors, *arguments, out=out)
 

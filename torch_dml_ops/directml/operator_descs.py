@@ -103,10 +103,6 @@ class OperatorDesc:
         if violations:
             raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
 
-    def _check_at_every_level(self) -> None:
-        if violations := list(self._violations()):
-            raise DescriptorError(self.operator_type, violations)
-
     # The rules.
 
     def _unsupported(self, level: FeatureLevel) -> Iterator[Violation]:
@@ -114,7 +110,10 @@ class OperatorDesc:
         support = check_support(op, level)
         if support is None:
             rule = f"must be an operator of feature level {level}"
-            yield Violation(("operator_type",), rule, op, first_level(op, lambda _: True))
+            since = first_level(op, lambda _: True)
+            assert since is not None
+            yield Violation(("operator_type",), rule, op, since)
+            yield from self._unsupported(since)
             return
         for path, tensor in (*self.inputs(), *self.outputs()):
             count, data_type = len(tensor.sizes), tensor.data_type
@@ -283,6 +282,16 @@ def _pieces_rules(
             yield Violation((pieces_name,), rule, sizes)
 
 
+def _checked(caller: type[OperatorDesc], **given: Any) -> None:
+    """Refuses what is no tensor, or no number, before anything is inferred from it."""
+    for name, value in given.items():
+        label = f"{caller.__name__}.infer_output: {name}"
+        if name == "axis":
+            whole_number(label, value)
+        elif not isinstance(value, TensorDesc):
+            raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
+
+
 def _resized(tensor: TensorDesc, sizes: Iterable[int]) -> TensorDesc:
     """Packed, of the same data type."""
     return TensorDesc(tensor.data_type, tuple(sizes))
@@ -342,7 +351,9 @@ class Slice1OperatorDesc(OperatorDesc):
         >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
         TensorDesc(INT8, [3])
         """
-        input_window_sizes, input_window_strides = tuple(input_window_sizes), tuple(input_window_strides)
+        _checked(cls, input_tensor=input_tensor)
+        input_window_sizes = whole_numbers(f"{cls.__name__}.infer_output: input_window_sizes", input_window_sizes)
+        input_window_strides = whole_numbers(f"{cls.__name__}.infer_output: input_window_strides", input_window_strides)
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
         steps = [_most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
@@ -353,7 +364,7 @@ class Slice1OperatorDesc(OperatorDesc):
             input_window_offsets=input_window_offsets,
             input_window_sizes=input_window_sizes,
             input_window_strides=input_window_strides,
-        )._check_at_every_level()
+        ).validate()
         return output
 
     def _counts(self) -> dict[str, tuple[int, str]]:
@@ -403,10 +414,11 @@ class SliceOperatorDesc(OperatorDesc):
         >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
         TensorDesc(INT8, [3])
         """
-        sizes = tuple(sizes)
+        _checked(cls, input_tensor=input_tensor)
+        sizes = whole_numbers(f"{cls.__name__}.infer_output: sizes", sizes)
         output = _resized(input_tensor, sizes)
         desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
-        desc._check_at_every_level()
+        desc.validate()
         return output
 
     def _counts(self) -> dict[str, tuple[int, str]]:
@@ -484,6 +496,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         >>> SliceGradOperatorDesc.infer_output(TensorDesc(TensorDataType.FLOAT32, [3]), [7], [1], [5], [-2])
         TensorDesc(FLOAT32, [7])
         """
+        _checked(cls, input_gradient_tensor=input_gradient_tensor)
         output = _resized(input_gradient_tensor, output_gradient_sizes)
         cls(
             input_gradient_tensor=input_gradient_tensor,
@@ -491,7 +504,7 @@ class SliceGradOperatorDesc(OperatorDesc):
             input_window_offsets=input_window_offsets,
             input_window_sizes=input_window_sizes,
             input_window_strides=input_window_strides,
-        )._check_at_every_level()
+        ).validate()
         return output
 
     def _counts(self) -> dict[str, tuple[int, str]]:
@@ -539,11 +552,13 @@ class SplitOperatorDesc(OperatorDesc):
         >>> SplitOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), 1, [1, 2])
         (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
         """
+        _checked(cls, input_tensor=input_tensor, axis=axis)
+        output_axis_sizes = whole_numbers(f"{cls.__name__}.infer_output: output_axis_sizes", output_axis_sizes)
         sizes = tuple(input_tensor.sizes)
         if not 0 <= axis < len(sizes):
             raise DescriptorError(cls.operator_type, list(_axis_rule(axis, input_tensor, "input_tensor")))
         pieces = tuple(_resized(input_tensor, (*sizes[:axis], n, *sizes[axis + 1 :])) for n in output_axis_sizes)
-        cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis)._check_at_every_level()
+        cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis).validate()
         return pieces
 
     def _counts(self) -> dict[str, tuple[int, str]]:
@@ -591,11 +606,13 @@ class JoinOperatorDesc(OperatorDesc):
         input_tensors = tuple(input_tensors)
         if not input_tensors:
             raise DescriptorError(cls.operator_type, list(_some_rule(input_tensors, "input_tensors")))
-        output = input_tensors[0]
-        if 0 <= axis < len(output.sizes):
-            total = sum(size for piece in input_tensors for size in piece.sizes[axis : axis + 1])
-            output = _resized(output, (*output.sizes[:axis], total, *output.sizes[axis + 1 :]))
-        cls(input_tensors=input_tensors, output_tensor=output, axis=axis)._check_at_every_level()
+        _checked(cls, **{f"input_tensors[{k}]": tensor for k, tensor in enumerate(input_tensors)}, axis=axis)
+        first = input_tensors[0]
+        if not 0 <= axis < len(first.sizes):
+            raise DescriptorError(cls.operator_type, list(_axis_rule(axis, first, "output_tensor")))
+        total = sum(size for piece in input_tensors for size in piece.sizes[axis : axis + 1])
+        output = _resized(first, (*first.sizes[:axis], total, *first.sizes[axis + 1 :]))
+        cls(input_tensors=input_tensors, output_tensor=output, axis=axis).validate()
         return output
 
     def _counts(self) -> dict[str, tuple[int, str]]:
@@ -644,9 +661,10 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         >>> ReverseSubsequencesOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), lengths, 0)
         TensorDesc(INT8, [2, 3])
         """
+        _checked(cls, input_tensor=input_tensor, sequence_lengths_tensor=sequence_lengths_tensor, axis=axis)
         output = _resized(input_tensor, input_tensor.sizes)
         tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
-        cls(**tensors, output_tensor=output, axis=axis)._check_at_every_level()
+        cls(**tensors, output_tensor=output, axis=axis).validate()
         return output
 
     def _counts(self) -> dict[str, tuple[int, str]]:
