@@ -15,6 +15,7 @@ from torch_dml_ops._checks import (
     split_sizes_of_pieces,
 )
 from torch_dml_ops._layout import new_dense
+from torch_dml_ops._overlap import check_memory
 
 
 @torch.library.register_fake("torch_dml_ops::slice1")
@@ -40,6 +41,7 @@ def _(
 ) -> None:
     sizes = slice1_sizes(input, window_offsets, window_sizes, window_strides, output_sizes)
     check_out("slice1", "out", out, sizes, "input", input)
+    check_memory("slice1", [("out", out)], [("input", input)])
 
 
 @torch.library.register_fake("torch_dml_ops::slice_grad")
@@ -66,6 +68,7 @@ def _(
 ) -> None:
     check_slice_grad(grad_output, input_sizes, window_offsets, window_sizes, window_strides)
     check_out("slice_grad", "out", out, input_sizes, "grad_output", grad_output)
+    check_memory("slice_grad", [("out", out)], [("grad_output", grad_output)])
 
 
 @torch.library.register_fake("torch_dml_ops::split")
@@ -82,6 +85,7 @@ def _(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence[Ten
     )
     for k, (tensor, sizes) in enumerate(zip(out, pieces, strict=True)):
         check_out("split", f"out[{k}]", tensor, sizes, "input", input)
+    check_memory("split", [(f"out[{k}]", tensor) for k, tensor in enumerate(out)], [("input", input)])
 
 
 @torch.library.register_fake("torch_dml_ops::join")
@@ -92,6 +96,7 @@ def _(inputs: Sequence[Tensor], axis: int) -> Tensor:
 @torch.library.register_fake("torch_dml_ops::join.out")
 def _(inputs: Sequence[Tensor], axis: int, *, out: Tensor) -> None:
     check_out("join", "out", out, join_sizes(inputs, axis), "inputs[0]", inputs[0])
+    check_memory("join", [("out", out)], [(f"inputs[{k}]", tensor) for k, tensor in enumerate(inputs)])
 
 
 @torch.library.register_fake("torch_dml_ops::reverse_subsequences")
@@ -104,3 +109,4 @@ def _(input: Tensor, sequence_lengths: Tensor, axis: int) -> Tensor:
 def _(input: Tensor, sequence_lengths: Tensor, axis: int, *, out: Tensor) -> None:
     check_reverse_subsequences(input, sequence_lengths, axis)
     check_out("reverse_subsequences", "out", out, input.shape, "input", input)
+    check_memory("reverse_subsequences", [("out", out)], [("input", input), ("sequence_lengths", sequence_lengths)])

@@ -1,9 +1,13 @@
 #include <torch/csrc/stable/ops.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "../kernels/cpu/engine.h"
 #include "../kernels/cpu/huge_pages.h"
 #include "../kernels/cpu/rows.h"
 #include "engine.h"
+#include "overlap.h"
 
 namespace torch_dml_ops {
 namespace {
@@ -22,7 +26,27 @@ void run(ReverseCopy plan, const torch::stable::Tensor&) { cpu::run(std::move(pl
 
 }  // namespace torch_dml_ops
 
-// For `python -m torch_dml_ops`.
+// What the Python package asks for by name.
+
 extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_level() {
   return torch_dml_ops::cpu::rows().level;
+}
+
+// Of `count` views, each as its address in bytes, item size, rank, sizes and strides: what find_overlap says of them.
+// Returns the Overlap as a number, and the views' numbers in `pair`; a single view is compared with itself.
+extern "C" __attribute__((visibility("default"))) int32_t torch_dml_ops_find_overlap(int64_t count,
+                                                                                     const int64_t* numbers,
+                                                                                     int64_t* pair) {
+  using namespace torch_dml_ops;
+  std::vector<View> views;
+  for (int64_t k = 0; k < count; ++k) {
+    const auto rank = std::size_t(numbers[2]);
+    views.push_back({numbers[0], numbers[1], {numbers + 3, rank}, {numbers + 3 + rank, rank}});
+    numbers += 3 + 2 * rank;
+  }
+  if (count == 1) return int32_t(overlaps_itself(views[0]));
+  const Pair found = find_overlap(views);
+  pair[0] = int64_t(found.second);
+  pair[1] = int64_t(found.first);
+  return int32_t(found.overlap);
 }
