@@ -33,7 +33,7 @@ def report() -> dict[str, str]:
         "CUDA kernels": kernels,
         "GPUs": ", ".join(f"{g.name} (compute capability {g.major}.{g.minor})" for g in gpus) or "none seen",
         "derivatives": "every order, torch.func included"
-        if _autograd.composes
+        if _autograd.has_private_names
         else "backward only: this torch lacks names that torch.func support is built on",
     }
 

@@ -3,26 +3,40 @@
 `register_linear` puts a kernel at the Autograd key that applies a single-level autograd.Function. That composes with
 reverse and forward mode, torch.func, torch.compile and their nestings, where torch.library.register_autograd raises or
 gives wrong tangents under torch.func. It uses names that are private to torch; on a torch that lacks one of them,
-register_autograd serves instead (`composes` is False then).
+register_autograd serves instead (`has_private_names` is False then).
+
+What runs when an operator is called:
+
+    plain tensors, nothing to differentiate   the operator itself, below the Autograd key
+    plain tensors, one of them requires grad  its autograd.Function, applied without going through the Autograd key
+    all else, and torch.ops.torch_dml_ops.*   the kernel at the Autograd key, which decides between the same two
+
+"All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing
+and torch.compile. The first two lines are shortcuts of `call`: to the key's kernel and back costs as much as a small
+operator does.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
+from torch.nn import Parameter
 
-from torch_dml_ops._checks import check_types
+from torch_dml_ops._arguments import explanation
 
+_Base: Any = object
 try:
     from torch._C import (
         _after_ADInplaceOrView_keyset,
         _after_autograd_keyset,
         _AutoDispatchBelowADInplaceOrView,
         _AutoDispatchBelowAutograd,
+        _get_tracing_state,
     )
     from torch._C import _are_functorch_transforms_active as transforms_active
     from torch._C._functorch import (
@@ -33,9 +47,10 @@ try:
     from torch.autograd.function import _SingleLevelFunction
 
     forward_ad._current_level  # noqa: B018
-    composes = True
+    _Base = _SingleLevelFunction
+    has_private_names = True
 except (ImportError, AttributeError) as missing:
-    composes = False
+    has_private_names = False
     warnings.warn(
         f"torch_dml_ops: this torch ({torch.__version__}) lacks a name that the derivatives are built on ({missing}). "
         "Backward works; torch.func transforms of these operators do not.",
@@ -44,14 +59,16 @@ except (ImportError, AttributeError) as missing:
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 _ops = torch.ops.torch_dml_ops
-_recorded: dict[Any, Callable[..., Any]] = {}  # by operator: (dispatch keys or None, arguments) -> results with a graph
 
 # (cotangents of the results, shapes of the linear inputs, the other arguments) -> cotangents of the linear inputs
 Transpose = Callable[[list[Tensor], list[torch.Size], tuple[Any, ...]], list[Tensor]]
 
+# What torch raises for arguments that an operator does not take.
+_REFUSALS = (AttributeError, OverflowError, RuntimeError, TypeError, ValueError)
 
-def _as_list(tensors: Tensor | Sequence[Tensor]) -> list[Tensor]:
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+def _as_list(tensors: Tensor | Sequence[Tensor]) -> Sequence[Tensor]:
+    return tensors if isinstance(tensors, (list, tuple)) else (tensors,)
 
 
 def _named_tensors(arguments: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Tensor]]:
@@ -63,13 +80,13 @@ def _named_tensors(arguments: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, 
             yield from ((f"{name}[{k}]", t) for k, t in enumerate(value) if isinstance(t, Tensor))
 
 
-def _only_reverse_mode() -> bool:
-    """Whether no transform of torch.func and no forward mode is at work: what is left can be seen at requires_grad."""
-    return not transforms_active() and forward_ad._current_level < 0  # compile(jvp) has no open level, but a transform
-
-
-def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
-    return not _only_reverse_mode() or _requires_grad(tensors)
+def _are_plain(tensors: Sequence[Tensor]) -> bool:
+    """Whether what calls with them mean can be seen at their requires_grad alone."""
+    for t in tensors:
+        if type(t) is not Tensor and type(t) is not Parameter:
+            return False
+    # compile(jvp) has no open level, but a transform
+    return not transforms_active() and forward_ad._current_level < 0 and _get_tracing_state() is None
 
 
 def _requires_grad(tensors: Sequence[Tensor]) -> bool:
@@ -80,143 +97,166 @@ def _requires_grad(tensors: Sequence[Tensor]) -> bool:
     return False
 
 
-def call(op: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
-    """The operator, past the Autograd key where there is no more to do than record it, or not even that.
+def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
+    return transforms_active() or forward_ad._current_level >= 0 or _requires_grad(tensors)
 
-    `tensors` are those of its linear argument, the first one. The key's kernel would do the same, but to get there and
-    back costs as much as a small operator does.
+
+def call(op: Any, first: Any, *others: Any) -> Any:
+    """The operator. `first` is its first argument, a tensor or a list of them, in which it is linear.
+
+    The others are kept for the backward pass as they are: a caller must not be able to change them.
     """
-    if not composes or is_compiling() or not _only_reverse_mode():
-        return op(*arguments)
+    if not has_private_names or is_compiling():
+        return op(first, *others)
     try:
+        tensors = _as_list(first)
+        if not _are_plain(tensors):
+            return op(first, *others)
         if _requires_grad(tensors):
-            return _recorded[op](None, *arguments)
+            return _linear[op].record(None, first, others)
         with _AutoDispatchBelowAutograd():
-            return op(*arguments)
-    except (AttributeError, RuntimeError, TypeError):
-        check_types(op, arguments)
+            return op(first, *others)
+    except _REFUSALS:
+        if (reason := explanation(op, (first, *others))) is not None:
+            raise reason from None
         raise
 
 
-def call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
+def call_out(op: Any, first: Any, *others: Any, out: Any) -> None:
     """The same for an operator that writes into `out`; it counts as a write."""
-    if not composes or is_compiling():
-        op(*arguments, out=out)
+    if not has_private_names or is_compiling():
+        op(first, *others, out=out)
         return
     try:
-        _call_out(op, outs, tensors, *arguments, out=out)
-    except (AttributeError, RuntimeError, TypeError):
-        check_types(op, (*arguments, out))
+        _call_out(op, first, *others, out=out)
+    except _REFUSALS:
+        if (reason := explanation(op, (first, *others), out)) is not None:
+            raise reason from None
         raise
 
 
-def _call_out(op: Any, outs: Sequence[Tensor], tensors: Sequence[Tensor], *arguments: Any, out: Any) -> None:
-    if _derivative_needed((*tensors, *outs)):
-        op(*arguments, out=out)
+def _call_out(op: Any, first: Any, *others: Any, out: Any) -> None:
+    outs = _as_list(out)
+    tensors = (*_as_list(first), *outs)
+    if not _are_plain(tensors) or _requires_grad(tensors):
+        op(first, *others, out=out)
         return
     for t in outs:
         if t.is_inference() or t.is_conj() or t.is_neg():
             # Inference tensors do not come by the Autograd key, which would check it.
             _check_writable(op.name().partition("::")[2].removesuffix(".out"), _named_tensors([("out", out)]))
-            op(*arguments, out=out)
+            op(first, *others, out=out)
             return
     with _AutoDispatchBelowADInplaceOrView():
-        op(*arguments, out=out)
+        op(first, *others, out=out)
     torch.autograd.graph.increment_version(outs)
 
 
 def register_linear(name: str, transpose: Transpose) -> None:
     """Makes the operator differentiable: linear in its first argument, a tensor or a list, constant in the others."""
-    if composes:
-        _register_at_autograd_key(name, transpose)
-    else:
-        _register_autograd(name, transpose)
+    op = getattr(_ops, name).default
+    if not has_private_names:
+        _register_autograd(op, transpose)
+        return
+    linear = _linear[op] = _Linear(op, transpose)
+
+    def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
+        if _derivative_needed(_as_list(first)):
+            return linear.record(keyset, first, others)
+        with _AutoDispatchBelowAutograd():
+            return op.redispatch(keyset & _after_autograd_keyset, first, *others)
+
+    _library.impl(name, kernel, "Autograd", with_keyset=True)
     _register_out(name)
 
 
-def _register_at_autograd_key(name: str, transpose: Transpose) -> None:
-    op = getattr(_ops, name).default
-    takes_list = op._schema.arguments[0].type.kind() == "ListType"
-    gives_list = op._schema.returns[0].type.kind() == "ListType"
-    has_tensors = any(a.type.kind() == "TensorType" for a in op._schema.arguments[1:])
+class _Linear:
+    """An operator, its transpose, and the autograd.Function that records calls of it."""
 
-    class Linear(_SingleLevelFunction):
-        # Arguments: the dispatch keys, how many of the rest are linear inputs, those, and the operator's other ones.
-        @staticmethod
-        def forward(keyset: Any, count: int, *rest: Any) -> Any:
-            inputs = list(rest[:count]) if takes_list else rest[0]
-            if keyset is None:
-                with _AutoDispatchBelowAutograd():
-                    results = op(inputs, *rest[count:])
-            else:
-                # Without both grad modes on, the inner levels of a hessian would see constants.
-                with torch.enable_grad(), _set_fwd_grad_enabled(True), _AutoDispatchBelowAutograd():
-                    results = op.redispatch(keyset & _after_autograd_keyset, inputs, *rest[count:])
-            return tuple(results) if gives_list else results
+    def __init__(self, op: Any, transpose: Transpose) -> None:
+        first, *others = op._schema.arguments
+        self.op, self.transpose = op, transpose
+        self.takes_list = first.type.kind() == "ListType"
+        self.gives_list = op._schema.returns[0].type.kind() == "ListType"
+        self.takes_constants = any(a.type.kind() == "TensorType" for a in others)  # tensors that it is not linear in
+        name = op.name().partition("::")[2].title().replace("_", "")
+        make: Any = type  # what _LinearFunction makes of its subclasses, mypy does not see
+        self.function = make(name, (_LinearFunction,), {})
+        backward: Any = self.function._backward_cls
+        backward.__name__ = backward.__qualname__ = f"{name}Backward"  # graphs and traces of errors show it
 
-        @staticmethod
-        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-            _, count, *rest = inputs
-            ctx.count = count
-            ctx.shapes = [t.shape for t in rest[:count]]
-            if not has_tensors:
-                ctx.others = rest[count:]
-                return
-            # Sequence lengths are saved as tensors are, so that writing to them before the backward pass is an error.
-            ctx.is_tensor = [isinstance(a, Tensor) for a in rest[count:]]
-            constants = [a for a in rest[count:] if isinstance(a, Tensor)]
-            ctx.save_for_backward(*constants)
-            ctx.save_for_forward(*constants)
-            ctx.others = [None if isinstance(a, Tensor) else a for a in rest[count:]]
+    def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
+        """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
+        results = (self.op if call is None else call)(list(inputs) if self.takes_list else inputs[0], *others)
+        return tuple(results) if self.gives_list else results
 
-        @staticmethod
-        def _compiled_autograd_key(ctx: Any) -> tuple[int]:
-            return (ctx._autograd_function_id,)  # as autograd.Function has it
-
-        @staticmethod
-        def arguments(ctx: Any) -> tuple[Any, ...]:
-            if not has_tensors:
-                return tuple(ctx.others)
-            saved = iter(ctx.saved_tensors)
-            return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
-
-        @staticmethod
-        def backward(ctx: Any, *cotangents: Tensor) -> Any:
-            grads = transpose(list(cotangents), ctx.shapes, Linear.arguments(ctx))
-            return None, None, *grads, *(None for _ in ctx.others)
-
-        @staticmethod
-        def jvp(ctx: Any, _keyset: Any, _count: Any, *tangents: Any) -> Any:
-            given = list(tangents[: ctx.count])  # torch fills in zeros where only some of the inputs have a tangent
-            results = op(given if takes_list else given[0], *Linear.arguments(ctx))
-            return tuple(results) if gives_list else results
-
-    # Graphs and traces of errors show this name.
-    backward_class: Any = Linear._backward_cls
-    backward_class.__name__ = backward_class.__qualname__ = name.title().replace("_", "") + "Backward"
-
-    def recorded(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
+    def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
+        """The results, with the call in their graph. `keyset` has the call's dispatch keys; None below Autograd."""
         inputs = _as_list(first)
         allowed = get_single_level_autograd_function_allowed()
         set_single_level_autograd_function_allowed(True)
         try:
-            results = Linear.apply(keyset, len(inputs), *inputs, *others)  # type: ignore[attr-defined]
+            results = self.function.apply(self, keyset, len(inputs), *inputs, *others)
         finally:
             set_single_level_autograd_function_allowed(allowed)
-        return list(results) if gives_list else results
-
-    def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
-        if _derivative_needed(_as_list(first)):
-            return recorded(keyset, first, *others)
-        with _AutoDispatchBelowAutograd():
-            return op.redispatch(keyset & _after_autograd_keyset, first, *others)
-
-    _recorded[op] = recorded
-    _library.impl(name, kernel, "Autograd", with_keyset=True)
+        return list(results) if self.gives_list else results
 
 
-def _register_autograd(name: str, transpose: Transpose) -> None:
-    op = getattr(_ops, name).default
+class _LinearFunction(_Base):  # type: ignore[misc]
+    """A recorded call. The first arguments of `apply` are a _Linear, dispatch keys and the number of linear inputs."""
+
+    @staticmethod
+    def forward(linear: _Linear, keyset: Any, count: int, *rest: Any) -> Any:
+        inputs, others = rest[:count], rest[count:]
+        if keyset is None:
+            with _AutoDispatchBelowAutograd():
+                return linear.call(inputs, others)
+        # Without both grad modes on, the inner levels of a hessian would see constants.
+        with torch.enable_grad(), _set_fwd_grad_enabled(True), _AutoDispatchBelowAutograd():
+            return linear.call(inputs, others, partial(linear.op.redispatch, keyset & _after_autograd_keyset))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        linear, _, count, *rest = inputs
+        ctx.linear, ctx.count, others = linear, count, rest[count:]
+        ctx.shapes = [t.shape for t in rest[:count]]
+        if not linear.takes_constants:
+            ctx.others = others
+            return
+        # Sequence lengths are saved as tensors are, so that writing to them before the backward pass is an error.
+        ctx.is_tensor = [isinstance(a, Tensor) for a in others]
+        constants = [a for a in others if isinstance(a, Tensor)]
+        ctx.save_for_backward(*constants)
+        ctx.save_for_forward(*constants)
+        ctx.others = [None if isinstance(a, Tensor) else a for a in others]
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        grads = ctx.linear.transpose(list(cotangents), ctx.shapes, _others(ctx))
+        return None, None, None, *grads, *(None for _ in ctx.others)
+
+    @staticmethod
+    def jvp(ctx: Any, _linear: Any, _keyset: Any, _count: Any, *tangents: Any) -> Any:
+        # torch fills in zeros where only some of the inputs have a tangent
+        return ctx.linear.call(tangents[: ctx.count], _others(ctx))
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[int]:
+        return (ctx._autograd_function_id,)  # as autograd.Function has it
+
+
+def _others(ctx: Any) -> tuple[Any, ...]:
+    """The other arguments of a recorded call, as they were given."""
+    if not ctx.linear.takes_constants:
+        return tuple(ctx.others)
+    saved = iter(ctx.saved_tensors)
+    return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
+
+
+_linear: dict[Any, _Linear] = {}  # by operator
+
+
+def _register_autograd(op: Any, transpose: Transpose) -> None:
     takes_list = op._schema.arguments[0].type.kind() == "ListType"
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -224,10 +264,10 @@ def _register_autograd(name: str, transpose: Transpose) -> None:
         ctx.others = inputs[1:]
 
     def backward(ctx: Any, cotangents: Tensor | Sequence[Tensor]) -> Any:
-        grads = transpose(_as_list(cotangents), ctx.shapes, ctx.others)
+        grads = transpose(list(_as_list(cotangents)), ctx.shapes, ctx.others)
         return grads if takes_list else grads[0], *(None for _ in ctx.others)
 
-    torch.library.register_autograd(f"torch_dml_ops::{name}", backward, setup_context=setup_context)
+    torch.library.register_autograd(op.name(), backward, setup_context=setup_context)
 
 
 def _check_writable(name: str, outs: Iterable[tuple[str, Tensor]]) -> None:
@@ -243,8 +283,6 @@ def _check_writable(name: str, outs: Iterable[tuple[str, Tensor]]) -> None:
 
 def _register_out(name: str) -> None:
     """As ATen treats its out functions: they have no derivatives, say so, and count as a write to `out`."""
-    if not composes:
-        return
     op = getattr(_ops, name).out
     names = [a.name for a in op._schema.arguments]
 
@@ -273,34 +311,41 @@ def _register_out(name: str) -> None:
     _library.impl(f"{name}.out", count_write, "ADInplaceOrView", with_keyset=True)
 
 
-def _slice1(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+# The transposes.
+
+
+def _transpose_of_slice1(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
     offsets, sizes, strides = others[:3]
     return [_ops.slice_grad.default(cotangents[0], shapes[0], offsets, sizes, strides)]
 
 
-def _slice_grad(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_slice_grad(
+    cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]
+) -> list[Tensor]:
     _, offsets, sizes, strides = others
     return [_ops.slice1.default(cotangents[0], offsets, sizes, strides, shapes[0])]
 
 
-def _split(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_split(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
     _, axis = others
     return [_ops.join.default(cotangents, axis)]
 
 
-def _join(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_join(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
     (axis,) = others
     result: list[Tensor] = _ops.split.default(cotangents[0], [shape[axis] for shape in shapes], axis)
     return result
 
 
-def _reverse_subsequences(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_reverse_subsequences(
+    cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]
+) -> list[Tensor]:
     lengths, axis = others
     return [_ops.reverse_subsequences.default(cotangents[0], lengths, axis)]
 
 
-register_linear("slice1", _slice1)
-register_linear("slice_grad", _slice_grad)
-register_linear("split", _split)
-register_linear("join", _join)
-register_linear("reverse_subsequences", _reverse_subsequences)
+register_linear("slice1", _transpose_of_slice1)
+register_linear("slice_grad", _transpose_of_slice_grad)
+register_linear("split", _transpose_of_split)
+register_linear("join", _transpose_of_join)
+register_linear("reverse_subsequences", _transpose_of_reverse_subsequences)

@@ -31,41 +31,6 @@ def _dtype_name(tensor: Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, torch.SymInt) or (hasattr(value, "__index__") and not isinstance(value, Tensor))
-
-
-def check_types(op: Any, arguments: Sequence[Any]) -> None:
-    """Raises TypeError for the first argument that is of another type than the operator's schema says.
-
-    For where the operator was refused: torch's own words for it are many lines.
-    """
-
-    def check(name: str, value: Any, right: bool, wanted: str) -> None:
-        if not right:
-            shown = repr(value) if value is None or isinstance(value, (int, float, str)) else type(value).__name__
-            raise TypeError(f"{operator}: {name} must be {wanted}, got {shown}")
-
-    operator = op.name().partition("::")[2].removesuffix(".out")
-    for argument, value in zip(op._schema.arguments, arguments, strict=True):
-        declared = str(argument.type)
-        of_tensors = "Tensor" in declared
-        one, is_one = ("a tensor", _is_tensor) if of_tensors else ("a whole number", _is_whole)
-        if declared.startswith("Optional") and value is None:
-            continue
-        if "List" not in declared:
-            check(argument.name, value, is_one(value), one)
-            continue
-        several = "tensors" if of_tensors else "whole numbers"
-        check(argument.name, value, isinstance(value, Sequence) or hasattr(value, "__array__"), f"a list of {several}")
-        for k, entry in enumerate(value):
-            check(f"{argument.name}[{k}]", entry, is_one(entry), one)
-
-
 def _check_rank(op: str, argument: str, tensor: Tensor) -> None:
     require(tensor.dim() >= 1, f"{op}: {argument} must have at least 1 dimension, got a 0-d tensor")
 

@@ -6,14 +6,18 @@ They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 * Inputs may have any strides and are not copied to make them contiguous. A result is dense, its dimensions in memory in
   the order of the input's where the input is dense in some order (so ``channels_last`` stays), else contiguous.
 * With ``out``, the result is written there and ``out`` is returned. It must have the right shape, dtype and device,
-  must not overlap itself or an input, and is never resized; a refused call leaves it untouched.
-* Bad arguments raise ``RuntimeError`` with one sentence that names operator, argument, index, rule and value.
+  must not overlap itself or an input, and is never resized; a refused call leaves it untouched. Under
+  :func:`torch.compile` an overlap between the tensors that are traced is refused while compiling. Where a compiled
+  function is called again with tensors that overlap only then, it either refuses them too or writes what it would have
+  written if all inputs had been read before.
+* Bad arguments raise ``RuntimeError``, and arguments of another type ``TypeError``, with one sentence that names
+  operator, argument, index, rule and value. A whole number is what ``operator.index`` takes; lists of them may be any
+  sequence, array or 1-D tensor, and are copied: what a caller changes afterwards changes nothing.
 * All of them are differentiable to any order; sequence lengths have no gradient.
 """
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Sequence
 from types import EllipsisType
@@ -21,7 +25,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import handle_torch_function
 
+from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, shown, whole_number, whole_numbers
 from torch_dml_ops._autograd import call, call_out
 
 _ops: Any = torch.ops.torch_dml_ops
@@ -70,14 +76,17 @@ def slice1(
     tensor([[14, 16],
             [ 6,  8]])
     """
+    require_tensor("slice1: input", input)
+    window_offsets = whole_numbers("slice1: window_offsets", window_offsets)
+    window_sizes = whole_numbers("slice1: window_sizes", window_sizes)
+    window_strides = whole_numbers("slice1: window_strides", window_strides)
+    if output_sizes is not None:
+        output_sizes = whole_numbers("slice1: output_sizes", output_sizes)
     if out is None:
-        result: Tensor = call(
-            _ops.slice1.default, (input,), input, window_offsets, window_sizes, window_strides, output_sizes
-        )
+        result: Tensor = call(_ops.slice1.default, input, window_offsets, window_sizes, window_strides, output_sizes)
         return result
-    call_out(
-        _ops.slice1.out, (out,), (input,), input, window_offsets, window_sizes, window_strides, output_sizes, out=out
-    )
+    require_tensor("slice1: out", out)
+    call_out(_ops.slice1.out, input, window_offsets, window_sizes, window_strides, output_sizes, out=out)
     return out
 
 
@@ -111,28 +120,17 @@ def slice_grad(
     >>> dml.slice_grad(torch.tensor([1, 2, 3]), [7], window_offsets=[1], window_sizes=[5], window_strides=[-2])
     tensor([0, 3, 0, 2, 0, 1, 0])
     """
+    require_tensor("slice_grad: grad_output", grad_output)
+    input_sizes = whole_numbers("slice_grad: input_sizes", input_sizes)
+    window_offsets = whole_numbers("slice_grad: window_offsets", window_offsets)
+    window_sizes = whole_numbers("slice_grad: window_sizes", window_sizes)
+    window_strides = whole_numbers("slice_grad: window_strides", window_strides)
+    arguments = input_sizes, window_offsets, window_sizes, window_strides
     if out is None:
-        result: Tensor = call(
-            _ops.slice_grad.default,
-            (grad_output,),
-            grad_output,
-            input_sizes,
-            window_offsets,
-            window_sizes,
-            window_strides,
-        )
+        result: Tensor = call(_ops.slice_grad.default, grad_output, *arguments)
         return result
-    call_out(
-        _ops.slice_grad.out,
-        (out,),
-        (grad_output,),
-        grad_output,
-        input_sizes,
-        window_offsets,
-        window_sizes,
-        window_strides,
-        out=out,
-    )
+    require_tensor("slice_grad: out", out)
+    call_out(_ops.slice_grad.out, grad_output, *arguments, out=out)
     return out
 
 
@@ -160,10 +158,14 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
     >>> dml.split(torch.arange(6), [1, 2, 3], axis=0)
     [tensor([0]), tensor([1, 2]), tensor([3, 4, 5])]
     """
+    require_tensor("split: input", input)
+    split_sizes = whole_numbers("split: split_sizes", split_sizes)
+    axis = whole_number("split: axis", axis)
     if out is None:
-        result: list[Tensor] = call(_ops.split.default, (input,), input, split_sizes, axis)
+        result: list[Tensor] = call(_ops.split.default, input, split_sizes, axis)
         return result
-    call_out(_ops.split.out, out, (input,), input, split_sizes, axis, out=out)
+    require_tensors("split: out", out)
+    call_out(_ops.split.out, input, split_sizes, axis, out=out)
     return out
 
 
@@ -191,14 +193,15 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
     tensor([[0., 1., 1.],
             [0., 1., 1.]])
     """
-    if isinstance(inputs, Tensor):
-        raise RuntimeError(f"join: inputs must be a list of tensors, got a tensor of sizes {list(inputs.shape)}")
-    if len(inputs) == 0:  # torch itself would say that it cannot tell which device is meant
+    require_tensors("join: inputs", inputs)
+    if isinstance(inputs, (list, tuple)) and not inputs:  # torch itself would say that it knows no device
         raise RuntimeError("join: inputs must have at least 1 tensor, got none")
+    axis = whole_number("join: axis", axis)
     if out is None:
-        result: Tensor = call(_ops.join.default, inputs, inputs, axis)
+        result: Tensor = call(_ops.join.default, inputs, axis)
         return result
-    call_out(_ops.join.out, (out,), inputs, inputs, axis, out=out)
+    require_tensor("join: out", out)
+    call_out(_ops.join.out, inputs, axis, out=out)
     return out
 
 
@@ -231,24 +234,31 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
             [ 8,  7,  6,  5],
             [11, 10,  9, 12]])
     """
+    require_tensor("reverse_subsequences: input", input)
+    require_tensor("reverse_subsequences: sequence_lengths", sequence_lengths)
+    axis = whole_number("reverse_subsequences: axis", axis)
     if out is None:
-        result: Tensor = call(_ops.reverse_subsequences.default, (input,), input, sequence_lengths, axis)
+        result: Tensor = call(_ops.reverse_subsequences.default, input, sequence_lengths, axis)
         return result
-    call_out(_ops.reverse_subsequences.out, (out,), (input,), input, sequence_lengths, axis, out=out)
+    require_tensor("reverse_subsequences: out", out)
+    call_out(_ops.reverse_subsequences.out, input, sequence_lengths, axis, out=out)
     return out
 
 
-def _whole_number(value: Any, d: int, s: slice) -> int | None:
-    try:
-        # A symbolic size would become a constant of the compiled function by operator.index.
-        return value if value is None or isinstance(value, torch.SymInt) else operator.index(value)  # type: ignore[return-value]
-    except TypeError:
-        raise TypeError(f"window: the slice of dimension {d} must have whole numbers, got {s}") from None
+def _shown(s: slice) -> str:
+    return f"slice({', '.join(map(shown, (s.start, s.stop, s.step)))})"
+
+
+def _as_slice(index: int) -> str:
+    return f"{shown(index)}:{'' if index == -1 else shown(index + 1)}"
 
 
 def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
     """Where the walk ``range(*s.indices(size))`` starts, its number of steps, and its stride."""
-    first, last, step = (_whole_number(value, d, s) for value in (s.start, s.stop, s.step))
+    first, last, step = (
+        value if value is None else whole_number(f"window: the {part} of the slice of dimension {d}", value)
+        for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
+    )
     step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # one that is larger leaves at once as well
     if step == 0:
         raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
@@ -291,11 +301,18 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     """
     if isinstance(shape, Tensor):
         raise TypeError("window: shape must be a list of sizes, got a tensor; write its shape")
+    if records_calls(shape):
+        result: Window = handle_torch_function(window, (shape,), shape, index)
+        return result
+    shape = whole_numbers("window: shape", shape)
+    for d, size in enumerate(shape):
+        if size < 0:
+            raise ValueError(f"window: shape[{d}] must be at least 0, got {shown(size)}")
     entries = index if isinstance(index, tuple) else (index,)
     for k, entry in enumerate(entries):
         if not isinstance(entry, (slice, EllipsisType)):
-            way_out = f"; write {entry}:{entry + 1 or None} to keep the dimension" if isinstance(entry, int) else ""
-            raise TypeError(f"window: index[{k}] must be a slice or an Ellipsis, got {entry!r}{way_out}")
+            way_out = f"; write {_as_slice(entry)} to keep the dimension" if isinstance(entry, int) else ""
+            raise TypeError(f"window: index[{k}] must be a slice or an Ellipsis, got {shown(entry)}{way_out}")
     ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(ellipses) > 1:
         raise ValueError(f"window: index must have at most one Ellipsis, got {len(ellipses)}")
@@ -312,7 +329,9 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
         assert isinstance(s, slice)
         start, count, step = _walk(s, size, d)
         if count == 0 and size != 0:
-            raise ValueError(f"window: the slice of dimension {d} must select something, got {s} for size {size}")
+            raise ValueError(
+                f"window: the slice of dimension {d} must select something, got {_shown(s)} for size {size}"
+            )
         extent = (count - 1) * abs(step) + 1 if count else 0
         offsets.append(0 if count == 0 else start if step > 0 else start - extent + 1)
         sizes.append(extent)
@@ -333,7 +352,7 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
         A view of ``lengths`` with the sizes of ``input`` but 1 at ``axis``; no memory is taken.
 
     Raises:
-        TypeError: lengths that are not a tensor.
+        TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
         ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
 
     >>> import torch, torch_dml_ops as dml
@@ -345,15 +364,23 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     tensor([[ 4,  2,  0],
             [ 8,  6, 10]])
     """
-    op, rank = "sequence_lengths_like", input.dim()
+    op = "sequence_lengths_like"
+    for given in (input, lengths):
+        if records_calls(given):
+            result: Tensor = handle_torch_function(
+                sequence_lengths_like, (given,), input, lengths, axis, batch_axis=batch_axis
+            )
+            return result
+    require_tensor(f"{op}: input", input)
+    rank = input.dim()
     if rank == 0:
         raise ValueError(f"{op}: input must have at least 1 dimension, got a 0-d tensor")
-    if not isinstance(lengths, Tensor):
-        raise TypeError(f"{op}: lengths must be a tensor, got {type(lengths).__name__}; write torch.tensor(lengths)")
+    require_tensor(f"{op}: lengths", lengths, "; write torch.tensor(lengths)")
+    axis, batch_axis = whole_number(f"{op}: axis", axis), whole_number(f"{op}: batch_axis", batch_axis)
     for name, value in (("axis", axis), ("batch_axis", batch_axis)):
         if not 0 <= value < rank:
             instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""
-            raise ValueError(f"{op}: {name} must be from 0 to {rank - 1}, got {value}{instead}")
+            raise ValueError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
     if axis == batch_axis:
         raise ValueError(f"{op}: batch_axis must be another than axis, got {axis} for both")
     if lengths.dim() != 1 or lengths.shape[0] != input.shape[batch_axis]:

@@ -1,0 +1,666 @@
+"""What callers give: numbers of every kind in sequences of every kind, and what is no number, list or tensor at all.
+
+Numbers are copied when they are given; what is no whole number is refused; and every refusal is one sentence, with
+gradients, under torch.func, in forward mode and under torch.compile too.
+"""
+
+import array
+import collections
+import contextlib
+import decimal
+import fractions
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+import torch.autograd.forward_ad as forward_ad
+from backends import DEVICE
+from operator_cases import FIVE, Case, by_name, same
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.func import grad, vmap
+
+import torch_dml_ops as dml
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:")
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A right call of a public function, its arguments by name."""
+
+    function: str
+    arguments: Callable[[Tensor], dict[str, Any]]  # of a 4 by 6 tensor
+
+    def __str__(self) -> str:
+        return self.function
+
+    @property
+    def linear(self) -> str:
+        return next(iter(self.arguments(torch.zeros(4, 6))))
+
+    def __call__(self, x: Tensor, **changed: Any) -> Any:
+        return getattr(dml, self.function)(**{**self.arguments(x), **changed})
+
+
+CALLS = (
+    Call(
+        "slice1",
+        lambda x: {
+            "input": x,
+            "window_offsets": [0, 1],
+            "window_sizes": [4, 4],
+            "window_strides": [-2, 1],
+            "output_sizes": [2, 3],
+        },
+    ),
+    Call(
+        "slice_grad",
+        lambda x: {
+            "grad_output": x,
+            "input_sizes": [8, 7],
+            "window_offsets": [0, 1],
+            "window_sizes": [8, 6],
+            "window_strides": [-2, 1],
+        },
+    ),
+    Call("split", lambda x: {"input": x, "split_sizes": [1, 2, 3], "axis": 1}),
+    Call("join", lambda x: {"inputs": [x, 2 * x], "axis": 1}),
+    Call(
+        "reverse_subsequences",
+        lambda x: {"input": x, "sequence_lengths": torch.tensor([[2], [0], [6], [5]], device=x.device), "axis": 1},
+    ),
+)
+every_call = pytest.mark.parametrize("call", CALLS, ids=str)
+
+
+def one(results: Any) -> Tensor:
+    return results if isinstance(results, Tensor) else torch.cat([r.flatten() for r in results])
+
+
+def matrix() -> Tensor:
+    return torch.arange(24.0, device=DEVICE).reshape(4, 6)
+
+
+def number_lists(call: Call) -> dict[str, list[int]]:
+    given = call.arguments(matrix())
+    return {name: value for name, value in given.items() if isinstance(value, list) and type(value[0]) is int}
+
+
+def public_functions() -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(dml, name)) for name in dml.__all__ if inspect.isfunction(getattr(dml, name)))
+
+
+# Numbers are copied.
+
+# How to make a sequence of numbers, and how a caller changes it afterwards.
+CHANGEABLE: dict[str, tuple[Callable[[list[int]], Any], Callable[[Any], None]]] = {
+    "list": (list, lambda s: s.__setitem__(0, 1 - s[0])),
+    "ndarray": (np.array, lambda s: s.__setitem__(0, 1 - s[0])),
+    "ndarray of int32": (lambda n: np.array(n, np.int32), lambda s: s.fill(7)),
+    "view of an ndarray": (lambda n: np.repeat(np.array(n), 2)[::2], lambda s: s.fill(7)),
+    "tensor": (torch.tensor, lambda s: s.add_(1)),
+    "array.array": (lambda n: array.array("q", n), lambda s: s.__setitem__(0, 1 - s[0])),
+    "deque": (collections.deque, lambda s: s.rotate(1)),
+    "UserList": (collections.UserList, lambda s: s.append(3)),
+    "list of tensors": (lambda n: [torch.tensor(k) for k in n], lambda s: s[0].add_(1)),
+    "list of 0-d arrays": (lambda n: [np.array(k) for k in n], lambda s: s[0].fill(3)),
+}
+UNCHANGEABLE: dict[str, Callable[[list[int]], Any]] = {
+    "tuple": tuple,
+    "torch.Size": lambda n: torch.Size(n) if min(n) >= 0 else tuple(n),
+    "list of np.int64": lambda n: [np.int64(k) for k in n],
+    "list of np.int8": lambda n: [np.int8(k) for k in n],
+    "memoryview": lambda n: memoryview(np.array(n)),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGEABLE)
+@every_call
+def test_numbers_that_are_changed_after_the_call_change_no_gradient(call: Call, kind: str) -> None:
+    make, change = CHANGEABLE[kind]
+    lists = number_lists(call)
+    expected_leaf, leaf = matrix().requires_grad_(), matrix().requires_grad_()
+    one(call(expected_leaf)).sin().sum().backward()
+    given = {name: make(numbers) for name, numbers in lists.items()}
+    result = one(call(leaf, **given))
+    for sequence in given.values():
+        change(sequence)
+    result.sin().sum().backward()
+    same(leaf.grad, expected_leaf.grad)
+    assert one(expected_leaf.grad).any()
+
+
+def test_a_list_that_is_reused_for_every_call() -> None:
+    x, offsets, windows = torch.arange(6.0).requires_grad_(), [0], []
+    for k in range(3):
+        offsets[0] = 2 * k
+        windows.append(dml.slice1(x, offsets, [2], [1]))
+    sum((k + 1) * w.sum() for k, w in enumerate(windows)).backward()
+    same(x.grad, torch.tensor([1.0, 1, 2, 2, 3, 3]))
+
+
+@pytest.mark.parametrize("kind", [*CHANGEABLE, *UNCHANGEABLE])
+@every_call
+def test_sequences_of_every_kind(call: Call, kind: str) -> None:
+    make = CHANGEABLE[kind][0] if kind in CHANGEABLE else UNCHANGEABLE[kind]
+    given = {name: make(numbers) for name, numbers in number_lists(call).items()}
+    same(one(call(matrix(), **given)), one(call(matrix())))
+
+
+# What is a whole number, and what is not.
+
+WHOLE: dict[str, Callable[[int], Any]] = {
+    "int": int,
+    **{
+        np.dtype(t).name: np.dtype(t).type
+        for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+    },
+    "0-d array": np.array,
+    "tensor": torch.tensor,
+    "int32 tensor": lambda n: torch.tensor(n, dtype=torch.int32),
+}
+NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
+    "float": (lambda n: n + 0.9, "{n}.9"),
+    "float of a whole number": (float, "{n}.0"),
+    "float16": (lambda n: np.float16(n + 0.5), "{n}.5"),
+    "float32": (lambda n: np.float32(n + 0.5), "{n}.5"),
+    "float64": (lambda n: np.float64(n + 0.5), "{n}.5"),
+    "longdouble": (lambda n: np.longdouble(n + 0.5), "{n}.5"),
+    "complex": (lambda n: complex(n), "({n}+0j)"),
+    "complex64": (lambda n: np.complex64(n), "({n}+0j)"),
+    "0-d float array": (lambda n: np.array(n + 0.5), "{n}.5"),
+    "Decimal": (lambda n: decimal.Decimal(f"{n}.9"), "{n}.9"),
+    "Fraction": (lambda n: fractions.Fraction(2 * n + 1, 2), "{m}/2"),
+    "float tensor": (lambda n: torch.tensor(n + 0.5), "{n}.5"),
+    "str": (str, "'{n}'"),
+    "None": (lambda n: None, "None"),
+    "list": (lambda n: [n], "[{n}]"),
+    "object": (lambda n: object(), "object"),
+    "array of one": (lambda n: np.array([n]), "ndarray"),
+}
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@every_call
+def test_whole_numbers_of_every_kind(call: Call, kind: str) -> None:
+    make, x = WHOLE[kind], matrix()
+    for name, value in call.arguments(x).items():
+        if name == "axis":
+            same(one(call(x, axis=make(value))), one(call(x)))
+        elif name in number_lists(call) and min(value) >= 0:
+            same(one(call(x, **{name: [make(n) for n in value]})), one(call(x)))
+
+
+def wrong_number(call: Call, name: str, value: Any, kind: str) -> tuple[Any, str]:
+    """An argument with a number of this kind in it, and the sentence that refuses it."""
+    make, written = NOT_WHOLE[kind]
+    n = value if name == "axis" else value[1]
+    got = written.format(n=n, m=2 * n + 1)
+    place = name if name == "axis" else f"{name}[1]"
+    given = make(n) if name == "axis" else [value[0], make(n), *value[2:]]
+    return given, f"{call.function}: {place} must be a whole number, got {got}"
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("kind", NOT_WHOLE)
+@every_call
+def test_what_is_no_whole_number_is_refused(call: Call, kind: str, requires_grad: bool) -> None:
+    x = matrix().requires_grad_(requires_grad)
+    for name, value in call.arguments(x).items():
+        if name == "axis" or name in number_lists(call):
+            given, sentence = wrong_number(call, name, value, kind)
+            with pytest.raises(TypeError) as refused:
+                call(x, **{name: given})
+            assert str(refused.value) == sentence
+
+
+FLOATS = [np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda t: np.dtype(t).name)
+@every_call
+def test_arrays_and_tensors_of_other_than_whole_numbers_are_refused(call: Call, dtype: Any) -> None:
+    for name, numbers in number_lists(call).items():
+        arrays = [np.array(numbers, dtype)]
+        if np.dtype(dtype).itemsize <= 8 and np.dtype(dtype).kind == "f":
+            arrays.append(torch.from_numpy(arrays[0]))
+        for given in arrays:
+            with pytest.raises(TypeError, match=rf"^{call.function}: {name}\[0\] must be a whole number, got "):
+                call(matrix(), **{name: given})
+
+
+@pytest.mark.parametrize("kind", NOT_WHOLE)
+def test_helpers_refuse_what_is_no_whole_number(kind: str) -> None:
+    make, written = NOT_WHOLE[kind]
+    got, x, lengths = written.format(n=1, m=3), torch.zeros(2, 3, 4), torch.tensor([1, 2])
+    for arguments, place in (((make(1), 0), "axis"), ((2, make(1)), "batch_axis")):
+        with pytest.raises(TypeError) as refused:
+            dml.sequence_lengths_like(x, lengths, *arguments)
+        assert str(refused.value) == f"sequence_lengths_like: {place} must be a whole number, got {got}"
+    with pytest.raises(TypeError) as refused:
+        dml.window((4, make(1)), ...)
+    assert str(refused.value) == f"window: shape[1] must be a whole number, got {got}"
+    if kind == "None":
+        return
+    for part in ("start", "stop", "step"):
+        index = slice(*(make(1) if part == p else None for p in ("start", "stop", "step")))
+        with pytest.raises(TypeError) as refused:
+            dml.window((4,), index)
+        assert str(refused.value) == (
+            f"window: the {part} of the slice of dimension 0 must be a whole number, got {got}"
+        )
+
+
+# One sentence for every argument of a wrong type, in every situation.
+
+
+class Unrelated:
+    def __repr__(self) -> str:
+        return "x" * 1000
+
+
+WRONG: dict[str, Callable[[], Any]] = {
+    "None": lambda: None,
+    "int": lambda: 4,
+    "long int": lambda: 10**5000,
+    "float": lambda: 4.5,
+    "str": lambda: "ab" * 500,
+    "bytes": lambda: b"\x01\x01",
+    "dict": lambda: {0: 1, 1: 1},
+    "set": lambda: {0, 1},
+    "generator": lambda: (n for n in (0, 1)),
+    "object": Unrelated,
+    "type": lambda: Tensor,
+    "long list": lambda: ["x" * 1000] * 1000,
+    "ndarray": lambda: np.ones((2, 2)),
+    "0-d array": lambda: np.array(1),
+    "0-d tensor": lambda: torch.tensor(1.5),
+    "tensor": lambda: torch.ones(3, 3, 3),
+    "list of tensors": lambda: [torch.ones(1), torch.ones(1)],
+    "nested list": lambda: [[0, 1], [1, 1]],
+    "numbers beyond 64 bits": lambda: [2**63, 1],
+    "numbers of 5000 digits": lambda: [-(10**5000), 1],
+    "function": lambda: torch.add,
+    "dtype": lambda: torch.float32,
+}
+
+
+def assert_one_sentence(error: BaseException, function: str) -> None:
+    text = str(error)
+    assert text.startswith(f"{function}: "), text[:500]
+    assert "\n" not in text, text[:500]
+    assert len(text) < 300
+    assert isinstance(error, (RuntimeError, TypeError, ValueError))
+    assert error.__suppress_context__ or error.__context__ is None  # else torch's own words come before the sentence
+
+
+def forward_mode(f: Callable[[Tensor], Any], x: Tensor) -> Any:
+    with forward_ad.dual_level():
+        return f(forward_ad.make_dual(x, x))
+
+
+def compiled(f: Callable[[Tensor], Any], x: Tensor) -> Any:
+    return torch.compile(f, backend="eager")(x)
+
+
+SITUATIONS: dict[str, Callable[[Callable[[Tensor], Any], Tensor], Any]] = {
+    "plain": lambda f, x: f(x),
+    "requires grad": lambda f, x: f(x.requires_grad_()),
+    "torch.func.grad": lambda f, x: grad(lambda y: one(f(y)).sum())(x),
+    "vmap": lambda f, x: vmap(f)(torch.stack([x, x])),
+    "forward mode": forward_mode,
+    "inference mode": lambda f, x: torch.inference_mode()(f)(x),
+    "meta": lambda f, x: f(x.to("meta")),
+}
+
+
+def assert_refused_or_right(function: str, call: Callable[[], Any]) -> None:
+    try:
+        call()
+    except Exception as error:
+        assert_one_sentence(error, function)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("kind", WRONG)
+@every_call
+def test_arguments_of_wrong_types_get_one_sentence(call: Call, kind: str, situation: str) -> None:
+    for name in call.arguments(matrix()):
+        assert_refused_or_right(
+            call.function, lambda name=name: SITUATIONS[situation](lambda x: call(x, **{name: WRONG[kind]()}), matrix())
+        )
+
+
+@pytest.mark.parametrize("kind", WRONG)
+@every_call
+def test_arguments_of_wrong_types_with_out_get_one_sentence(call: Call, kind: str) -> None:
+    x = matrix()
+    right = call(x)
+    for name in [*call.arguments(x), "out"]:
+        out = torch.empty_like(right) if isinstance(right, Tensor) else [torch.empty_like(r) for r in right]
+        wrong = WRONG[kind]()
+        if (name == "out" and wrong is None) or (name == "axis" and kind == "0-d array"):
+            continue
+        with pytest.raises((RuntimeError, TypeError)) as refused:
+            call(x, **{"out": out, name: wrong})
+        if not (name in number_lists(call) and kind == "0-d tensor"):
+            assert_one_sentence(refused.value, call.function)
+
+
+@pytest.mark.parametrize("kind", ["None", "float", "str", "generator", "object", "list of tensors"])
+@every_call
+def test_arguments_of_wrong_types_under_torch_compile_get_one_sentence(call: Call, kind: str) -> None:
+    """Where compiling may give up, the eager call says it; with fullgraph=True, torch's words are around it."""
+    for name in call.arguments(matrix()):
+        if name == "inputs" and kind == "list of tensors":  # the right type
+            continue
+        assert_refused_or_right(
+            call.function, lambda name=name: compiled(lambda x: call(x, **{name: WRONG[kind]()}), matrix())
+        )
+
+
+@pytest.mark.parametrize("function", [name for name, f in public_functions()])
+@pytest.mark.parametrize("kind", WRONG)
+def test_no_public_function_is_left_out(function: str, kind: str) -> None:
+    """Also of a function that none of the lists above knows, and for each argument of a wrong type alone."""
+    parameters = inspect.signature(getattr(dml, function)).parameters
+    required = [p.name for p in parameters.values() if p.default is p.empty]
+    assert_refused_or_right(function, lambda: getattr(dml, function)(*(WRONG[kind]() for _ in required)))
+
+
+HELPERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "window": lambda: {"shape": (4, 6), "index": np.s_[::-1]},
+    "sequence_lengths_like": lambda: {
+        "input": torch.zeros(2, 3, 4),
+        "lengths": torch.tensor([1, 2]),
+        "axis": 1,
+        "batch_axis": 0,
+    },
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+@pytest.mark.parametrize("function", HELPERS)
+def test_helpers_refuse_wrong_types_in_one_sentence(function: str, kind: str) -> None:
+    for name in HELPERS[function]():
+        assert_refused_or_right(
+            function, lambda name=name: getattr(dml, function)(**{**HELPERS[function](), name: WRONG[kind]()})
+        )
+
+
+SENTENCES = [
+    (lambda x: dml.join(None, 0), "join: inputs must be a list of tensors, got None"),
+    (lambda x: dml.join((t for t in [x]), 0), "join: inputs must be a list of tensors, got generator"),
+    (lambda x: dml.join(x, 0), "join: inputs must be a list of tensors, got a tensor of sizes [4, 6]"),
+    (lambda x: dml.join([x, None], 0), "join: inputs[1] must be a tensor, got None"),
+    (
+        lambda x: dml.slice1(x, np.array(0), [1, 1], [1, 1]),
+        "slice1: window_offsets must be a list of whole numbers, got a 0-d ndarray",
+    ),
+    (
+        lambda x: dml.slice1(x, torch.zeros(2, 1, dtype=torch.int64), [1, 1], [1, 1]),
+        "slice1: window_offsets must be a list of whole numbers, got a 2-d tensor",
+    ),
+    (lambda x: dml.slice1(x, 1, 2, 1), "slice1: window_offsets must be a list of whole numbers, got 1"),
+    (
+        lambda x: dml.slice1(x, [0, 2**64], [1, 1], [1, 1]),
+        "slice1: window_offsets[1] must be from -2^63 to 2^63 - 1, got 18446744073709551616",
+    ),
+    (
+        lambda x: dml.split(x, [1, -(10**5000)], axis=0),
+        f"split: split_sizes[1] must be from -2^63 to 2^63 - 1, got -1{57 * '0'}…",
+    ),
+    (lambda x: dml.split(x, [1, 3], axis=2**70), f"split: axis must be from -2^63 to 2^63 - 1, got {2**70}"),
+    (lambda x: dml.split(x, [1, 3], axis="0"), "split: axis must be a whole number, got '0'"),
+    (lambda x: dml.split(x, 2, axis=0), "split: split_sizes must be a list of whole numbers, got 2"),
+    (lambda x: dml.split(x, [1, 3], 0, out=x), "split: out must be a list of tensors, got a tensor of sizes [4, 6]"),
+    (lambda x: dml.split(x, [1, 3], 0, out=[x, 3]), "split: out[1] must be a tensor, got 3"),
+    (lambda x: dml.slice1(x, [0, 0], [3, 4], [1, 1], out=[x]), "slice1: out must be a tensor, got list"),
+    (
+        lambda x: dml.slice1(x.numpy(), [0, 0], [1, 1], [1, 1]),
+        "slice1: input must be a tensor, got ndarray",
+    ),
+    (
+        lambda x: dml.reverse_subsequences(x, [1, 2], 1),
+        "reverse_subsequences: sequence_lengths must be a tensor, got [1, 2]",
+    ),
+    (lambda x: dml.window(x, ...), "window: shape must be a list of sizes, got a tensor; write its shape"),
+    (lambda x: dml.window(4, ...), "window: shape must be a list of whole numbers, got 4"),
+    (lambda x: dml.window((4.5,), ...), "window: shape[0] must be a whole number, got 4.5"),
+    (
+        lambda x: dml.sequence_lengths_like(x, [1, 2, 3, 4], 1),
+        "sequence_lengths_like: lengths must be a tensor, got [1, 2, 3, 4]; write torch.tensor(lengths)",
+    ),
+    (
+        lambda x: dml.sequence_lengths_like(x, np.ones(4), 1),
+        "sequence_lengths_like: lengths must be a tensor, got ndarray; write torch.tensor(lengths)",
+    ),
+    (
+        lambda x: dml.sequence_lengths_like(x.numpy(), torch.ones(4), 1),
+        "sequence_lengths_like: input must be a tensor, got ndarray",
+    ),
+    (
+        lambda x: dml.sequence_lengths_like(x[0, 0], torch.ones(4), 1),
+        "sequence_lengths_like: input must have at least 1 dimension, got a 0-d tensor",
+    ),
+    (
+        lambda x: dml.sequence_lengths_like(x, torch.ones(4), None),
+        "sequence_lengths_like: axis must be a whole number, got None",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
+def test_the_sentences(call: Callable[[Tensor], Any], sentence: str) -> None:
+    with pytest.raises((TypeError, RuntimeError, ValueError)) as refused:
+        call(matrix().cpu())
+    assert str(refused.value) == sentence
+
+
+@every_call
+def test_an_out_of_0_dimensions(call: Call) -> None:
+    out = torch.zeros((), device=DEVICE)
+    with pytest.raises(RuntimeError) as refused:
+        call(matrix(), out=[out] * 3 if call.function == "split" else out)
+    assert_one_sentence(refused.value, call.function)
+    assert "must have sizes [" in str(refused.value)
+
+
+# Tools that trace: what is no plain tensor goes to the operator.
+
+
+class Recorder:
+    """No tensor, but stands for one where torch's functions are called."""
+
+    calls: ClassVar[list[Any]] = []
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.calls.append(function)
+        return cls()
+
+
+@every_call
+def test_objects_with_torch_function_alone(call: Call) -> None:
+    recorder = Recorder()
+    first = [recorder, recorder] if call.linear == "inputs" else recorder
+    Recorder.calls.clear()
+    assert isinstance(call(matrix(), **{call.linear: first}), Recorder)
+    op = getattr(torch.ops.torch_dml_ops, call.function)
+    assert Recorder.calls in ([op], [op.default])
+    out = [matrix()] * 3 if call.function == "split" else matrix()
+    call(matrix(), **{call.linear: first}, out=out)
+    assert Recorder.calls[1] in (op, op.out)
+
+
+def module(call: Call, weight: bool = True) -> torch.nn.Module:
+    class Module(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.linspace(1, 2, 6, device=DEVICE))
+
+        def forward(self, x: Tensor) -> Any:
+            return call(x * self.weight)
+
+    return Module()
+
+
+@every_call
+def test_fx_symbolic_trace(call: Call) -> None:
+    m = module(call)
+    traced = torch.fx.symbolic_trace(m)
+    assert any(f"torch_dml_ops.{call.function}" in str(n.target) for n in traced.graph.nodes)
+    x = matrix().requires_grad_()
+    same(one(traced(x)), one(m(x)))
+    same(torch.autograd.grad(one(traced(x)).sum(), x), torch.autograd.grad(one(m(x)).sum(), x))
+
+
+def test_fx_symbolic_trace_of_numbers_that_follow_from_the_input() -> None:
+    def f(x: Tensor) -> Tensor:
+        offsets, sizes, strides = dml.window(x.shape, slice(None, None, -2))
+        y = dml.slice1(x, offsets, sizes, strides)
+        first = dml.split(y, [1, x.size(0) // 2 - 1], x.dim() - 2)[1]
+        return dml.reverse_subsequences(first, dml.sequence_lengths_like(first, x[0, :1].long() + 2, 1), 1)
+
+    traced = torch.fx.symbolic_trace(f)
+    for sizes in ((4, 6), (4, 3)):
+        x = torch.arange(24.0)[: sizes[0] * sizes[1]].reshape(sizes)
+        same(traced(x), f(x))
+
+
+@every_call
+def test_jit_trace_of_a_module_with_parameters(call: Call) -> None:
+    m = module(call)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        traced = torch.jit.trace(m, matrix())  # checks what it traced by tracing once more
+    assert f"torch_dml_ops::{call.function}" in str(traced.graph)
+    x = matrix().requires_grad_()
+    same(one(traced(x)), one(m(x)))
+    same(torch.autograd.grad(one(traced(x)).sum(), x), torch.autograd.grad(one(m(x)).sum(), x))
+
+
+class Mine(Tensor):
+    pass
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@every_call
+def test_subclasses_stay_what_they_are(call: Call, requires_grad: bool) -> None:
+    x = matrix().as_subclass(Mine).requires_grad_(requires_grad)
+    result = call(x)
+    results = [result] if isinstance(result, Tensor) else result
+    assert all(isinstance(r, Mine) and r.requires_grad == requires_grad for r in results)
+
+
+# window, compiled.
+
+
+def graphs(f: Callable[..., Any], calls: Sequence[tuple[Any, ...]], **options: Any) -> int:
+    counter = CompileCounterWithBackend("eager")
+    g = torch.compile(f, backend=counter, fullgraph=True, **options)
+    for arguments in calls:
+        same(g(*arguments), f(*arguments))
+    return counter.frame_count
+
+
+BOUNDS = [(torch.arange(40.0), a, 40 - b) for a, b in ((2, 3), (3, 4), (4, 2), (5, 9), (6, 6), (7, 2), (8, 3), (9, 9))]
+
+
+def test_a_window_whose_bounds_vary_is_compiled_as_often_as_a_slice() -> None:
+    def f(x: Tensor, a: int, b: int) -> Tensor:
+        return dml.slice1(x, *dml.window(x.shape, slice(a, b)))
+
+    def backwards(x: Tensor, a: int, b: int) -> Tensor:
+        return dml.slice1(x, *dml.window(x.shape, slice(b, a, -2)))
+
+    for g in (f, backwards):
+        assert graphs(g, BOUNDS) <= 3
+        assert graphs(g, BOUNDS, dynamic=True) == 1
+
+
+@pytest.mark.parametrize("bounds", [np.int64, torch.tensor], ids=["np.int64", "tensor"])
+def test_bounds_of_other_kinds(bounds: Callable[[int], Any]) -> None:
+    assert dml.window((40,), slice(bounds(2), bounds(30), bounds(3))) == dml.window((40,), slice(2, 30, 3))
+
+
+@by_name(FIVE)
+def test_numbers_that_vary_are_compiled_once(case: Case) -> None:
+    """A size that varies is a number like another one for each operator: no value of it becomes a constant."""
+
+    def f(x: Tensor) -> Any:
+        return one(case.call(dml, *[x[: sizes[0]] for sizes in case.sizes]))
+
+    width = case.sizes[0][1]
+
+    def g(x: Tensor, n: int) -> Tensor:
+        return f(x[:, :width]) * n
+
+    assert graphs(g, [(torch.arange(60.0).reshape(10, 6), n) for n in (2, 3, 4, 5)]) <= 2
+
+
+# `out` that shares memory, compiled.
+
+
+def shared_memory(call: Call, y: Tensor) -> Any:
+    """Arguments and `out` that share memory; y has 100 items."""
+    x = y[:24].reshape(4, 6)
+    sizes = call(x)
+    if call.function == "split":
+        return x, [torch.as_strided(y, piece.shape, piece.stride(), 30 + k) for k, piece in enumerate(sizes)]
+    return x, torch.as_strided(y, sizes.shape, sizes.stride(), 5)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("inside", [False, True])
+@every_call
+def test_an_overlap_that_is_traced_is_refused(call: Call, inside: bool, dynamic: bool | None, backend: str) -> None:
+    def f(y: Tensor) -> Tensor:
+        y = y + 0 if inside else y
+        x, out = shared_memory(call, y)
+        call(x, out=out)
+        return y
+
+    y = torch.arange(100.0)
+    with pytest.raises(RuntimeError, match=rf"{call.function}: out(\[\d\])? must not share memory with "):
+        f(y.clone())
+    with pytest.raises(RuntimeError, match=rf"{call.function}: out(\[\d\])? must not share memory with "):
+        torch.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)(y)
+    same(y, torch.arange(100.0))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_an_overlap_that_comes_later_is_refused_or_the_input_was_read_first(backend: str) -> None:
+    @torch.compile(backend=backend, fullgraph=True)
+    def f(x: Tensor, out: Tensor) -> Tensor:
+        return dml.slice1(x, [0], [4], [-1], out=out)
+
+    y = torch.arange(8.0)
+    same(f(y[:4], y[4:]), torch.tensor([3.0, 2, 1, 0]))
+    refused, read_first = y.clone(), y.clone()
+    read_first[2:6] = read_first[:4].flip(0)
+    with contextlib.suppress(RuntimeError):
+        f(y[:4], y[2:6])
+    assert y.tolist() in (refused.tolist(), read_first.tolist())
+
+
+@every_call
+def test_an_overlap_of_meta_tensors_is_refused(call: Call) -> None:
+    x, out = shared_memory(call, torch.empty(100, device="meta"))
+    with pytest.raises(RuntimeError, match=rf"^{call.function}: out(\[\d\])? must not share memory with "):
+        call(x, out=out)
+    itself = torch.empty(3, device="meta").as_strided((2, 3), (1, 1))
+    with pytest.raises(RuntimeError, match=r"^slice1: out must not overlap itself, got strides \[1, 1\]$"):
+        dml.slice1(torch.empty(2, 3, device="meta"), [0, 0], [2, 3], [1, 1], out=itself)
