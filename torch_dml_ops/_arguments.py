@@ -75,7 +75,8 @@ def whole_number(name: str, value: Any) -> int:
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:
     """A tuple of whole numbers, which a caller who changes the list, array or tensor afterwards does not change."""
-    if type(values) in (list, tuple, torch.Size):
+    kind = type(values)
+    if kind is list or kind is tuple or kind is torch.Size:
         for value in values:
             if type(value) is not int:
                 break
