@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from torch.utils import cpp_extension
 
 # The oldest torch that may load the result: the stable ABI of 2.11, whatever torch builds it.
@@ -135,19 +136,22 @@ def extensions() -> list[Extension]:
     return result
 
 
-# What an earlier build gathered for its wheel: libraries and files that this one may not have.
-for stale in Path("build").glob("lib*"):
-    shutil.rmtree(stale)
+class Build(build):
+    """Starts without what an earlier build gathered for its wheel: libraries and files that this one may not have."""
 
-# It refuses an nvcc of another version than torch's own CUDA. Our kernels have nothing to do with that one.
-cpp_extension._check_cuda_version = lambda *_: None
+    def run(self) -> None:
+        for stale in Path("build").glob("lib*"):
+            shutil.rmtree(stale)
+        super().run()
 
 
-class Build(cpp_extension.BuildExtension):
+class BuildExtensions(cpp_extension.BuildExtension):
     """Keeps object files in build/, a folder for each library: both compile the same sources, and an editable install
     would otherwise start from nothing every time. build/ptxas.txt says what each CUDA kernel takes."""
 
     def run(self) -> None:
+        # It refuses an nvcc of another version than torch's own CUDA. Our kernels have nothing to do with that one.
+        cpp_extension._check_cuda_version = lambda *_: None
         if self.inplace and not any(ext.name.endswith("_C_cuda") for ext in self.extensions):
             Path("torch_dml_ops/_C_cuda.abi3.so").unlink(missing_ok=True)  # of an earlier build with nvcc
         super().run()
@@ -166,6 +170,6 @@ class Build(cpp_extension.BuildExtension):
 
 setup(
     ext_modules=extensions(),
-    cmdclass={"build_ext": Build},
+    cmdclass={"build": Build, "build_ext": BuildExtensions},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},  # the libraries use nothing of Python: any CPython will do
 )

@@ -1,6 +1,11 @@
-"""Shapes and layouts without data, for torch.compile, torch.export and tensors on the device "meta"."""
+"""Shapes and layouts without data, for torch.compile, torch.export and tensors on the device "meta".
 
-from collections.abc import Sequence
+Each operator has one rule: it checks the arguments, and says what a result is like and which tensors are read. Both
+overloads follow from it.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,95 +23,76 @@ from torch_dml_ops._layout import new_dense
 from torch_dml_ops._overlap import check_memory
 
 
-@torch.library.register_fake("torch_dml_ops::slice1")
-def _(
+class Result(NamedTuple):
+    """Of a call without data."""
+
+    sizes: Sequence[Any]  # of the result; of an operator with a list of results, of each of them
+    like: dict[str, Tensor]  # whose dtype, device and layout it has, by name
+    also_read: tuple[tuple[str, Tensor], ...] = ()  # other tensors that `out` must not share memory with
+
+
+def _slice1(
     input: Tensor,
     window_offsets: Sequence[int],
     window_sizes: Sequence[int],
     window_strides: Sequence[int],
     output_sizes: Sequence[int] | None = None,
-) -> Tensor:
-    return new_dense("slice1", slice1_sizes(input, window_offsets, window_sizes, window_strides, output_sizes), [input])
-
-
-@torch.library.register_fake("torch_dml_ops::slice1.out")
-def _(
-    input: Tensor,
-    window_offsets: Sequence[int],
-    window_sizes: Sequence[int],
-    window_strides: Sequence[int],
-    output_sizes: Sequence[int] | None = None,
-    *,
-    out: Tensor,
-) -> None:
+) -> Result:
     sizes = slice1_sizes(input, window_offsets, window_sizes, window_strides, output_sizes)
-    check_out("slice1", "out", out, sizes, "input", input)
-    check_memory("slice1", [("out", out)], [("input", input)])
+    return Result(sizes, {"input": input})
 
 
-@torch.library.register_fake("torch_dml_ops::slice_grad")
-def _(
+def _slice_grad(
     grad_output: Tensor,
     input_sizes: Sequence[int],
     window_offsets: Sequence[int],
     window_sizes: Sequence[int],
     window_strides: Sequence[int],
-) -> Tensor:
+) -> Result:
     check_slice_grad(grad_output, input_sizes, window_offsets, window_sizes, window_strides)
-    return new_dense("slice_grad", input_sizes, [grad_output])
+    return Result(input_sizes, {"grad_output": grad_output})
 
 
-@torch.library.register_fake("torch_dml_ops::slice_grad.out")
-def _(
-    grad_output: Tensor,
-    input_sizes: Sequence[int],
-    window_offsets: Sequence[int],
-    window_sizes: Sequence[int],
-    window_strides: Sequence[int],
-    *,
-    out: Tensor,
-) -> None:
-    check_slice_grad(grad_output, input_sizes, window_offsets, window_sizes, window_strides)
-    check_out("slice_grad", "out", out, input_sizes, "grad_output", grad_output)
-    check_memory("slice_grad", [("out", out)], [("grad_output", grad_output)])
+def _split(input: Tensor, split_sizes: Sequence[int], axis: int) -> Result:
+    return Result(split_sizes_of_pieces(input, split_sizes, axis), {"input": input})
 
 
-@torch.library.register_fake("torch_dml_ops::split")
-def _(input: Tensor, split_sizes: Sequence[int], axis: int) -> list[Tensor]:
-    return [new_dense("split", sizes, [input]) for sizes in split_sizes_of_pieces(input, split_sizes, axis)]
+def _join(inputs: Sequence[Tensor], axis: int) -> Result:
+    return Result(join_sizes(inputs, axis), {f"inputs[{k}]": tensor for k, tensor in enumerate(inputs)})
 
 
-@torch.library.register_fake("torch_dml_ops::split.out")
-def _(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: Sequence[Tensor]) -> None:
-    pieces = split_sizes_of_pieces(input, split_sizes, axis)
-    require(
-        len(out) == len(pieces),
-        f"split: out must have length {len(pieces)}, a tensor for each of split_sizes, got {len(out)}",
-    )
-    for k, (tensor, sizes) in enumerate(zip(out, pieces, strict=True)):
-        check_out("split", f"out[{k}]", tensor, sizes, "input", input)
-    check_memory("split", [(f"out[{k}]", tensor) for k, tensor in enumerate(out)], [("input", input)])
-
-
-@torch.library.register_fake("torch_dml_ops::join")
-def _(inputs: Sequence[Tensor], axis: int) -> Tensor:
-    return new_dense("join", join_sizes(inputs, axis), inputs)
-
-
-@torch.library.register_fake("torch_dml_ops::join.out")
-def _(inputs: Sequence[Tensor], axis: int, *, out: Tensor) -> None:
-    check_out("join", "out", out, join_sizes(inputs, axis), "inputs[0]", inputs[0])
-    check_memory("join", [("out", out)], [(f"inputs[{k}]", tensor) for k, tensor in enumerate(inputs)])
-
-
-@torch.library.register_fake("torch_dml_ops::reverse_subsequences")
-def _(input: Tensor, sequence_lengths: Tensor, axis: int) -> Tensor:
+def _reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) -> Result:
     check_reverse_subsequences(input, sequence_lengths, axis)
-    return new_dense("reverse_subsequences", input.shape, [input])
+    return Result(input.shape, {"input": input}, (("sequence_lengths", sequence_lengths),))
 
 
-@torch.library.register_fake("torch_dml_ops::reverse_subsequences.out")
-def _(input: Tensor, sequence_lengths: Tensor, axis: int, *, out: Tensor) -> None:
-    check_reverse_subsequences(input, sequence_lengths, axis)
-    check_out("reverse_subsequences", "out", out, input.shape, "input", input)
-    check_memory("reverse_subsequences", [("out", out)], [("input", input), ("sequence_lengths", sequence_lengths)])
+def _register(name: str, rule: Callable[..., Result]) -> None:
+    gives_list = name == "split"
+
+    def new(*arguments: Any, **named: Any) -> Tensor | list[Tensor]:
+        sizes, like, _ = rule(*arguments, **named)
+        order_of = list(like.values())
+        return [new_dense(name, s, order_of) for s in sizes] if gives_list else new_dense(name, sizes, order_of)
+
+    def given(*arguments: Any, out: Any, **named: Any) -> None:
+        sizes, like, also_read = rule(*arguments, **named)
+        outs = [(f"out[{k}]", tensor) for k, tensor in enumerate(out)] if gives_list else [("out", out)]
+        every_size = sizes if gives_list else [sizes]
+        require(
+            len(outs) == len(every_size),
+            f"{name}: out must have length {len(every_size)}, a tensor for each of split_sizes, got {len(outs)}",
+        )
+        first_name, first = next(iter(like.items()))
+        for (out_name, tensor), wanted in zip(outs, every_size, strict=True):
+            check_out(name, out_name, tensor, wanted, first_name, first)
+        check_memory(name, outs, [*like.items(), *also_read])
+
+    torch.library.register_fake(f"torch_dml_ops::{name}", new)
+    torch.library.register_fake(f"torch_dml_ops::{name}.out", given)
+
+
+_register("slice1", _slice1)
+_register("slice_grad", _slice_grad)
+_register("split", _split)
+_register("join", _join)
+_register("reverse_subsequences", _reverse_subsequences)
