@@ -11,8 +11,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -28,7 +26,7 @@ from torch_dml_ops.directml import (
     TensorDataType,
     TensorDesc,
 )
-from torch_dml_ops.viz import _moves, _picture
+from torch_dml_ops.viz import _picture
 
 Index = tuple[int, ...]
 
@@ -73,51 +71,6 @@ class Drawn:
 
 def names(**sizes: tuple[int, ...]) -> set[str]:
     return {f"{name}{list(index)}" for name, size in sizes.items() for index in np.ndindex(size)}
-
-
-# What the operators move, beside the operators.
-
-sizes_of_inputs = st.lists(st.integers(1, 4), min_size=1, max_size=4)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.data())
-def test_slice1_sources_are_the_operators(data: st.DataObject) -> None:
-    window = []
-    for size in data.draw(sizes_of_inputs):
-        extent = data.draw(st.integers(1, size))
-        stride = data.draw(st.integers(-4, 4).filter(bool))
-        most = 1 + (extent - 1) // abs(stride)
-        offset, steps = data.draw(st.integers(0, size - extent)), data.draw(st.integers(1, most))
-        window.append((size, offset, extent, stride, steps))
-    sizes, *rest = (list(column) for column in zip(*window, strict=True))
-    x = torch.arange(math.prod(sizes)).reshape(sizes)
-    assert _moves.slice1_sources(sizes, *rest).tolist() == dml.slice1(x, *rest).tolist()
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_split_sources_are_the_operators(data: st.DataObject) -> None:
-    sizes = data.draw(sizes_of_inputs)
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    parts = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
-    sizes[axis] = sum(parts)
-    x = torch.arange(math.prod(sizes)).reshape(sizes)
-    expected = [piece.tolist() for piece in dml.split(x, parts, axis)]
-    assert [piece.tolist() for piece in _moves.split_sources(sizes, parts, axis)] == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_reverse_sources_are_the_operators(data: st.DataObject) -> None:
-    sizes = data.draw(sizes_of_inputs)
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    shape = [1 if d == axis else size for d, size in enumerate(sizes)]
-    count = math.prod(shape)
-    lengths = torch.tensor(data.draw(st.lists(st.integers(-2, 6), min_size=count, max_size=count))).reshape(shape)
-    x = torch.arange(math.prod(sizes)).reshape(sizes)
-    expected = dml.reverse_subsequences(x, lengths, axis).tolist()
-    assert _moves.reverse_sources(sizes, lengths.numpy(), axis).tolist() == expected
 
 
 # What the cells show.

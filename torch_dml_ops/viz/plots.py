@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from torch import Tensor
 
+import torch_dml_ops as dml
 from torch_dml_ops import _checks
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
 from torch_dml_ops.directml.tensor_desc import whole_number, whole_numbers
-from torch_dml_ops.viz._moves import clamped, flat_indices, reverse_sources, slice1_sources, split_sources
 from torch_dml_ops.viz._picture import (
     BLANK,
     INK,
@@ -42,6 +42,11 @@ class _Input(NamedTuple):
     tensor: Tensor  # without data: for the operators' own checks
     sizes: tuple[int, ...]
     values: list[str]  # as the cells show them; none where only sizes were given
+
+
+def _flat_indices(sizes: Sequence[int]) -> Tensor:
+    """What the operators are called on: each element of a result tells which one of the input it is."""
+    return torch.arange(math.prod(sizes), device="cpu").reshape(tuple(sizes))
 
 
 def _number(name: str, value: Any) -> int:
@@ -164,7 +169,7 @@ def plot_slice1(
     output_sizes = None if output_sizes is None else _numbers(f"{caller}: output_sizes", output_sizes)
     x = _input(caller, input)
     output_sizes = _checks.slice1_sizes(x.tensor, window_offsets, window_sizes, window_strides, output_sizes)
-    sources = slice1_sources(x.sizes, window_offsets, window_sizes, window_strides, output_sizes)
+    sources = dml.slice1(_flat_indices(x.sizes), window_offsets, window_sizes, window_strides, output_sizes).numpy()
     places = {source: k for k, source in enumerate(sources.reshape(-1).tolist())}
 
     def cell(source: int) -> Cell:
@@ -178,7 +183,7 @@ def plot_slice1(
     input_panel = Panel(
         "input",
         x.sizes,
-        _cells(flat_indices(x.sizes), cell),
+        _cells(_flat_indices(x.sizes).numpy(), cell),
         outlines=[Outline(window_offsets, window_sizes, WINDOW, 2.6)],
         start=tuple(int(k) for k in np.unravel_index(int(sources.flat[0]), x.sizes)),
     )
@@ -231,7 +236,7 @@ def plot_split(
     split_sizes, axis = _numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
     x = _input(caller, input)
     _checks.split_sizes_of_pieces(x.tensor, split_sizes, axis)
-    pieces = split_sources(x.sizes, split_sizes, axis)
+    pieces = [piece.numpy() for piece in dml.split(_flat_indices(x.sizes), split_sizes, axis)]
     owners = {source: k for k, piece in enumerate(pieces) for source in piece.reshape(-1).tolist()}
 
     def cell(source: int) -> Cell:
@@ -244,7 +249,7 @@ def plot_split(
         for begin, piece in zip(begins, pieces, strict=True)
     ]
     panels = [
-        Panel("input", x.sizes, _cells(flat_indices(x.sizes), cell), outlines),
+        Panel("input", x.sizes, _cells(_flat_indices(x.sizes).numpy(), cell), outlines),
         *(Panel(f"output[{k}]", piece.shape, _cells(piece, cell)) for k, piece in enumerate(pieces)),
     ]
     shown = "[k]: the piece" if x.values else "[k]: the piece; above it the flat index in the input"
@@ -295,11 +300,10 @@ def plot_reverse_subsequences(
     x = _input(caller, input)
     values = _values(caller, "sequence_lengths", sequence_lengths)
     _checks.check_reverse_subsequences(x.tensor, sequence_lengths.to("meta"), axis)
-    # Objects hold every uint64 and every negative number.
-    lengths = np.array(values, object).reshape(sequence_lengths.shape)
-    sources = reverse_sources(x.sizes, lengths, axis)
+    sources = dml.reverse_subsequences(_flat_indices(x.sizes), sequence_lengths.detach().cpu(), axis).numpy()
     size = x.sizes[axis]
-    length_of = np.broadcast_to(clamped(lengths, size), x.sizes).reshape(-1).tolist()
+    lengths = np.array([min(max(value, 0), size) for value in values]).reshape(sequence_lengths.shape)
+    length_of = np.broadcast_to(lengths, x.sizes).reshape(-1).tolist()
     index_of = np.indices(x.sizes)[axis].reshape(-1).tolist()
 
     def cell(source: int) -> Cell:
@@ -312,8 +316,8 @@ def plot_reverse_subsequences(
         Panel(
             "input",
             x.sizes,
-            _cells(flat_indices(x.sizes), cell),
-            lengths=[Cell(str(length), LENGTH_FILL) for length in lengths.reshape(-1)],
+            _cells(_flat_indices(x.sizes).numpy(), cell),
+            lengths=[Cell(str(length), LENGTH_FILL) for length in values],
             axis=axis,
         ),
         Panel("output", x.sizes, _cells(sources, cell)),
