@@ -1,0 +1,65 @@
+"""The tables that tests are made of cover every operator that the library registers, and the form of each of them."""
+
+import inspect
+from collections.abc import Iterable
+
+import operator_cases
+import oracle
+import plain_torch
+import pytest
+import refusals
+import test_arguments
+import test_autograd
+import test_contract
+import torch
+from backends import ON_HOST, Backend
+
+import torch_dml_ops as dml
+
+
+def registered(namespace: str) -> dict[str, str]:
+    """The operators' schemas without the namespace, by overload."""
+    schemas = [s for s in torch._C._jit_get_all_schemas() if s.name.startswith(f"{namespace}::")]
+    return {
+        str(s).removeprefix(f"{namespace}::").partition("(")[0]: str(s).removeprefix(f"{namespace}::") for s in schemas
+    }
+
+
+OPERATORS = {name for name in registered("torch_dml_ops") if not name.endswith(".out")}
+
+TABLES: dict[str, Iterable[str]] = {
+    "derivatives, vmap and compilation": [case.name for case in operator_cases.FIVE],
+    "calls of any shape": [case.name for case in operator_cases.ANY_SHAPE],
+    "refused arguments": refusals.ARGUMENTS,
+    "refused outs": refusals.OUT,
+    "the contract": test_contract.CALLS,
+    "arguments of wrong types": [call.function for call in test_arguments.CALLS],
+    "outs and derivatives": [case.op for case in test_autograd.OUT_CASES],
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_each_table_has_each_operator(table: str) -> None:
+    assert set(TABLES[table]) == OPERATORS
+
+
+def test_each_operator_has_its_oracle_its_equivalent_in_plain_torch_and_its_function() -> None:
+    assert set(vars(oracle)) >= OPERATORS
+    assert set(vars(plain_torch)) >= OPERATORS
+    assert set(dml.__all__) >= OPERATORS
+
+
+def test_each_operator_has_a_form_with_out_and_no_other() -> None:
+    assert set(registered("torch_dml_ops")) == OPERATORS | {f"{name}.out" for name in OPERATORS}
+
+
+def test_each_function_takes_what_its_operator_takes() -> None:
+    for name in OPERATORS:
+        taken = [a.name for a in getattr(torch.ops.torch_dml_ops, name).out._schema.arguments]
+        assert list(inspect.signature(getattr(dml, name)).parameters) == taken
+
+
+def test_the_kernels_under_emulation_are_registered_with_the_same_schemas() -> None:
+    x = torch.arange(3.0)
+    Backend("cuda_on_host", "cpu", ON_HOST)("slice1", x, [0], [3], [1])  # the first call registers them
+    assert registered(ON_HOST) == registered("torch_dml_ops")
