@@ -3,6 +3,7 @@ import time
 import pytest
 import torch
 from backends import DEVICE, Backend, backends
+from contract_cases import Make, maker
 from host_build import COVERAGE
 
 started = time.time()
@@ -15,6 +16,11 @@ if DEVICE != "cpu":
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each implementation of the operators, with its device."""
     return request.param
+
+
+@pytest.fixture
+def t(backend: Backend) -> Make:
+    return maker(backend.device)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable
 
+import contract_cases
 import operator_cases
 import oracle
 import plain_torch
@@ -10,7 +11,6 @@ import pytest
 import refusals
 import test_arguments
 import test_autograd
-import test_contract
 import torch
 from backends import ON_HOST, Backend
 
@@ -32,7 +32,7 @@ TABLES: dict[str, Iterable[str]] = {
     "calls of any shape": [case.name for case in operator_cases.ANY_SHAPE],
     "refused arguments": refusals.ARGUMENTS,
     "refused outs": refusals.OUT,
-    "the contract": test_contract.CALLS,
+    "the contract": contract_cases.CALLS,
     "arguments of wrong types": [call.function for call in test_arguments.CALLS],
     "outs and derivatives": [case.op for case in test_autograd.OUT_CASES],
 }

@@ -1,0 +1,110 @@
+"""What the tests of the contract are made of: calls, forms of the operators, and what they must refuse."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from backends import DEVICE, Backend, backends
+from torch import Tensor
+
+import torch_dml_ops as dml
+
+Make = Callable[..., Tensor]  # (*sizes, dtype=float32) -> a tensor whose elements differ, on the device under test
+
+
+def maker(device: str) -> Make:
+    def make(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        count = math.prod(sizes) * dtype.itemsize
+        memory = np.arange(1, count + 1).astype(np.uint8)
+        return oracle.tensor(memory.view(oracle.ITEMS[dtype.itemsize]).reshape(sizes), dtype, device)
+
+    return make
+
+
+def as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def tensors_in(values: Any) -> list[Tensor]:
+    return [t for value in as_list(values) for t in as_list(value) if isinstance(t, Tensor)]
+
+
+def lengths_of(numbers: object, dtype: torch.dtype, device: str) -> Tensor:
+    array = np.asarray(numbers, str(dtype).removeprefix("torch."))
+    return oracle.tensor(array, dtype, device)
+
+
+# One call of each operator with a single result of sizes [2, 3].
+CALLS = {
+    "slice1": lambda t, **kind: (t(4, 3, **kind), [0, 0], [4, 3], [-2, 1]),
+    "slice_grad": lambda t, **kind: (t(1, 3, **kind), [2, 3], [0, 0], [2, 3], [-2, -1]),
+    "split": lambda t, **kind: (t(2, 3, **kind), [3], 1),
+    "join": lambda t, **kind: ([t(2, 1, **kind), t(2, 2, **kind)], 1),
+    "reverse_subsequences": lambda t, **kind: (
+        t(2, 3, **kind),
+        lengths_of([[2], [3]], torch.int64, t(1).device),
+        1,
+    ),
+}
+OPS = tuple(CALLS)
+
+every_op = pytest.mark.parametrize("op", OPS)
+every_dtype = pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
+
+
+def one_length(x: Tensor, axis: int, length: int) -> Tensor:
+    """The same length everywhere."""
+    sizes = [1 if d == axis else size for d, size in enumerate(x.shape)]
+    return torch.full(sizes, length, dtype=torch.int64, device=x.device)
+
+
+def named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def given_as_out(op: str, out: Tensor) -> Any:
+    return [out] if op == "split" else out
+
+
+def assert_right(results: Any, op: str, arguments: tuple[Any, ...]) -> None:
+    wanted = as_list(oracle.expected(op, *arguments))
+    results = as_list(results)
+    assert len(results) == len(wanted)
+    for result, want in zip(results, wanted, strict=True):
+        assert oracle.equal(result, want)
+
+
+# Forms of the operators that refuse alike.
+
+
+class PackageFunctions(Backend):
+    def __call__(self, op: str, *arguments: Any, out: Any = None) -> Any:
+        return getattr(dml, op)(*arguments) if out is None else getattr(dml, op)(*arguments, out=out)
+
+
+PACKAGE = (Backend("operators", DEVICE), PackageFunctions("functions", DEVICE))
+FORMS = (*backends(), PACKAGE[1], Backend("meta", "meta"), PackageFunctions("functions, meta", "meta"))
+every_form = pytest.mark.parametrize("form", FORMS, ids=str)
+
+
+def every_row(table: dict[str, list[tuple[Any, ...]]]) -> pytest.MarkDecorator:
+    rows = [(op, f"{op}: {row[0]}", *row[1:]) for op, rows in table.items() for row in rows]
+    names = ("op", "message", "arguments", "out")[: len(rows[0])]
+    return pytest.mark.parametrize(names, [pytest.param(*row, id=row[1]) for row in rows])
+
+
+def assert_refused(form: Backend, message: str, op: str, *arguments: Any, out: Any = None) -> None:
+    """The call raises this sentence as a RuntimeError, and writes nothing."""
+    tensors = [t for t in tensors_in([*arguments, out]) if t.device.type != "meta"]
+    before = [oracle.storage_bytes(t).tobytes() for t in tensors]
+    shapes = [t.shape for t in tensors]
+    with pytest.raises(RuntimeError) as caught:
+        form(op, *arguments, out=out)
+    assert str(caught.value) == message
+    assert type(caught.value) is RuntimeError
+    assert [oracle.storage_bytes(t).tobytes() for t in tensors] == before
+    assert [t.shape for t in tensors] == shapes

@@ -1,0 +1,280 @@
+"""Which `out` is taken, what is written there, and what is refused."""
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from backends import DEVICE, Backend
+from contract_cases import (
+    CALLS,
+    PACKAGE,
+    Make,
+    as_list,
+    assert_refused,
+    assert_right,
+    every_dtype,
+    every_op,
+    given_as_out,
+    lengths_of,
+    maker,
+    tensors_in,
+)
+
+import torch_dml_ops as dml
+
+
+@every_op
+@every_dtype
+def test_out_is_returned_and_the_same_object(op: str, dtype: torch.dtype) -> None:
+    t = maker(DEVICE)
+    arguments = CALLS[op](t, dtype=dtype)
+    out = t(2, 3, dtype=dtype)
+    result = getattr(dml, op)(*arguments, out=given_as_out(op, out))
+    assert (result[0] if op == "split" else result) is out
+    assert_right(result, op, arguments)
+
+
+def test_the_list_of_outs_of_a_split_is_returned() -> None:
+    t = maker(DEVICE)
+    first, second = outs = [t(2, 1), t(2, 2)]
+    assert dml.split(t(2, 3), [1, 2], 1, out=outs) is outs
+    assert outs[0] is first
+    assert outs[1] is second
+    assert_right(outs, "split", (t(2, 3), [1, 2], 1))
+
+
+# Views of sizes [2, 3] that do not overlap themselves: sizes of the whole, strides, offset.
+OUTS = {
+    "contiguous": (6, (3, 1), 0),
+    "transposed": (6, (1, 2), 0),
+    "with an offset": (9, (3, 1), 2),
+    "padded": (16, (8, 1), 1),
+    "stepped": (12, (6, 2), 0),
+    "stepped and transposed": (20, (2, 7), 1),
+    "strides that do not nest": (12, (3, 2), 0),
+    "strides that do not nest either": (24, (4, 3), 5),
+}
+
+
+@every_op
+@pytest.mark.parametrize("view", OUTS.values(), ids=OUTS)
+def test_out_with_any_strides(backend: Backend, t: Make, op: str, view: tuple[int, tuple[int, int], int]) -> None:
+    length, strides, offset = view
+    arguments, whole = CALLS[op](t), t(length)
+    block = oracle.Block(oracle.storage_bytes(whole), torch.float32, (2, 3), strides, offset)
+    out = whole.as_strided((2, 3), strides, offset)
+    backend(op, *arguments, out=given_as_out(op, out))
+    want = as_list(oracle.expected(op, *arguments))[0]
+    assert oracle.storage_bytes(whole).tobytes() == block.written(want).tobytes()
+
+
+def test_strides_of_dimensions_of_size_1_mean_nothing(backend: Backend, t: Make) -> None:
+    for stride in (0, 1, 3, 2**40, 2**62):
+        x = t(3).as_strided((1, 3, 1), (stride, 1, stride))
+        out = t(3).as_strided((1, 3, 1), (stride, 1, stride))
+        lengths = lengths_of([[[2]]], torch.int64, backend.device).as_strided((1, 1, 1), (stride,) * 3)
+        for op, arguments in (
+            ("slice1", (x, [0, 0, 0], [1, 3, 1], [-1, -1, 1])),
+            ("slice_grad", (x, [1, 3, 1], [0, 0, 0], [1, 3, 1], [5, -1, 1])),
+            ("split", (x, [1], 2)),
+            ("join", ([x], 0)),
+            ("reverse_subsequences", (x, lengths, 1)),
+            ("reverse_subsequences", (x, lengths_of([[[0], [1], [9]]], torch.int32, backend.device), 2)),
+        ):
+            assert_right(backend(op, *arguments), op, arguments)
+            assert_right(backend(op, *arguments, out=given_as_out(op, out)), op, arguments)
+
+
+@every_op
+@pytest.mark.parametrize("strides", [(0, 1), (3, 0), (0, 0), (1, 1), (2, 1), (2, 2)], ids=str)
+def test_out_must_not_overlap_itself(backend: Backend, t: Make, op: str, strides: tuple[int, int]) -> None:
+    out = t(16).as_strided((2, 3), strides)
+    name = "out[0]" if op == "split" else "out"
+    refusal = f"{op}: {name} must not overlap itself, got strides {list(strides)}"
+    assert_refused(backend, refusal, op, *CALLS[op](t), out=given_as_out(op, out))
+
+
+def test_one_wrong_out_of_a_split_leaves_all_as_they_were(backend: Backend, t: Make) -> None:
+    wrong = {
+        "out[1] must have sizes [2, 2], got [2, 3]": t(2, 3),
+        "out[1] must have the dtype of input, float32, got int32": t(2, 2, dtype=torch.int32),
+        "out[1] must not overlap itself, got strides [0, 1]": t(1, 2).expand(2, 2),
+    }
+    for message, second in wrong.items():
+        assert_refused(backend, f"split: {message}", "split", t(2, 3), [1, 2], 1, out=[t(2, 1), second])
+    x, first = t(2, 3), t(2, 1)
+    assert_refused(
+        backend, "split: out[1] must not share memory with input", "split", x, [1, 2], 1, out=[first, x[:, 1:]]
+    )
+    whole = t(2, 3)
+    assert_refused(
+        backend,
+        "split: out[1] must not share memory with out[0]",
+        *("split", x, [1, 2], 1),
+        out=[whole[:, 1:2], whole[:, :2]],
+    )
+    assert_refused(
+        backend, "split: out[2] must not share memory with out[0]", "split", x, [1] * 3, 1, out=[first, t(2, 1), first]
+    )
+
+
+@every_op
+def test_out_must_not_be_an_input(backend: Backend, t: Make, op: str) -> None:
+    x = t(2, 3)
+    arguments, name = {
+        "slice1": ((x, [0, 0], [2, 3], [1, 1]), "input"),
+        "slice_grad": ((x, [2, 3], [0, 0], [2, 3], [1, 1]), "grad_output"),
+        "split": ((x, [3], 1), "input"),
+        "join": (([x], 0), "inputs[0]"),
+        "reverse_subsequences": ((x, lengths_of([[0], [0]], torch.int64, backend.device), 1), "input"),
+    }[op]
+    out = "out[0]" if op == "split" else "out"
+    refusal = f"{op}: {out} must not share memory with {name}"
+    assert_refused(backend, refusal, op, *arguments, out=given_as_out(op, x))
+    assert_refused(backend, refusal, op, *arguments, out=given_as_out(op, x.detach()))
+
+
+def test_out_must_not_share_memory_with_an_input(backend: Backend, t: Make) -> None:
+    x, window = t(8), ([0], [4], [-1])
+    for begin in (0, 1, 3):  # one element is enough
+        refusal = "slice1: out must not share memory with input"
+        assert_refused(backend, refusal, "slice1", x[:4], *window, out=x[begin : begin + 4])
+    backend("slice1", x[:4], *window, out=x[4:])
+    assert_right(x[4:], "slice1", (x[:4], *window))
+    refusal = "join: out must not share memory with inputs[1]"
+    assert_refused(backend, refusal, "join", [t(2), x[:2]], 0, out=x[1:5])
+    # of both, every other element, which only the bytes' ranges share, and then one in common
+    y = t(4, 8)
+    backend("slice1", y[:, ::2], [0, 0], [4, 4], [1, 1], out=y[:, 1::2])
+    refusal = "slice1: out must not share memory with input"
+    assert_refused(backend, refusal, "slice1", y[:, ::2], [0, 0], [4, 4], [1, 1], out=y[:, :4])
+
+
+def test_out_must_not_share_memory_with_the_lengths(backend: Backend, t: Make) -> None:
+    op, refusal = "reverse_subsequences", "reverse_subsequences: out must not share memory with sequence_lengths"
+    lengths = lengths_of([[2], [1]], torch.int64, backend.device)
+    assert_refused(backend, refusal, op, t(2, 2), lengths, 1, out=lengths.view(torch.float32))  # the same 16 bytes
+    memory = lengths_of([2, 7, 1, 7], torch.int32, backend.device)
+    lengths, floats = memory.as_strided((2, 1), (2, 1)), memory.view(torch.float32)
+    assert_refused(backend, refusal, op, t(2, 1), lengths, 1, out=floats[1:3].reshape(2, 1))
+    between = floats.as_strided((2, 1), (2, 1), 1)
+    backend(op, t(2, 1), lengths, 1, out=between)
+    assert_right(between, op, (t(2, 1), lengths, 1))
+    memory = lengths_of([7, 1, 7], torch.int64, backend.device)
+    for byte in range(8, 16):  # one byte of a length is enough
+        out = memory.view(torch.uint8)[byte : byte + 1]
+        assert_refused(backend, refusal, op, t(1, dtype=torch.uint8), memory[1:2], 0, out=out)
+    for byte in (7, 16):
+        backend(op, t(1, dtype=torch.uint8), memory[1:2], 0, out=memory.view(torch.uint8)[byte : byte + 1])
+
+
+def test_memory_is_shared_across_storages_too() -> None:
+    """Tensors over foreign memory: what counts is where the bytes are."""
+    memory = np.arange(32, dtype=np.uint8)
+    x, out = torch.frombuffer(memory, dtype=torch.float32, count=4), torch.from_numpy(memory)
+    backend = Backend("cpu", "cpu")
+    refusal = "slice1: out must not share memory with input"
+    for offset in (0, 4, 13, 14, 15):
+        out = torch.frombuffer(memory, dtype=torch.float32, count=4, offset=offset)
+        assert_refused(backend, refusal, "slice1", x, [0], [4], [-1], out=out)
+    out = torch.frombuffer(memory, dtype=torch.float32, count=4, offset=16)
+    assert_right(backend("slice1", x, [0], [4], [-1], out=out), "slice1", (x, [0], [4], [-1]))
+    x = torch.frombuffer(memory, dtype=torch.float64, count=1, offset=8)
+    for offset in range(1, 16):  # 0 and 16 are beside it
+        out = torch.frombuffer(memory, dtype=torch.float64, count=1, offset=offset)
+        assert_refused(backend, refusal, "slice1", x, [0], [1], [1], out=out)
+    for offset in (0, 16):
+        out = torch.frombuffer(memory, dtype=torch.float64, count=1, offset=offset)
+        backend("slice1", x, [0], [1], [1], out=out)
+
+
+def test_views_that_interleave_are_taken(backend: Backend, t: Make) -> None:
+    for source, target in (
+        (np.s_[:, ::2], np.s_[:, 1::2]),
+        (np.s_[:, 1::2], np.s_[:, ::2]),
+        (np.s_[:, :8], np.s_[:, 8:]),  # left and right half of the columns
+        (np.s_[:, 8:], np.s_[:, :8]),
+        (np.s_[:, 4:8], np.s_[:, 8:12]),
+        (np.s_[::2], np.s_[1::2]),
+        (np.s_[::2, ::2], np.s_[1::2, ::2]),
+        (np.s_[::2, ::2], np.s_[1::2, 1::2]),
+        (np.s_[:4, :4], np.s_[:4, 12:]),
+    ):
+        whole = t(8, 16)
+        x, out = whole[source], whole[target]
+        before = x.clone()
+        lengths = lengths_of([[2]] * x.shape[0], torch.int64, backend.device)
+        for op, arguments in (
+            ("slice1", (x, [0, 0], x.shape, [-1, -1])),
+            ("slice_grad", (x, x.shape, [0, 0], x.shape, [1, -1])),
+            ("split", (x, [x.shape[1]], 1)),
+            ("join", ([x], 0)),
+            ("reverse_subsequences", (x, lengths, 1)),
+        ):
+            backend(op, *arguments, out=given_as_out(op, out))
+            assert_right(out, op, arguments)
+            assert x.equal(before)
+
+
+def test_64_interleaved_outs_of_a_split_are_told_apart(backend: Backend, t: Make) -> None:
+    x, whole = t(12, 4 * 64, 5), t(12, 4 * 64, 5)
+    by_step = [whole[:, k::64] for k in range(64)]
+    by_block = [whole[:, 4 * k : 4 * k + 4] for k in range(64)]
+    across = [whole.as_strided((12, 4, 5), (5, 60, 1), 240 * k) for k in range(64)]  # dimensions swapped
+    for outs in (by_step, by_block, across):
+        backend("split", x, [4] * 64, 1, out=outs)
+        for k, out in enumerate(outs):
+            assert out.equal(x[:, 4 * k : 4 * k + 4])
+
+
+def test_large_views_that_interleave_are_told_apart() -> None:
+    whole = torch.zeros(1000, 2000, dtype=torch.uint8)
+    whole[:, ::2] = 1
+    dml.slice1(whole[:, ::2], [0, 0], [1000, 1000], [1, 1], out=whole[:, 1::2])
+    dml.slice1(whole[:, :1000], [0, 0], [1000, 1000], [1, 1], out=whole[:, 1000:])
+    dml.slice1(whole[:, :1000].t(), [0, 0], [1000, 1000], [1, 1], out=whole[:, 1000:])
+    assert whole.all()
+
+
+@every_op
+def test_whatever_requires_grad_is_refused_with_out(op: str) -> None:
+    t = maker(DEVICE)
+    rest = "requires grad; call it without out, or under torch.no_grad()"
+    first = {"slice_grad": "grad_output", "join": "inputs[1]"}.get(op, "input")
+    out_name = "out[0]" if op == "split" else "out"
+    for form in PACKAGE:
+        arguments = CALLS[op](t)
+        refusal = f"{op}: with out there is no automatic differentiation, and {out_name} {rest}"
+        assert_refused(form, refusal, op, *arguments, out=given_as_out(op, t(2, 3).requires_grad_()))
+        tensors_in(arguments)[-1 if op == "join" else 0].requires_grad_()
+        refusal = f"{op}: with out there is no automatic differentiation, and {first} {rest}"
+        assert_refused(form, refusal, op, *arguments, out=given_as_out(op, t(2, 3)))
+        with torch.no_grad():
+            out = t(2, 3).requires_grad_()
+            form(op, *arguments, out=given_as_out(op, out))
+            assert_right(out, op, arguments)
+
+
+@every_op
+def test_out_counts_as_written(op: str) -> None:
+    t = maker(DEVICE)
+    out = t(2, 3)
+    version = out._version
+    getattr(dml, op)(*CALLS[op](t), out=given_as_out(op, out))
+    assert out._version == version + 1
+
+
+@every_op
+def test_a_lazy_clone_given_as_out_leaves_its_origin_alone(op: str) -> None:
+    arguments = CALLS[op](maker(DEVICE))
+    origin = torch.zeros(2, 3, device=DEVICE)
+    getattr(dml, op)(*arguments, out=given_as_out(op, origin._lazy_clone()))
+    assert not origin.any()
+
+
+def test_out_that_is_an_inference_tensor_is_refused_outside_of_inference_mode() -> None:
+    with torch.inference_mode():
+        out = torch.zeros(2, 3, device=DEVICE)
+    with pytest.raises(RuntimeError, match=r"^slice1: out must not be an inference tensor outside of"):
+        dml.slice1(torch.ones(2, 3, device=DEVICE), [0, 0], [2, 3], [1, 1], out=out)
+    assert not out.any()

@@ -1,0 +1,86 @@
+"""What is refused, and with which sentence: by the operators and by the package's functions, with data and without."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import refusals
+import torch
+from backends import Backend
+from contract_cases import (
+    CALLS,
+    PACKAGE,
+    Make,
+    assert_refused,
+    every_dtype,
+    every_form,
+    every_row,
+    given_as_out,
+    maker,
+    named,
+)
+
+
+@every_form
+@every_row(refusals.ARGUMENTS)
+def test_refused(form: Backend, op: str, message: str, arguments: Callable[[Make], tuple[Any, ...]]) -> None:
+    t = maker(form.device)
+    assert_refused(form, message, op, *arguments(t))
+    assert_refused(form, message, op, *arguments(t), out=given_as_out(op, t(1, 1)))
+
+
+@every_form
+def test_join_of_nothing(form: Backend) -> None:
+    message = "join: inputs must have at least 1 tensor, got none"
+    assert_refused(form, message, "join", [], 0, out=maker(form.device)(1, 1))
+    if "functions" in form.name:  # the bare operator has no tensor to tell the device by, and torch says so
+        assert_refused(form, message, "join", [], 0)
+
+
+@every_form
+@every_row(refusals.TOO_LARGE)
+def test_too_large(form: Backend, op: str, message: str, arguments: Callable[[Make], tuple[Any, ...]]) -> None:
+    assert_refused(form, message, op, *arguments(maker(form.device)))
+
+
+@every_form
+@every_row(refusals.OUT)
+def test_out_that_does_not_fit(
+    form: Backend, op: str, message: str, arguments: Callable[[Make], tuple[Any, ...]], out: Callable[[Make], Any]
+) -> None:
+    t = maker(form.device)
+    assert_refused(form, message, op, *arguments(t), out=out(t))
+
+
+@pytest.mark.parametrize("form", PACKAGE, ids=str)
+@pytest.mark.parametrize("data_is_here", [True, False])
+def test_all_tensors_are_on_one_device(form: Backend, data_is_here: bool) -> None:
+    here, there = maker(form.device), maker("meta")
+    if not data_is_here:
+        here, there = there, here
+    names = f"{here(1).device}, got {there(1).device}"
+    for op, like in (("slice1", "input"), ("slice_grad", "grad_output"), ("reverse_subsequences", "input")):
+        refusal = f"{op}: out must be on the device of {like}, {names}"
+        assert_refused(form, refusal, op, *CALLS[op](here), out=there(2, 3))
+    refusal = f"split: out[1] must be on the device of input, {names}"
+    assert_refused(form, refusal, "split", here(2, 3), [1, 2], 1, out=[here(2, 1), there(2, 2)])
+    refusal = f"join: inputs[1] must be on the device of inputs[0], {names}"
+    assert_refused(form, refusal, "join", [here(2, 1), there(2, 2)], 1)
+    refusal = f"join: out must be on the device of inputs[0], {names}"
+    assert_refused(form, refusal, "join", [here(2, 1), here(2, 2)], 1, out=there(2, 3))
+    refusal = f"reverse_subsequences: sequence_lengths must be on the device of input, {names}"
+    assert_refused(form, refusal, "reverse_subsequences", here(2, 3), there(2, 1, dtype=torch.int64), 1)
+
+
+@every_form
+@every_dtype
+def test_dtypes_are_named_as_in_python(form: Backend, dtype: torch.dtype) -> None:
+    t = maker(form.device)
+    other = torch.int8 if dtype != torch.int8 else torch.uint8
+    refusal = f"slice1: out must have the dtype of input, {named(dtype)}, got {named(other)}"
+    assert_refused(form, refusal, "slice1", t(2, dtype=dtype), [0], [2], [1], out=t(2, dtype=other))
+
+
+def test_a_result_that_memory_cannot_hold(backend: Backend, t: Make) -> None:
+    with pytest.raises(RuntimeError, match=r"(?i)memory|allocate"):  # torch's own words
+        backend("slice1", t(1).expand(2**45), [0], [2**45], [1])

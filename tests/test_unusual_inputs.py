@@ -1,0 +1,133 @@
+"""Inputs that are not plain strided tensors in normal mode: lazy views, other layouts, subclasses, odd addresses."""
+
+import multiprocessing
+from collections.abc import Callable
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from backends import DEVICE
+from contract_cases import CALLS, as_list, assert_right, every_op, given_as_out, maker, tensors_in
+from torch import Tensor
+
+import torch_dml_ops as dml
+
+
+@every_op
+def test_conjugate_views_and_negative_views(op: str) -> None:
+    def conjugate(*sizes: int) -> Tensor:
+        return torch.view_as_complex(maker(DEVICE)(*sizes, 2)).conj()
+
+    def negative(*sizes: int) -> Tensor:
+        return conjugate(*sizes).imag
+
+    for lazy in (conjugate, negative):
+        arguments = CALLS[op](lazy)
+        assert all(t.is_conj() or t.is_neg() for t in tensors_in(arguments)[:1])
+        resolved = CALLS[op](lambda *sizes, lazy=lazy: lazy(*sizes).resolve_conj().resolve_neg())
+        wanted = as_list(oracle.expected(op, *resolved))[0]
+        result = as_list(getattr(dml, op)(*arguments))[0]
+        assert oracle.equal(result.resolve_conj().resolve_neg(), wanted)
+        out = torch.zeros_like(result)
+        getattr(dml, op)(*arguments, out=given_as_out(op, out))
+        assert oracle.equal(out, wanted)
+
+
+@every_op
+def test_out_must_not_be_a_lazy_view(op: str) -> None:
+    arguments = CALLS[op](maker(DEVICE), dtype=torch.complex64)
+    out = torch.zeros(2, 3, dtype=torch.complex64, device=DEVICE)
+    with pytest.raises(RuntimeError, match=rf"{op}: out(\[0\])? must not be a lazily conjugated or negated view"):
+        getattr(dml, op)(*arguments, out=given_as_out(op, out.conj()))
+    assert not out.any()
+
+
+# What has no strides, and the rest of the sentence that refuses it.
+LAYOUTS_WITHOUT_STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "sparse_coo": (Tensor.to_sparse, "must have strides, got layout sparse_coo; call to_dense() first"),
+    "sparse_csr": (Tensor.to_sparse_csr, "must have strides, got layout sparse_csr; call to_dense() first"),
+    "mkldnn": (Tensor.to_mkldnn, "must have strides, got layout mkldnn; call to_dense() first"),
+    "quantized": (
+        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+        "must not be quantized; call dequantize() or int_repr() first",
+    ),
+    "nested": (
+        lambda x: torch.nested.nested_tensor([x, x]),
+        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
+    ),
+    "jagged": (
+        lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
+        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*(Sparse CSR|nested tensors|deprecated)")
+@pytest.mark.parametrize("layout", LAYOUTS_WITHOUT_STRIDES)
+@pytest.mark.skipif(DEVICE != "cpu", reason="some of these layouts are the CPU's only")
+@every_op
+def test_tensors_without_strides_are_refused(op: str, layout: str) -> None:
+    convert, sentence = LAYOUTS_WITHOUT_STRIDES[layout]
+    arguments = list(CALLS[op](maker(DEVICE)))
+    first = torch.ones(arguments[0][0].shape if op == "join" else arguments[0].shape)
+    name = {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input")
+    arguments[0] = [convert(first), convert(first)] if op == "join" else convert(first)
+    with pytest.raises(RuntimeError) as refused:
+        getattr(dml, op)(*arguments)
+    assert str(refused.value) == f"{op}: {name} {sentence}"
+
+
+@every_op
+def test_parameters_and_subclasses(op: str) -> None:
+    class Mine(torch.Tensor):
+        pass
+
+    arguments = CALLS[op](maker(DEVICE))
+    wanted = as_list(getattr(dml, op)(*arguments))[0]
+    for wrap in (torch.nn.Parameter, lambda x: x.as_subclass(Mine)):
+        first = [wrap(x) for x in arguments[0]] if op == "join" else wrap(arguments[0])
+        result = as_list(getattr(dml, op)(first, *arguments[1:]))[0]
+        assert oracle.equal(result.detach(), oracle.items(wanted))
+    assert isinstance(result, Mine)
+
+
+def unaligned_calls() -> None:
+    memory = np.arange(1, 1200).astype(np.uint8)
+    lengths = torch.frombuffer(bytearray(3) + np.array([4, 2, 0, 6]).tobytes(), dtype=torch.int64, offset=3)
+    lengths = lengths.reshape(4, 1)
+    for dtype in oracle.DTYPES:
+        for offset in (1, 2, 4, 8, 15):
+            x = torch.frombuffer(memory, dtype=dtype, offset=offset, count=24).reshape(4, 6)
+            out = torch.frombuffer(bytearray(1200), dtype=dtype, offset=offset, count=24).reshape(4, 6)
+            for op, arguments in (
+                *(("slice1", (x, [0, 0], [4, 6], [1, stride])) for stride in (1, -1, 2, -2, 3)),
+                ("slice1", (x.t(), [0, 0], [6, 4], [1, 1])),
+                ("slice_grad", (x[:, ::2], [4, 6], [0, 0], [4, 6], [1, -2])),
+                ("split", (x, [6], 1)),
+                ("join", ([x[:, 3:], x[:, :3]], 1)),
+                ("reverse_subsequences", (x, lengths, 1)),
+                ("reverse_subsequences", (x.t(), lengths.t(), 0)),
+            ):
+                assert_right(getattr(dml, op)(*arguments), op, arguments)
+                if as_list(oracle.expected(op, *arguments))[0].shape == (4, 6):
+                    assert_right(getattr(dml, op)(*arguments, out=given_as_out(op, out)), op, arguments)
+
+
+def test_elements_may_lie_at_any_address() -> None:
+    """Views of foreign memory need not be aligned. In a process of its own, which an unaligned access may end."""
+    process = multiprocessing.get_context("fork").Process(target=unaligned_calls)
+    process.start()
+    process.join(timeout=60)
+    assert process.exitcode == 0
+
+
+@every_op
+def test_inference_mode(op: str) -> None:
+    t = maker(DEVICE)
+    with torch.inference_mode():
+        arguments = CALLS[op](t)
+        assert_right(getattr(dml, op)(*arguments), op, arguments)
+        out = t(2, 3)
+        getattr(dml, op)(*arguments, out=given_as_out(op, out))
+        assert_right(out, op, arguments)
