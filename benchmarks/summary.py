@@ -63,7 +63,7 @@ def _by(peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] =
     return ratio
 
 
-def _turned_or_strided(row: Row) -> float | None:
+def _reversed_or_strided(row: Row) -> float | None:
     wanted = row["name"].startswith("stride") and row["target"]
     return _by("torch_eager", "fresh", ("64 KB",))(row) if wanted else None
 
@@ -82,7 +82,7 @@ TARGETS = [
     Target("fresh, 128 MB, by the best peer", _by("best_peer", "fresh", ("128 MB",)), each=1.05, mean=1 / 1.5),
     Target("fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE), mean=1 / 2),
     Target("64 KB, by eager torch", _by("torch_eager", "fresh", ("64 KB",)), each=1.5, mean=1),
-    Target("64 KB, strided and turned round, by eager torch", _turned_or_strided, mean=1 / 1.3),
+    Target("64 KB, strided and reversed, by eager torch", _reversed_or_strided, mean=1 / 1.3),
     Target(
         "64 KB, reversals by length, by eager torch",
         lambda row: _by("torch_eager", "fresh", ("64 KB",))(row) if row["name"].startswith("reverse") else None,
