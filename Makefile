@@ -10,7 +10,7 @@ BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP
 EDITABLE := -m pip install -q --no-build-isolation -e
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel gpu-check bench bench-gpu notebooks clean FORCE
+.PHONY: help demo test lint docs wheel gpu-check bench bench-gpu notebooks clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -48,6 +48,10 @@ lint: $(VENV)/dev ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
+
+docs: $(VENV)/dev ## build the documents as HTML into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs
+	@echo build/docs/index.html
 
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist .

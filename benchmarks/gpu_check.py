@@ -31,7 +31,8 @@ import torch
 ROOT = Path(__file__).parents[1]
 # What concerns building and teaching, not the GPU.
 NOT_ON_GPU = [
-    *("test_benchmarks.py", "test_build.py", "test_demo.py", "test_kernels.py", "test_notebooks.py", "test_viz.py"),
+    *("test_benchmarks.py", "test_build.py", "test_demo.py", "test_docs.py", "test_kernels.py", "test_notebooks.py"),
+    "test_viz.py",
 ]
 # No graphs, which need the allocator that the sanitizers are run without; nothing that asks how much memory is in use
 # or takes gigabytes; of the properties, those of results.

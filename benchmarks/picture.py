@@ -1,9 +1,15 @@
-"""The pictures of the benchmarks' results."""
+"""The pictures of the benchmarks' results.
 
+python benchmarks/picture.py benchmarks/results/cpu-….json draws those of a file of results on the CPU again.
+"""
+
+import argparse
+import json
 from pathlib import Path
 from typing import Any
 
 import gpu_summary
+import summary
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -28,11 +34,18 @@ def _dots(axes: Axes, rows: list[dict[str, Any]], sizes: list[str], names: list[
 
 
 def draw(content: dict[str, Any], path: Path) -> None:
+    """Two pictures: of all cases that have a target, and beside it (….readme.png) of those that the README shows."""
     threads = min(r["threads"] for r in content["rows"])
     rows = [r for r in content["rows"] if r["threads"] == threads and r["target"] and r["layout"] == "contiguous"]
     rows = [r for r in rows if r["dtype"] == "float32" and r["lengths"] == "uniform"]
+    title = f"torch_dml_ops, float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}"
+    _draw_rows(rows, title, path)
+    _draw_rows([r for r in rows if r["name"] in summary.SHOWN], title, path.with_suffix(".readme.png"))
+
+
+def _draw_rows(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     fresh = [r for r in rows if r["form"] == "fresh"]
-    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # of 64 KB nearly all is the call
+    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # where the call itself takes longest
     names = list(dict.fromkeys(r["name"] for r in fresh))
     sizes = list(dict.fromkeys(r["size"] for r in fresh))
     figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
@@ -44,11 +57,9 @@ def draw(content: dict[str, Any], path: Path) -> None:
     left.set_title("new result: times as fast as the best of torch, torch.compile, NumPy", fontsize=10)
     left.set_xlabel("right of 1×, torch_dml_ops is faster")
     right.set_title("into out: times as fast as out.copy_() of as many bytes", fontsize=10)
-    right.set_xlabel("right of 1×, torch_dml_ops is faster; 64 KB is nearly all call")
+    right.set_xlabel("right of 1×, torch_dml_ops is faster")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.suptitle(
-        f"torch_dml_ops, float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}", fontsize=12
-    )
+    figure.suptitle(title, fontsize=12)
     figure.savefig(path, dpi=110)
 
 
@@ -79,3 +90,10 @@ def draw_gpu(content: dict[str, Any], path: Path) -> None:
     left.legend(loc="lower left")
     figure.suptitle(f"float32, {content['machine']}", fontsize=12)
     figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Draws benchmark results of the CPU again.")
+    parser.add_argument("results", type=Path, help="such as benchmarks/results/cpu-amd-epyc.json")
+    results = parser.parse_args().results
+    draw(json.loads(results.read_text()), results.with_suffix(".png"))

@@ -1,7 +1,7 @@
 """What the results come to, against the targets: for each, the geometric mean of the ratios and the worst case.
 
-python benchmarks/summary.py benchmarks/results/….json prints that of a file of results, and the table that the README
-quotes of it.
+python benchmarks/summary.py benchmarks/results/cpu-….json                      prints that, and the README's figures
+python benchmarks/summary.py benchmarks/results/cpu-….json --update README.md   writes these into the README
 """
 
 import argparse
@@ -9,6 +9,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from cases import COLUMN, OTHER, PLAIN, ROW, STRIDED
@@ -62,7 +63,7 @@ def _by(peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] =
     return ratio
 
 
-def _turned_or_strided(row: Row) -> float | None:
+def _reversed_or_strided(row: Row) -> float | None:
     wanted = row["name"].startswith("stride") and row["target"]
     return _by("torch_eager", "fresh", ("64 KB",))(row) if wanted else None
 
@@ -81,7 +82,7 @@ TARGETS = [
     Target("fresh, 128 MB, by the best peer", _by("best_peer", "fresh", ("128 MB",)), each=1.05, mean=1 / 1.5),
     Target("fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE), mean=1 / 2),
     Target("64 KB, by eager torch", _by("torch_eager", "fresh", ("64 KB",)), each=1.5, mean=1),
-    Target("64 KB, strided and turned round, by eager torch", _turned_or_strided, mean=1 / 1.3),
+    Target("64 KB, strided and reversed, by eager torch", _reversed_or_strided, mean=1 / 1.3),
     Target(
         "64 KB, reversals by length, by eager torch",
         lambda row: _by("torch_eager", "fresh", ("64 KB",))(row) if row["name"].startswith("reverse") else None,
@@ -127,12 +128,11 @@ def table(content: dict[str, Any]) -> str:
     return "\n".join([*head, *(line for line in lines if line)]) + "\n"
 
 
+# The rows of the README's table and picture.
 SHOWN = [
     "window, last axis halved",
     "stride -1, last axis",
     "stride 2, last axis",
-    "slice_grad, stride 2, last axis",
-    "split last axis in 3",
     "split last axis in 64",
     "join last axis of 3",
     "reverse axis 1, a length per batch item",
@@ -140,21 +140,86 @@ SHOWN = [
     "reverse last axis, a length per row",
 ]
 
+# The columns: form, size, and what is compared with.
+COLUMNS = [
+    ("fresh", "64 KB", "best_peer"),
+    ("fresh", "4 MB", "best_peer"),
+    ("fresh", "128 MB", "best_peer"),
+    ("out", "4 MB", "copy"),
+    ("out", "128 MB", "copy"),
+]
 
-def readme_table(content: dict[str, Any]) -> str:
-    """What the README quotes: how many times as fast as others, one thread."""
-    rows = {r["case"]: r for r in content["rows"] if r["threads"] == 1}
-    lines = ["| float32, one thread | 64 KB | 4 MB | 128 MB | into `out`, 128 MB |", "|---|---|---|---|---|"]
+BEGIN, END = "<!-- figures: written by benchmarks/summary.py -->\n", "<!-- end of figures -->\n"
+
+
+def _readme_table(rows: list[Row]) -> str:
+    """How many times as fast as others, one thread."""
+    by_case = {r["case"]: r for r in rows}
+    lines = [
+        "| times as fast as | new result, 64 KB | 4 MB | 128 MB | into `out`, 4 MB | 128 MB |",
+        "|---|---|---|---|---|---|",
+    ]
     for name in SHOWN:
-        cells = [rows[f"{name}, {size}, fresh"]["ratio_to_best_peer"] for size in ("64 KB", "4 MB", "128 MB")]
-        cells.append(rows[f"{name}, 128 MB, out"]["ratio_to_copy"])
-        lines.append(f"| {name} | " + " | ".join(f"{1 / cell:.1f}×" for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
+        ratios = [by_case[f"{name}, {size}, {form}"][f"ratio_to_{peer}"] for form, size, peer in COLUMNS]
+        lines.append(f"| {name} | " + " | ".join(f"{1 / ratio:.1f}×" for ratio in ratios) + " |")
+    return "\n".join(lines)
+
+
+def _worst_cases(rows: list[Row]) -> str:
+    """In each column, how many of all cases are slower, and the three slowest, whether the table shows them or not."""
+    lines = ["| all cases | slower in | the slowest, and how many times as long they take |", "|---|---|---|"]
+    for form, size, peer in COLUMNS:
+        ratio = f"ratio_to_{peer}"
+        found = [r for r in rows if r["form"] == form and r["size"] == size and ratio in r]
+        worst = sorted(found, key=lambda r: r[ratio], reverse=True)[:3]
+        named = (f"{r['case'].replace(f', {size}, {form}', '')}: {r[ratio]:.1f}" for r in worst)
+        slower = f"{sum(r[ratio] > 1 for r in found)} of {len(found)}"
+        lines.append(f"| {'new result' if form == 'fresh' else 'into `out`'}, {size} | {slower} | {'; '.join(named)} |")
+    return "\n".join(lines)
+
+
+def _call_times(calls: list[dict[str, Any]]) -> str:
+    def between(mode: str, whose: str) -> str:
+        times = [c[whose] for c in calls if c["peer"] == "torch idiom" and c["name"].endswith(f", {mode}")]
+        return f"{min(times):.1f} to {max(times):.1f}"
+
+    return (
+        f"A call on 16 elements takes {between('no grad', 'ours_us')} µs without gradients and "
+        f"{between('with grad', 'ours_us')} µs with; the torch idioms take {between('no grad', 'peer_us')} µs and "
+        f"{between('with grad', 'peer_us')} µs."
+    )
+
+
+def readme_figures(content: dict[str, Any]) -> str:
+    """All that the README quotes of the results on the CPU."""
+    rows = [r for r in content["rows"] if r["threads"] == 1]
+    machine, versions = content["machine"], content["versions"]
+    return "\n\n".join(
+        [
+            f"![How many times as fast as other ways of doing the same](benchmarks/results/cpu-{machine}.readme.png)",
+            f"{machine}, {content['cores']} cores, {content['build']['SIMD level']}, torch {versions['torch']}, NumPy "
+            f"{versions['numpy']}; float32, one thread ([every case and target](benchmarks/results/cpu-{machine}.md)):",
+            _readme_table(rows),
+            _worst_cases(rows),
+            _call_times([c for c in content["calls"] if c["threads"] == 1]) + "\n",
+        ]
+    )
+
+
+def update(path: Path, figures: str) -> None:
+    """Writes the figures between the lines that mark their place."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    path.write_text(before + begin + figures + end + after, encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="What benchmark results come to, and what the README quotes of them.")
     parser.add_argument("results", type=argparse.FileType(), help="such as benchmarks/results/cpu-amd-epyc.json")
-    results = json.load(parser.parse_args().results)
+    parser.add_argument("--update", type=Path, metavar="README.md", help="write it there")
+    arguments = parser.parse_args()
+    results = json.load(arguments.results)
     print(table(results))
-    print(readme_table(results))
+    print(readme_figures(results))
+    if arguments.update:
+        update(arguments.update, readme_figures(results))

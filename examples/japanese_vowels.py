@@ -3,10 +3,10 @@
 640 utterances of 7 to 29 frames and 12 channels by 9 speakers: 270 to learn from, 370 to be recognised.
 
 * The backward direction is `reverse_subsequences`: each utterance is reversed within its own length, so that padding
-  stays at the end and both directions go forwards through one loop.
+  stays at the end and both directions run forwards in one loop.
 * The gates are one product, divided by `split`; the two directions are put together by `join`.
-* In training, `slice1` hurries the speakers: it takes a window of the frames and, in half of the batches, only every
-  other frame of it.
+* In training, `slice1` speeds up the recordings (time augmentation): it takes a window of the frames and, in half of
+  the batches, only every other frame of it.
 
 Before it trains it shows that this GRU equals torch.nn.GRU on a packed sequence, gradients included. Afterwards it
 saves a picture of the learning curve and of who was taken for whom.

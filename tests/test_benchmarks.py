@@ -67,14 +67,28 @@ print(seen)
 
 def test_the_readme_quotes_the_results_whose_picture_it_shows() -> None:
     readme = (FOLDER.parent / "README.md").read_text()
-    [picture] = re.findall(r"\(benchmarks/results/(cpu-.+)\.png\)", readme)
+    [picture] = re.findall(r"\(benchmarks/results/(cpu-.+)\.readme\.png\)", readme)
     results = FOLDER / "results" / f"{picture}.json"
-    assert results.with_suffix(".png").exists()
-    assert results.with_suffix(".md").exists()
+    for suffix in (".md", ".png", ".readme.png"):
+        assert results.with_suffix(suffix).exists()
     done = subprocess.run([sys.executable, str(FOLDER / "summary.py"), str(results)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    quoted = done.stdout[done.stdout.index("| float32, one thread") :].strip()
-    assert quoted in readme, f"what the README should quote:\n{quoted}"
+    wanted = done.stdout[done.stdout.index("![") :].strip()
+    assert f"<!-- figures: written by benchmarks/summary.py -->\n{wanted}\n<!-- end of figures -->" in readme, (
+        f"what the README should quote, which benchmarks/summary.py writes with --update:\n{wanted}"
+    )
+
+
+def test_figures_are_written_into_the_readme_and_nothing_else_changes(tmp_path: Path) -> None:
+    readme = (FOLDER.parent / "README.md").read_text()
+    before, _, rest = readme.partition("<!-- figures: written by benchmarks/summary.py -->\n")
+    old = tmp_path / "README.md"
+    old.write_text(f"{before}<!-- figures: written by benchmarks/summary.py -->\nold\n{rest[rest.index('<!-- end') :]}")
+    [picture] = re.findall(r"\(benchmarks/results/(cpu-.+)\.readme\.png\)", readme)
+    command = [sys.executable, str(FOLDER / "summary.py"), str(FOLDER / "results" / f"{picture}.json")]
+    done = subprocess.run([*command, "--update", str(old)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert old.read_text() == readme
 
 
 GPU_CHECK = """

@@ -1,0 +1,194 @@
+"""The documents: they build without a warning, link to what is there, name what exists, and show what commands print.
+
+The examples in Python are run as doctests.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from sphinx.util.inventory import InventoryFile
+
+import torch_dml_ops
+from torch_dml_ops import directml, viz
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+# As HTML.
+
+
+class Anchors(HTMLParser):
+    """The links of a page, and the places in it that can be linked to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value is not None:
+                self.links.append(value)
+            elif name in ("id", "name") and value:
+                self.places.add(value)
+
+
+def broken_links(folder: Path) -> list[str]:
+    """The links within a folder of HTML whose file is not there, or whose anchor is not in it."""
+    pages = {path.resolve(): Anchors(path) for path in sorted(folder.rglob("*.html"))}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchor = unquote(parts.fragment)
+            if not target.is_file() or (anchor and target in pages and anchor not in pages[target].places):
+                broken.append(f"{path.relative_to(folder.resolve())}: {link}")
+    return broken
+
+
+def build(to: Path) -> subprocess.CompletedProcess[str]:
+    """As `make docs` does, into another folder."""
+    command = re.findall(
+        r"^docs:.*\n\t\$\(BIN\)/python (-m sphinx .*) build/docs$", (ROOT / "Makefile").read_text(), re.M
+    )
+    return subprocess.run(
+        [sys.executable, *shlex.split(command[0]), str(to)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_built_without_a_warning_with_every_link_and_every_public_name(tmp_path: Path) -> None:
+    done = build(tmp_path / "html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert broken_links(tmp_path / "html") == []
+    inventory = InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="").data
+    described = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
+    public = {f"{m.__name__}.{name}" for m in (torch_dml_ops, directml, viz) for name in m.__all__}
+    assert public - described == set()
+    for page in ("docs/index.html", "docs/architecture.html", "CONTRIBUTING.html", "notebooks/06-training.html"):
+        assert (tmp_path / "html" / page).is_file()
+
+
+def test_links_that_are_broken_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#here">1</a><a href="b.html#gone">2</a><a href="#top">3</a>')
+    (tmp_path / "b.html").write_text(
+        '<p id="here"><a href="c.html">4</a><img src="d.png"><a href="https://e.org/">5</a>'
+    )
+    assert broken_links(tmp_path) == ["a.html: b.html#gone", "a.html: #top", "b.html: c.html", "b.html: d.png"]
+
+
+# As they lie in the repository.
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```$|`[^`\n]+`", "", text, flags=re.M | re.S)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of its headings, as repositories' hosts and the built pages name them."""
+    titles = re.findall(r"^#+ (.+)$", without_code(page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def markdown(page: Path) -> str:
+    if page.suffix != ".ipynb":
+        return page.read_text(encoding="utf-8")
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("notebooks/*.ipynb"))], ids=lambda page: page.name)
+def test_links_between_files(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(markdown(page))):
+        path, _, anchor = link.partition("#")
+        if re.match(r"\w+:", link):
+            assert link.startswith("https://")
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link} is not there"
+        assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+@each_page
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(
+        r"`((?:\.ci|benchmarks|csrc|docs|examples|notebooks|tests|torch_dml_ops)/[^`\s]*)`", page.read_text()
+    )
+    missing = [name for name in named if not list(ROOT.glob(name.replace("….", "*.").rstrip("/")))]
+    assert [name for name in missing if not name.endswith(".so")] == []  # which are not there before a build
+
+
+@each_page
+def test_make_targets_that_are_named_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    text = page.read_text(encoding="utf-8")
+    assert set(re.findall(r"`make ([a-z-]+)", text) + re.findall(r"^\$ make ([a-z-]+)", text, re.M)) <= targets
+
+
+def test_every_make_target_is_described() -> None:
+    described = set(re.findall(r"^\| `make ([a-z-]+)`", (ROOT / "docs" / "building.md").read_text(), re.M))
+    assert described == set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.M)) - {"help"}
+
+
+def commands(page: Path) -> Iterator[tuple[str, str]]:
+    """The commands in a page's ```console blocks, and what the page says that they print."""
+    for block in re.findall(r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+        yield from re.findall(r"^\$ (.*)\n((?:(?![$>] ).*\n)*)", block, re.M)
+
+
+def run(command: str) -> str:
+    """What a command of this package prints, whose exit status may tell of what it found."""
+    command = command.partition("  #")[0].replace("python ", f"{sys.executable} ", 1)
+    done = subprocess.run(
+        shlex.split(command), cwd=ROOT, env=os.environ | {"COLUMNS": "80"}, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+@each_page
+def test_commands_print_what_is_shown(page: Path) -> None:
+    for command, printed in commands(page):
+        if printed:
+            assert command.startswith("python -m torch_dml_ops")
+            assert run(command) == printed, command
+        for file in re.findall(r"(?:benchmarks|examples|tests)/[\w/.-]+", command):
+            assert (ROOT / file).exists(), command
+
+
+def test_commands_are_found() -> None:
+    shown = [printed for page in PAGES for _, printed in commands(page) if printed]
+    assert len(shown) >= 4
+    assert all("\n" in printed for printed in shown)
+
+
+# What the front page claims of an installation.
+
+WITH_TORCH_ALONE = """
+import importlib.abc, sys
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("numpy", "pydantic", "matplotlib"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+import torch, torch_dml_ops as dml
+print(dml.slice1(torch.arange(6), *dml.window((6,), slice(None, None, -2))).tolist())
+"""
+
+
+def test_the_base_package_needs_torch_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", WITH_TORCH_ALONE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[5, 3, 1]\n"), done.stderr
