@@ -3,8 +3,8 @@
 They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 
 * Any dtype: bits are moved, never converted. Any rank from 1 on. CPU and CUDA tensors.
-* Inputs may have any strides and are not copied to make them contiguous. A result is dense, its dimensions in memory in
-  the order of the input's where the input is dense in some order (so ``channels_last`` stays), else contiguous.
+* Inputs may have any strides and are not made contiguous first. A result is dense. Where the input is dense in some
+  order of its dimensions, the result has that order (so ``channels_last`` stays); otherwise it is contiguous.
 * With ``out``, the result is written there and ``out`` is returned. It must have the right shape, dtype and device,
   must not overlap itself or an input, and is never resized; a refused call leaves it untouched. Under
   :func:`torch.compile` an overlap between the tensors that are traced is refused while compiling. Where a compiled
@@ -44,7 +44,7 @@ def slice1(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Copies a window of ``input``, walked through with any stride, forwards or backwards.
+    """Copies a window of ``input``, walked with any stride, forwards or backwards.
 
     In dimension ``d`` the walk starts at ``window_offsets[d]`` where the stride is positive and at
     ``window_offsets[d] + window_sizes[d] - 1`` where it is negative, and takes ``output_sizes[d]`` steps of
@@ -67,7 +67,7 @@ def slice1(
         RuntimeError: a window that leaves the input, a stride of 0, an output size out of range, lists that do not have
             an entry for each dimension, an ``out`` that does not fit.
 
-    Its derivative is :func:`slice_grad`. Source: `DML_SLICE1_OPERATOR_DESC
+    Its gradient is :func:`slice_grad`. Source: `DML_SLICE1_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice1_operator_desc>`_.
 
     >>> import torch, torch_dml_ops as dml
@@ -99,7 +99,7 @@ def slice_grad(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Puts elements back to where :func:`slice1` read them, into zeros: the gradient, and transpose, of ``slice1``.
+    """Puts elements back where :func:`slice1` read them, into zeros: the gradient of ``slice1``, its transpose.
 
     Args:
         grad_output: tensor of any dtype with the shape of a result of ``slice1`` over this window.
@@ -111,9 +111,9 @@ def slice_grad(
         A tensor of ``grad_output``'s dtype and of shape ``input_sizes``, zero wherever ``slice1`` did not read.
 
     Raises:
-        RuntimeError: what :func:`slice1` raises it for, and a ``grad_output`` larger than the window allows.
+        RuntimeError: what :func:`slice1` refuses, and a ``grad_output`` larger than the window allows.
 
-    Its derivative is :func:`slice1`. Source: `DML_SLICE_GRAD_OPERATOR_DESC
+    Its gradient is :func:`slice1`. Source: `DML_SLICE_GRAD_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_slice_grad_operator_desc>`_.
 
     >>> import torch, torch_dml_ops as dml
@@ -137,7 +137,7 @@ def slice_grad(
 def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Tensor] | None = None) -> list[Tensor]:
     """Copies ``input`` into pieces along ``axis``, all in one pass.
 
-    Unlike :func:`torch.split` it gives copies, never views, also for a single piece.
+    Unlike :func:`torch.split` it gives copies, never views, even for a single piece.
 
     Args:
         input: tensor of any dtype, at least 1-D.
@@ -151,7 +151,7 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
     Raises:
         RuntimeError: sizes that do not sum to the axis, an axis out of range, an ``out`` that does not fit.
 
-    Its derivative is :func:`join`. Source: `DML_SPLIT_OPERATOR_DESC
+    Its gradient is :func:`join`. Source: `DML_SPLIT_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_split_operator_desc>`_.
 
     >>> import torch, torch_dml_ops as dml
@@ -179,13 +179,13 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
         out: where to write the result instead of into a new tensor.
 
     Returns:
-        A tensor of the inputs' dtype. Where all inputs are dense in one and the same order of dimensions, so is it.
+        A tensor of the inputs' dtype. Where all inputs are dense in the same order of dimensions, so is the result.
 
     Raises:
         RuntimeError: inputs that differ in dtype, device, rank or another size, an axis out of range, an ``out`` that
             does not fit.
 
-    Its derivative is :func:`split`. Source: `DML_JOIN_OPERATOR_DESC
+    Its gradient is :func:`split`. Source: `DML_JOIN_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_.
 
     >>> import torch, torch_dml_ops as dml
@@ -213,7 +213,7 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
     Args:
         input: tensor of any dtype, at least 1-D.
         sequence_lengths: uint32, uint64, int32 or int64 tensor with the sizes of ``input`` but 1 at ``axis``, and on
-            its device. A length over the axis' size counts as that size, a negative one as 0. It may be a broadcast
+            its device. A length above the axis' size counts as that size, a negative one as 0. It may be a broadcast
             view; :func:`sequence_lengths_like` makes one from a length per batch item.
         axis: from 0 to ``input.dim() - 1``; negative axes are refused, as DirectML's are unsigned.
         out: where to write the result instead of into a new tensor.
@@ -224,7 +224,7 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
     Raises:
         RuntimeError: lengths of another dtype, shape or device, an axis out of range, an ``out`` that does not fit.
 
-    Its derivative is itself, with the same lengths. Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC
+    Its gradient is itself, with the same lengths. Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_operator_desc>`_.
 
     >>> import torch, torch_dml_ops as dml
@@ -275,15 +275,15 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
 
 
 def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | EllipsisType, ...]) -> Window:
-    """The window that a NumPy-style index of slices means, for :func:`slice1` and :func:`slice_grad`.
+    """The window of a NumPy-style index of slices, for :func:`slice1` and :func:`slice_grad`.
 
     ``slice1(x, *window(x.shape, index))`` equals ``x.numpy()[index]`` wherever that selects something.
 
     Args:
         shape: the sizes of the tensor that is to be sliced.
-        index: a slice for each dimension, as ``np.s_[::-2, 1:5]`` makes them; an Ellipsis, and the end, stand for whole
-            dimensions. (Inside a function that is compiled, write ``slice(None, None, -2)``: torch.compile does not
-            follow ``np.s_``.)
+        index: a slice for each dimension, as ``np.s_[::-2, 1:5]`` makes them; an Ellipsis, and dimensions left out at
+            the end, stand for whole dimensions. (Inside a function that is compiled, write ``slice(None, None, -2)``:
+            torch.compile does not follow ``np.s_``.)
 
     Returns:
         ``(window_offsets, window_sizes, window_strides)``.
@@ -346,10 +346,10 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
         input: the tensor that is to be reversed.
         lengths: 1-D tensor with an entry for each index of ``batch_axis``.
         axis: the axis that is to be reversed.
-        batch_axis: the axis that the lengths belong to, another than ``axis``.
+        batch_axis: the axis that the lengths belong to, different from ``axis``.
 
     Returns:
-        A view of ``lengths`` with the sizes of ``input`` but 1 at ``axis``; no memory is taken.
+        A view of ``lengths`` with the sizes of ``input`` but 1 at ``axis``; it takes no memory.
 
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
