@@ -66,10 +66,10 @@ def run_program(program: Path, *arguments: object, **environment: str) -> str:
 def cuda_on_host() -> ctypes.CDLL:
     """Loads the operators as torch.ops.torch_dml_ops_on_host: the same fronts over the CUDA kernels, on CPU tensors."""
     fronts = [ROOT / "csrc" / "library.cpp"]
-    fronts += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("engine_")]
+    fronts += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("execute_")]
     library = compile_cpp(
         "cuda_on_host.so",
-        [*fronts, EMULATION / "engine_on_host.cpp", *CUDA_KERNELS],
+        [*fronts, EMULATION / "execute_on_host.cpp", *CUDA_KERNELS],
         *("-O1", "-shared", "-fPIC", "-fvisibility=hidden"),
         *("-DTORCH_TARGET_VERSION=0x020b000000000000", "-DTORCH_DML_OPS_NAMESPACE=torch_dml_ops_on_host"),
         *(f"-isystem{p}" for p in cpp_extension.include_paths()),

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "engine.h"
+#include "execute.h"
 #include "overlap.h"
 
 namespace torch_dml_ops {

@@ -2,7 +2,7 @@
 
 #include "../kernels/reverse_copy.h"
 #include "check.h"
-#include "engine.h"
+#include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
@@ -46,7 +46,7 @@ void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, con
     const bool is_axis = int64_t(d) == axis;
     copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});
   }
-  run(std::move(copy), out);
+  execute(std::move(copy), out);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include "../kernels/affine_copy.h"
 #include "check.h"
-#include "engine.h"
+#include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
@@ -40,7 +40,7 @@ void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t ax
     plan.copies.push_back(std::move(copy));
     at += piece_size * whole_strides[std::size_t(axis)] * item;
   }
-  run(std::move(plan), whole);
+  execute(std::move(plan), whole);
 }
 
 void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
