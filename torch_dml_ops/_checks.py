@@ -1,7 +1,7 @@
 """The operators' checks for where csrc/ops does not run: shapes without data, and the examples of a vmap.
 
-The rules and their sentences are those of csrc/ops, and the tests hold both to one table. What needs addresses (whether
-`out` overlaps something) is checked when the operator runs.
+The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/refusals.py holds both to
+one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
 from collections.abc import Sequence

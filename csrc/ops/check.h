@@ -1,4 +1,8 @@
 // What the fronts share: one-sentence errors, memory layouts, overlap checks.
+//
+// The rules and sentences of csrc/ops stand a second time in torch_dml_ops/_checks.py, and the layouts in _layout.py:
+// those serve tensors without data, whose sizes may be symbols (SymInts), and these have to work without Python.
+// tests/refusals.py is the table of sentences that both are tested against: whoever changes one changes all three.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>

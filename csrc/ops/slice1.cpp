@@ -1,4 +1,5 @@
 // slice1 and slice_grad: a window of a tensor, copied out of it or back into zeros of its size.
+// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
 #include "../kernels/affine_copy.h"
 #include "check.h"
 #include "execute.h"

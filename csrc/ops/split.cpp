@@ -1,4 +1,5 @@
 // split and join: one tensor and its pieces along an axis, copied either way.
+// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
 #include <algorithm>
 
 #include "../kernels/affine_copy.h"
