@@ -5,7 +5,6 @@ results are like; dtypes, lengths and unusual inputs; and the two conveniences o
 import math
 import multiprocessing
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -382,28 +381,15 @@ def test_views_that_interleave_are_taken(backend: Backend, t: Make) -> None:
             assert x.equal(before)
 
 
-def test_64_interleaved_outs_of_a_split_are_told_apart_quickly(backend: Backend, t: Make) -> None:
+def test_64_interleaved_outs_of_a_split_are_told_apart(backend: Backend, t: Make) -> None:
     x, whole = t(12, 4 * 64, 5), t(12, 4 * 64, 5)
     by_step = [whole[:, k::64] for k in range(64)]
     by_block = [whole[:, 4 * k : 4 * k + 4] for k in range(64)]
     across = [whole.as_strided((12, 4, 5), (5, 60, 1), 240 * k) for k in range(64)]  # dimensions swapped
     for outs in (by_step, by_block, across):
-        begin = time.perf_counter()
         backend("split", x, [4] * 64, 1, out=outs)
-        assert time.perf_counter() - begin < 2  # 2 080 pairs; a search through their elements would take minutes
         for k, out in enumerate(outs):
             assert out.equal(x[:, 4 * k : 4 * k + 4])
-
-
-def test_large_views_that_interleave_are_told_apart_quickly() -> None:
-    whole = torch.zeros(1000, 2000, dtype=torch.uint8)
-    whole[:, ::2] = 1
-    begin = time.perf_counter()
-    dml.slice1(whole[:, ::2], [0, 0], [1000, 1000], [1, 1], out=whole[:, 1::2])
-    dml.slice1(whole[:, :1000], [0, 0], [1000, 1000], [1, 1], out=whole[:, 1000:])
-    dml.slice1(whole[:, :1000].t(), [0, 0], [1000, 1000], [1, 1], out=whole[:, 1000:])
-    assert time.perf_counter() - begin < 2
-    assert whole.all()
 
 
 @every_op

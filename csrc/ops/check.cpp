@@ -40,17 +40,25 @@ bool dense_in(const Order& order, const Tensor& t) {
   return true;
 }
 
+// The order of the first tensor in whose order all are dense. Their sizes are alike but for one dimension, in which
+// none is 0.
 Order shared_order(std::span<const Tensor> tensors) {
-  std::vector<Order> tried;
-  for (const Tensor& candidate : tensors) {
-    const Order order = memory_order(candidate);
-    if (std::find(tried.begin(), tried.end(), order) != tried.end()) continue;
-    tried.push_back(order);
-    if (std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) return order;
+  // Dimensions of size 1 lie anywhere. Of the others the tensor with the most has all, so the orders in which all
+  // tensors are dense are those in which this one is, or none.
+  const auto ones = [](const Tensor& t) { return std::count(sizes_of(t).begin(), sizes_of(t).end(), 1); };
+  const Tensor* widest = &tensors.front();
+  if (tensors.size() > 1)
+    widest = &*std::min_element(tensors.begin(), tensors.end(),
+                                [&](const Tensor& a, const Tensor& b) { return ones(a) < ones(b); });
+  const Order order = memory_order(*widest);
+  if (!std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) {
+    Order contiguous(order.size());
+    std::iota(contiguous.begin(), contiguous.end(), 0);
+    return contiguous;
   }
-  Order contiguous(std::size_t(tensors.front().dim()));
-  std::iota(contiguous.begin(), contiguous.end(), 0);
-  return contiguous;
+  for (const Tensor* t = tensors.data(); t != widest; ++t)
+    if (const Order own = memory_order(*t); dense_in(own, *widest)) return own;
+  return order;
 }
 
 std::string device_name(const Tensor& t) {
@@ -167,7 +175,8 @@ void check_out(const char* op, Name name, const Tensor& out, std::span<const int
   const Overlap self = overlaps_itself(view_of(out));
   if (self == Overlap::kNone) return;
   require(false, op, ": ", name, " must not overlap itself, ",
-          self == Overlap::kSome ? "got" : "and cannot be told to with", " strides ", Numbers{strides_of(out)});
+          self == Overlap::kSome ? "got strides " : "and it is too complicated to tell with strides ",
+          Numbers{strides_of(out)});
 }
 
 void require_disjoint(const char* op, Overlap shared, Name out_name, Name other_name) {
