@@ -12,6 +12,8 @@ from itertools import takewhile
 import torch
 from torch import Tensor
 
+from torch_dml_ops._checks import require
+
 
 def _known(condition: bool) -> bool:
     if isinstance(condition, bool):
@@ -65,12 +67,23 @@ def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
 def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
     """A new tensor, dense, its dimensions in memory in the order that `order_of` share, else contiguous."""
     like = order_of[0]
-    order = _shared_order(order_of)
-    strides: list[int] = [0] * len(order)
+    is_empty = any(isinstance(size, int) and size == 0 for size in sizes)
+    wrong = (
+        "be empty, but its other sizes multiply to more than 2^63 - 1" if is_empty else "have more than 2^63 - 1 bytes"
+    )
+
+    def require_fits(fits: bool) -> None:
+        require(fits, f"{op}: a result of sizes %s would {wrong}", sizes)
+
+    strides: list[int] = [0] * like.dim()
     stride = 1
-    for d in reversed(order):
+    for d in reversed(_shared_order(order_of)):
+        require_fits(not isinstance(stride, int) or stride <= sys.maxsize)
         strides[d] = stride
         stride *= torch.sym_max(sizes[d], 1)
-    if isinstance(stride, int) and stride * like.element_size() > sys.maxsize:
-        raise RuntimeError(f"{op}: a result of sizes {list(sizes)} would have more than 2^63 - 1 bytes")
-    return like.new_empty_strided(tuple(sizes), tuple(strides))
+    require_fits(is_empty or not isinstance(stride, int) or stride <= sys.maxsize // like.element_size())
+    try:
+        return like.new_empty_strided(tuple(sizes), tuple(strides))
+    except RuntimeError:
+        require_fits(not is_empty)  # torch multiplies all sizes up to the 0
+        raise

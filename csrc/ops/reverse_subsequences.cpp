@@ -32,7 +32,7 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
   const auto given = sizes_of(lengths);
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
           ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
-          Numbers{given});
+          Numbers{given}, Difference{expected, given});
 }
 
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
