@@ -30,11 +30,11 @@ FRONTS = [
     *(f"csrc/ops/{name}.cpp" for name in ("check", "overlap", "slice1", "split", "reverse_subsequences")),
 ]
 CPU_ENGINE = [
-    "csrc/ops/engine_cpu.cpp",
+    "csrc/ops/execute_cpu.cpp",
     *(f"csrc/kernels/cpu/{name}.cpp" for name in ("affine_copy", "huge_pages", "reverse_copy", "rows")),
 ]
 CUDA_ENGINE = [
-    "csrc/ops/engine_cuda.cpp",
+    "csrc/ops/execute_cuda.cpp",
     *(f"csrc/kernels/cuda/{name}.cu" for name in ("affine_copy", "reverse_copy")),
 ]
 

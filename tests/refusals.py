@@ -8,6 +8,10 @@ import torch
 FAR = 2**62
 LIMIT = 2**63 - 1
 
+# A list of more than 60 characters is shown as its first few numbers and their count.
+TWENTY_ONES = "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"
+MANY_ONES = "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …]"
+
 ARGUMENTS = {
     "slice1": [
         ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [])),
@@ -142,8 +146,31 @@ ARGUMENTS = {
         ),
         # this sum is 3 where 64 bits overflow
         (
-            f"split_sizes must sum to 3, the size of input along axis 1, got [{FAR}, {FAR}, {FAR}, {FAR}, 3]",
+            f"split_sizes must sum to 3, the size of input along axis 1, got [{FAR}, {FAR}, …] (5 in all, sum "
+            f"{4 * FAR + 3})",
             lambda t: (t(2, 3), [FAR, FAR, FAR, FAR, 3], 1),
+        ),
+        (
+            f"split_sizes must sum to 3, the size of input along axis 1, got {TWENTY_ONES}",
+            lambda t: (t(2, 3), [1] * 20, 1),
+        ),
+        (
+            f"split_sizes must sum to 3, the size of input along axis 1, got {MANY_ONES} (21 in all, sum 21)",
+            lambda t: (t(2, 3), [1] * 21, 1),
+        ),
+        (
+            f"split_sizes must sum to 3, the size of input along axis 1, got {MANY_ONES} (100000 in all, sum 100000)",
+            lambda t: (t(2, 3), [1] * 100_000, 1),
+        ),
+        (
+            "split_sizes must sum to 3, the size of input along axis 1, got [1000000, 1000001, 1000002, 1000003, "
+            "1000004, 1000005, …] (8 in all, sum 8000028)",
+            lambda t: (t(2, 3), [1_000_000 + k for k in range(8)], 1),
+        ),
+        (
+            f"split_sizes must sum to 3, the size of input along axis 1, got [{LIMIT}, {LIMIT}, …] (9 in all, sum "
+            f"{9 * LIMIT})",
+            lambda t: (t(2, 3), [LIMIT] * 9, 1),
         ),
     ],
     "join": [
@@ -160,6 +187,11 @@ ARGUMENTS = {
         (
             "inputs[1] must have the sizes of inputs[0], [2, 3], except along axis 1, got [1, 3]",
             lambda t: ([t(2, 3), t(1, 3)], 1),
+        ),
+        (
+            f"inputs[1] must have the sizes of inputs[0], {MANY_ONES} (30 in all), except along axis 28, got "
+            f"{MANY_ONES} (30 in all), with 2 instead of 1 at index 29",
+            lambda t: ([t(*[1] * 30), t(*[1] * 28, 3, 2)], 28),
         ),
         ("inputs[1] must have at least 1 element along axis 1, got 0", lambda t: ([t(2, 3), t(2, 0)], 1)),
         ("inputs[0] must have at least 1 element along axis 0, got 0", lambda t: ([t(0, 3)], 0)),
@@ -198,40 +230,80 @@ ARGUMENTS = {
             "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got []",
             lambda t: (t(2, 3), t(dtype=torch.uint32), 1),
         ),
+        (
+            f"sequence_lengths must have sizes {MANY_ONES} (25 in all), those of input with 1 at axis 2, got "
+            f"{MANY_ONES} (25 in all), with 1 instead of 4 at index 24",
+            lambda t: (t(*[1] * 24, 4), t(*[1] * 25, dtype=torch.int64), 2),
+        ),
+        (
+            f"sequence_lengths must have sizes {TWENTY_ONES}, those of input with 1 at axis 2, got {MANY_ONES} "
+            "(21 in all)",
+            lambda t: (t(*[1] * 20), t(*[1] * 21, dtype=torch.int64), 2),
+        ),
     ],
 }
 
-# New results of more bytes than there can be.
+# New results of more bytes than there can be, and empty ones that torch cannot make either.
 TOO_LARGE = {
     "slice1": [
         (
             f"a result of sizes [{FAR}] would have more than 2^63 - 1 bytes",
             lambda t: (t(1).expand(FAR), [0], [FAR], [1]),
-        )
+        ),
+        # torch.empty refuses these sizes too: a stride would be their product
+        (
+            f"a result of sizes [0, {FAR}, {FAR}] would be empty, but its other sizes multiply to more than 2^63 - 1",
+            lambda t: (t(0, 1, 1).expand(0, FAR, FAR), [0] * 3, [0, FAR, FAR], [1] * 3),
+        ),
     ],
     "slice_grad": [
         (
             f"a result of sizes [{FAR}, 3] would have more than 2^63 - 1 bytes",
             lambda t: (t(1, 2), [FAR, 3], [5, 0], [1, 2], [1, 1]),
-        )
+        ),
+        (
+            f"a result of sizes [{FAR}, {FAR}, …] (5 in all) would have more than 2^63 - 1 bytes",
+            lambda t: (t(1, 1, 1, 1, 1), [FAR] * 5, [0] * 5, [1] * 5, [1] * 5),
+        ),
+        # torch.empty refuses these sizes too: it multiplies those that come before the 0
+        (
+            f"a result of sizes [{FAR}, 4, 0] would be empty, but its other sizes multiply to more than 2^63 - 1",
+            lambda t: (t(1, 1, 0), [FAR, 4, 0], [0, 0, 0], [1, 1, 0], [1, 1, 1]),
+        ),
+        (
+            f"a result of sizes [0, 2, {FAR}] would be empty, but its other sizes multiply to more than 2^63 - 1",
+            lambda t: (t(0, 2, 1), [0, 2, FAR], [0, 0, 0], [0, 2, 1], [1, 1, 1]),
+        ),
     ],
     "split": [
         (
             f"a result of sizes [{FAR}] would have more than 2^63 - 1 bytes",
             lambda t: (t(1).expand(FAR + 1), [1, FAR], 0),
-        )
+        ),
+        (
+            f"a result of sizes [0, 2, {FAR}] would be empty, but its other sizes multiply to more than 2^63 - 1",
+            lambda t: (t(0, 1, 1).expand(0, 3, FAR), [1, 2], 1),
+        ),
     ],
     "join": [
         (
             f"a result of sizes [{FAR}] would have more than 2^63 - 1 bytes",
             lambda t: ([t(1).expand(FAR // 2), t(1).expand(FAR // 2)], 0),
-        )
+        ),
+        (
+            f"a result of sizes [0, 2, {FAR}] would be empty, but its other sizes multiply to more than 2^63 - 1",
+            lambda t: ([t(0, 1, 1).expand(0, 1, FAR), t(0, 1, 1).expand(0, 1, FAR)], 1),
+        ),
     ],
     "reverse_subsequences": [
         (
             f"a result of sizes [{2**31}, {2**31}] would have more than 2^63 - 1 bytes",
             lambda t: (t(1, 1).expand(2**31, 2**31), t(1, 1, dtype=torch.int64).expand(2**31, 1), 1),
-        )
+        ),
+        (
+            f"a result of sizes [0, {FAR}, {FAR}] would be empty, but its other sizes multiply to more than 2^63 - 1",
+            lambda t: (t(0, 1, 1).expand(0, FAR, FAR), t(0, 1, 1, dtype=torch.int64).expand(0, FAR, 1), 2),
+        ),
     ],
 }
 
@@ -240,6 +312,12 @@ OUT = {
     "slice1": [
         ("out must have sizes [2, 2], got [2, 3]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), lambda t: t(2, 3)),
         ("out must have sizes [2, 2], got [4]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), lambda t: t(4)),
+        (
+            f"out must have sizes {MANY_ONES} (22 in all), got {MANY_ONES} (22 in all), with 3 instead of 2 at "
+            "index 20",
+            lambda t: (t(*[1] * 20, 2, 3), [0] * 22, [1] * 20 + [2, 3], [1] * 22),
+            lambda t: t(*[1] * 20, 3, 3),
+        ),
         (
             "out must have sizes [2, 1], got [2, 2]",
             lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2], [2, 1]),

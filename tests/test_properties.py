@@ -250,6 +250,41 @@ def test_join(backend: Backend, data: st.DataObject) -> None:
     check(backend, "join", [xs, axis], oracle.join([x.items() for x in xs], axis), out)
 
 
+def order_in_memory(x: torch.Tensor) -> list[int]:
+    """Dimensions, the outermost first; where strides are equal, the smaller size is the inner one."""
+    return sorted(range(x.dim()), key=lambda d: (-x.stride(d), -x.shape[d]))
+
+
+def is_dense_in(x: torch.Tensor, order: Sequence[int]) -> bool:
+    dense = oracle.dense_strides(x.shape, order)
+    return all(size == 1 or stride == d for size, stride, d in zip(x.shape, x.stride(), dense, strict=True))
+
+
+@examples
+@given(st.data())
+def test_join_takes_the_first_order_in_which_all_its_inputs_are_dense(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=5))
+    axis = data.draw(st.integers(0, len(sizes) - 1))
+    orders = data.draw(st.lists(st.permutations(range(len(sizes))), min_size=1, max_size=3))
+    inputs = []
+    for size in data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=5)):
+        shape = _with(sizes, axis, size)
+        strides = list(oracle.dense_strides(shape, data.draw(st.sampled_from(orders))))
+        for d in range(len(shape)):
+            if shape[d] == 1:
+                strides[d] = data.draw(st.integers(0, 9))
+            elif data.draw(st.integers(0, 20)) == 0:  # not dense any more, or in another order
+                strides[d] += data.draw(st.integers(1, 4))
+        inputs.append(torch.zeros(1000).as_strided(shape, strides))
+    expected = next(
+        (o for o in map(order_in_memory, inputs) if all(is_dense_in(x, o) for x in inputs)), range(len(sizes))
+    )
+    for device in ("cpu", "meta"):
+        given = [torch.empty_strided(x.shape, x.stride(), device=device) for x in inputs]
+        result = dml.join(given, axis)
+        assert result.stride() == oracle.dense_strides(result.shape, expected)
+
+
 def _with(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
     return (*sizes[:axis], size, *sizes[axis + 1 :])
 

@@ -6,9 +6,10 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from backends import Backend
+from backends import DEVICE, Backend
 from contract_cases import (
     CALLS,
+    FORMS,
     OPS,
     Make,
     as_list,
@@ -189,6 +190,36 @@ def test_an_empty_batch_passes_through(backend: Backend, t: Make, empty: int) ->
         results = as_list(backend(op, *arguments))
         assert_right(results, op, arguments)
         backend(op, *arguments, out=results if op == "split" else results[0])
+
+
+EMPTY = [(0, 2**62), (2**62, 0), (2**62, 0, 2**62), (0, 2**63 - 1), (2**63 - 1, 0), (2, 2**62, 0), (3, 0, 2**40, 2**20)]
+
+
+@pytest.mark.parametrize("sizes", EMPTY, ids=str)
+def test_an_empty_result_may_have_every_size_that_torch_allows(sizes: tuple[int, ...]) -> None:
+    """And has the strides that torch gives it."""
+    rank, axis = len(sizes), 1 if sizes[0] == 0 else 0
+    least = [min(size, 1) for size in sizes]
+    wanted = torch.empty(sizes, device=DEVICE)
+    for form in FORMS:
+        x = torch.empty(sizes, device=form.device)
+        gradient = torch.empty(least, device=form.device).as_strided(least, x.stride())
+        for op, arguments in (
+            ("slice1", (x, [0] * rank, sizes, [1] * rank)),
+            ("slice_grad", (gradient, sizes, [0] * rank, least, [1] * rank)),
+            ("split", (x, [sizes[axis]], axis)),
+            ("join", ([x], axis)),
+            ("reverse_subsequences", (x, one_length(x, axis, 1), axis)),
+        ):
+            (result,) = as_list(form(op, *arguments))
+            assert (result.shape, result.stride()) == (wanted.shape, wanted.stride()), (form, op)
+            form(op, *arguments, out=given_as_out(op, torch.empty_like(x)))
+
+
+def test_an_empty_join_of_large_sizes(backend: Backend) -> None:
+    inputs = [torch.empty(0, 2**61, 1, device=backend.device), torch.empty(0, 2**61, 2, device=backend.device)]
+    result = backend("join", inputs, 2)
+    assert (result.shape, result.stride()) == ((0, 2**61, 3), torch.empty(0, 2**61, 3).stride())
 
 
 # Layouts of results.

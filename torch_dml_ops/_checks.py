@@ -1,11 +1,11 @@
 """The operators' checks for where csrc/ops does not run: shapes without data, and the examples of a vmap.
 
-The rules and their sentences are those of csrc/ops, and the tests hold both to one table. What needs addresses (whether
-`out` overlaps something) is checked when the operator runs.
+The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/refusals.py holds both
+to one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,18 +13,64 @@ from torch import Tensor
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
 
-def _text(value: Any) -> str:
-    """Of a symbolic size, the number that it stands for: the sentence is the same as without torch.compile."""
+_LONGEST = 60  # characters of a list in a sentence
+
+Shown = int | Sequence[int] | Callable[[], str]  # what a sentence shows; what is called is put in as it is
+
+
+def text(value: Shown) -> str:
+    """As Numbers in csrc/ops/check.h has it: "[2, 3]"; of a longer list the first few and how many there are.
+
+    Of a symbolic size, the number that it stands for: the sentence is the same as without torch.compile.
+    """
+    if callable(value):
+        return value()
     if isinstance(value, torch.SymInt):
         from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-        return str(value if free_unbacked_symbols(value) else int(value))
-    return str(value) if isinstance(value, int) else f"[{', '.join(map(_text, value))}]"
+        shown = str(value if free_unbacked_symbols(value) else int(value))
+        return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+    if isinstance(value, int):
+        return str(value)
+    return _in_full(value) or f"{_beginning(value)} ({len(value)} in all)"
 
 
-def require(condition: bool, message: str, *numbers: int | Sequence[int]) -> None:
-    """Raises `message` with the numbers, or lists of them, in the places of its "%s"; only then are they looked at."""
-    torch._check(condition, lambda: message % tuple(map(_text, numbers)))
+def _in_full(numbers: Sequence[int]) -> str:
+    """The list in brackets, or nothing if that is too long."""
+    if len(numbers) > _LONGEST:
+        return ""
+    shown = f"[{', '.join(map(text, numbers))}]"
+    return shown if len(shown) <= _LONGEST else ""
+
+
+def _beginning(numbers: Sequence[int]) -> str:
+    shown = "["
+    for number in numbers:
+        following = f"{text(number)}, "
+        if len(shown) + len(following) + len("…]") > _LONGEST:
+            break
+        shown += following
+    return f"{shown}…]"
+
+
+def _with_sum(numbers: Sequence[int]) -> str:
+    """The list, and if it is shortened its sum too."""
+    return _in_full(numbers) or f"{_beginning(numbers)} ({len(numbers)} in all, sum {text(sum(numbers))})"
+
+
+def _difference(required: Sequence[int], given: Sequence[int], but: int = -1) -> str:
+    """What comes after both lists: where they differ, unless both are shown as a whole. At the index `but` they may."""
+    if len(required) != len(given) or (_in_full(required) and _in_full(given)):
+        return ""
+    for k, (a, b) in enumerate(zip(required, given, strict=True)):
+        if k != but and a != b:
+            return f", with {text(b)} instead of {text(a)} at index {k}"
+    return ""
+
+
+def require(condition: bool, message: str, *shown: Shown) -> None:
+    """Raises `message` with what is shown in the places of its "%s"; only then is that looked at."""
+    torch._check(condition, lambda: message % tuple(map(text, shown)))
 
 
 def _dtype_name(tensor: Tensor) -> str:
@@ -60,7 +106,8 @@ def _same(a: Sequence[int], b: Sequence[int]) -> bool:
 
 
 def check_out(op: str, name: str, out: Tensor, sizes: Sequence[int], like_name: str, like: Tensor) -> None:
-    require(_same(out.shape, sizes), f"{op}: {name} must have sizes %s, got %s", sizes, out.shape)
+    message = f"{op}: {name} must have sizes %s, got %s%s"
+    require(_same(out.shape, sizes), message, sizes, out.shape, partial(_difference, sizes, out.shape))
     _check_same_kind(op, name, out, like_name, like)
 
 
@@ -154,7 +201,7 @@ def split_sizes_of_pieces(input: Tensor, split_sizes: Sequence[int], axis: int) 
         sum(split_sizes) == input.shape[axis],
         f"split: split_sizes must sum to %s, the size of input along axis {axis}, got %s",
         input.shape[axis],
-        split_sizes,
+        partial(_with_sum, split_sizes),
     )
     return [[*input.shape[:axis], size, *input.shape[axis + 1 :]] for size in split_sizes]
 
@@ -173,9 +220,10 @@ def join_sizes(inputs: Sequence[Tensor], axis: int) -> list[int]:
         for d in range(first.dim()):
             require(
                 d == axis or piece.shape[d] == first.shape[d],
-                f"join: inputs[{k}] must have the sizes of inputs[0], %s, except along axis {axis}, got %s",
+                f"join: inputs[{k}] must have the sizes of inputs[0], %s, except along axis {axis}, got %s%s",
                 first.shape,
                 piece.shape,
+                partial(_difference, first.shape, piece.shape, axis),
             )
         require(
             piece.shape[axis] >= 1,
@@ -202,7 +250,8 @@ def check_reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: in
     expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]
     require(
         _same(sequence_lengths.shape, expected),
-        f"{op}: sequence_lengths must have sizes %s, those of input with 1 at axis {axis}, got %s",
+        f"{op}: sequence_lengths must have sizes %s, those of input with 1 at axis {axis}, got %s%s",
         expected,
         sequence_lengths.shape,
+        partial(_difference, expected, sequence_lengths.shape),
     )

@@ -7,9 +7,12 @@ mask selects, say) cannot be compared with every number: what is not known of it
 import sys
 from collections.abc import Sequence
 from functools import cmp_to_key
+from itertools import takewhile
 
 import torch
 from torch import Tensor
+
+from torch_dml_ops._checks import require
 
 
 def _known(condition: bool) -> bool:
@@ -47,20 +50,40 @@ def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
     return True
 
 
+def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
+    """The order of the first tensor in whose order all are dense. Their sizes are alike but for one dimension, in which
+    none is 0.
+    """
+    # Dimensions of size 1 lie anywhere. Of the others the tensor with the most has all, so the orders in which all
+    # tensors are dense are those in which this one is, or none.
+    widest = min(tensors, key=lambda t: sum(_known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
+    order = memory_order(widest)
+    if not all(_dense_in(order, t) for t in tensors):
+        return list(range(widest.dim()))
+    before = takewhile(lambda t: t is not widest, tensors)
+    return next((own for own in map(memory_order, before) if _dense_in(own, widest)), order)
+
+
 def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
     """A new tensor, dense, its dimensions in memory in the order that `order_of` share, else contiguous."""
     like = order_of[0]
-    order = list(range(like.dim()))
-    for candidate in order_of:
-        shared = memory_order(candidate)
-        if all(_dense_in(shared, t) for t in order_of):
-            order = shared
-            break
-    strides: list[int] = [0] * len(order)
+    is_empty = any(isinstance(size, int) and size == 0 for size in sizes)
+    wrong = (
+        "be empty, but its other sizes multiply to more than 2^63 - 1" if is_empty else "have more than 2^63 - 1 bytes"
+    )
+
+    def require_fits(fits: bool) -> None:
+        require(fits, f"{op}: a result of sizes %s would {wrong}", sizes)
+
+    strides: list[int] = [0] * like.dim()
     stride = 1
-    for d in reversed(order):
+    for d in reversed(_shared_order(order_of)):
+        require_fits(not isinstance(stride, int) or stride <= sys.maxsize)
         strides[d] = stride
         stride *= torch.sym_max(sizes[d], 1)
-    if isinstance(stride, int) and stride * like.element_size() > sys.maxsize:
-        raise RuntimeError(f"{op}: a result of sizes {list(sizes)} would have more than 2^63 - 1 bytes")
-    return like.new_empty_strided(tuple(sizes), tuple(strides))
+    require_fits(is_empty or not isinstance(stride, int) or stride <= sys.maxsize // like.element_size())
+    try:
+        return like.new_empty_strided(tuple(sizes), tuple(strides))
+    except RuntimeError:
+        require_fits(not is_empty)  # torch multiplies all sizes up to the 0
+        raise

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_dml_ops._checks import text
 from torch_dml_ops._libraries import CPU_LIBRARY
 
 
@@ -84,8 +85,8 @@ def check_memory(op: str, outs: Sequence[tuple[str, Tensor]], inputs: Sequence[t
     for name, storage, view in written:
         found = overlaps_itself(view)
         if found != Overlap.NONE:
-            said = "got" if found == Overlap.SOME else "and cannot be told to with"
-            raise RuntimeError(f"{op}: {name} must not overlap itself, {said} strides {list(view.strides)}")
+            said = "got strides" if found == Overlap.SOME else "and it is too complicated to tell with strides"
+            raise RuntimeError(f"{op}: {name} must not overlap itself, {said} {text(view.strides)}")
         for other, other_storage, other_view in read:
             if storage == other_storage:
                 _require_disjoint(op, find_overlap([view, other_view])[0], name, other)

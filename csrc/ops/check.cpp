@@ -1,3 +1,4 @@
+// The same rules stand in torch_dml_ops/_checks.py and _layout.py (check.h says why).
 #include "check.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -8,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-#include "engine.h"
+#include "execute.h"
 #include "overlap.h"
 
 namespace torch_dml_ops {
@@ -31,25 +32,56 @@ Order memory_order(const Tensor& t) {
 bool dense_in(const Order& order, const Tensor& t) {
   const auto sizes = sizes_of(t), strides = strides_of(t);
   int64_t expected = 1;
+  bool representable = true;  // sizes around a 0 may multiply to anything
   for (std::size_t k = order.size(); k-- > 0;) {
     const std::size_t d = order[k];
-    if (sizes[d] != 1 && strides[d] != expected) return false;
-    expected *= std::max<int64_t>(sizes[d], 1);
+    if (sizes[d] == 1) continue;
+    if (!representable || strides[d] != expected) return false;
+    representable = !__builtin_mul_overflow(expected, std::max<int64_t>(sizes[d], 1), &expected);
   }
   return true;
 }
 
+// The order of the first tensor in whose order all are dense. Their sizes are alike but for one dimension, in which
+// none is 0.
 Order shared_order(std::span<const Tensor> tensors) {
-  std::vector<Order> tried;
-  for (const Tensor& candidate : tensors) {
-    const Order order = memory_order(candidate);
-    if (std::find(tried.begin(), tried.end(), order) != tried.end()) continue;
-    tried.push_back(order);
-    if (std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) return order;
+  // Dimensions of size 1 lie anywhere. Of the others the tensor with the most has all, so the orders in which all
+  // tensors are dense are those in which this one is, or none.
+  const auto ones = [](const Tensor& t) { return std::count(sizes_of(t).begin(), sizes_of(t).end(), 1); };
+  const Tensor* widest = &tensors.front();
+  if (tensors.size() > 1)
+    widest = &*std::min_element(tensors.begin(), tensors.end(),
+                                [&](const Tensor& a, const Tensor& b) { return ones(a) < ones(b); });
+  const Order order = memory_order(*widest);
+  if (!std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) {
+    Order contiguous(order.size());
+    std::iota(contiguous.begin(), contiguous.end(), 0);
+    return contiguous;
   }
-  Order contiguous(std::size_t(tensors.front().dim()));
-  std::iota(contiguous.begin(), contiguous.end(), 0);
-  return contiguous;
+  for (const Tensor* t = tensors.data(); t != widest; ++t)
+    if (const Order own = memory_order(*t); dense_in(own, *widest)) return own;
+  return order;
+}
+
+// In how many characters a list is shown.
+constexpr std::size_t kLongest = 60;
+
+std::string decimal(unsigned __int128 n) {
+  std::string digits;
+  do digits.insert(digits.begin(), char('0' + int(n % 10)));
+  while ((n /= 10) != 0);
+  return digits;
+}
+
+// The list in brackets, or nothing if that is too long.
+std::string in_full(std::span<const int64_t> numbers) {
+  std::string text = "[";
+  for (const int64_t n : numbers) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(n);
+    if (text.size() >= kLongest) return "";
+  }
+  return text + ']';
 }
 
 std::string device_name(const Tensor& t) {
@@ -64,6 +96,32 @@ View view_of(const Tensor& t) {
 }
 
 }  // namespace
+
+std::ostream& operator<<(std::ostream& to, const Numbers& list) {
+  if (const std::string text = in_full(list.numbers); !text.empty()) return to << text;
+  std::string text = "[";
+  for (const int64_t n : list.numbers) {
+    const std::string next = std::to_string(n) + ", ";
+    if (text.size() + next.size() + 2 > kLongest) break;  // 2: what stands for the rest, and the bracket
+    text += next;
+  }
+  to << text << "…] (" << list.numbers.size() << " in all";
+  if (list.with_sum) {
+    unsigned __int128 sum = 0;
+    for (const int64_t n : list.numbers) sum += uint64_t(n);
+    to << ", sum " << decimal(sum);
+  }
+  return to << ')';
+}
+
+std::ostream& operator<<(std::ostream& to, const Difference& lists) {
+  const auto [required, given, except] = lists;
+  if (required.size() != given.size() || (!in_full(required).empty() && !in_full(given).empty())) return to;
+  for (std::size_t k = 0; k < given.size(); ++k)
+    if (int64_t(k) != except && given[k] != required[k])
+      return to << ", with " << given[k] << " instead of " << required[k] << " at index " << k;
+  return to;
+}
 
 int32_t dtype_of(const Tensor& t) {
   int32_t dtype = 0;
@@ -134,24 +192,33 @@ void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name,
 }
 
 Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const Tensor& like = order_of.front();
   const Order order = shared_order(order_of);
+  const bool is_empty = std::find(sizes.begin(), sizes.end(), 0) != sizes.end();
+  const auto require_fits = [&](bool fits) {
+    require(fits, op, ": a result of sizes ", Numbers{sizes},
+            is_empty ? " would be empty, but its other sizes multiply to more than 2^63 - 1"
+                     : " would have more than 2^63 - 1 bytes");
+  };
   std::vector<int64_t> strides(sizes.size());
   __int128 stride = 1;
   for (std::size_t k = order.size(); k-- > 0;) {
+    require_fits(stride <= kMost);
     strides[order[k]] = int64_t(stride);
     stride *= std::max<int64_t>(sizes[order[k]], 1);
-    if (stride * int64_t(like.element_size()) > std::numeric_limits<int64_t>::max())
-      require(false, op, ": a result of sizes ", Numbers{sizes}, " would have more than 2^63 - 1 bytes");
   }
+  require_fits(is_empty || stride <= kMost / int64_t(like.element_size()));
   AtenTensorHandle handle = nullptr;
   int32_t device_type = 0;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   const AOTITorchError error = aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
                                                         dtype_of(like), device_type, like.get_device_index(), &handle);
-  if (error != TORCH_SUCCESS)
+  if (error != TORCH_SUCCESS) {
+    require_fits(!is_empty);  // torch multiplies all sizes up to the 0
     require(false, op, ": out of memory on ", device_name(like), ", which cannot allocate a result of sizes ",
             Numbers{sizes}, ", ", int64_t(stride) * int64_t(like.element_size()), " bytes");
+  }
   const Tensor result(handle);
   prepare(result);
   return result;
@@ -161,12 +228,14 @@ void check_out(const char* op, Name name, const Tensor& out, std::span<const int
                const Tensor& like) {
   const auto given = sizes_of(out);
   if (!std::equal(given.begin(), given.end(), sizes.begin(), sizes.end()))
-    require(false, op, ": ", name, " must have sizes ", Numbers{sizes}, ", got ", Numbers{given});
+    require(false, op, ": ", name, " must have sizes ", Numbers{sizes}, ", got ", Numbers{given},
+            Difference{sizes, given});
   check_same_kind(op, name, out, like_name, like);
   const Overlap self = overlaps_itself(view_of(out));
   if (self == Overlap::kNone) return;
   require(false, op, ": ", name, " must not overlap itself, ",
-          self == Overlap::kSome ? "got" : "and cannot be told to with", " strides ", Numbers{strides_of(out)});
+          self == Overlap::kSome ? "got strides " : "and it is too complicated to tell with strides ",
+          Numbers{strides_of(out)});
 }
 
 void require_disjoint(const char* op, Overlap shared, Name out_name, Name other_name) {

@@ -1,4 +1,8 @@
 // What the fronts share: one-sentence errors, memory layouts, overlap checks.
+//
+// The rules and sentences of csrc/ops stand a second time in torch_dml_ops/_checks.py, and the layouts in _layout.py:
+// those serve tensors without data, whose sizes may be symbols (SymInts), and these have to work without Python.
+// tests/refusals.py is the table of sentences that both are tested against: whoever changes one changes all three.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>
@@ -8,7 +12,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace torch_dml_ops {
@@ -39,16 +42,21 @@ struct Name {
 inline std::span<const int64_t> sizes_of(const Tensor& t) { return {t.sizes().data(), t.sizes().size()}; }
 inline std::span<const int64_t> strides_of(const Tensor& t) { return {t.strides().data(), t.strides().size()}; }
 
-// "[2, 3]"
+// "[2, 3]"; of a longer list the first few and how many there are: "[1, 1, …] (100000 in all)", and with `with_sum`
+// "[1, 1, …] (100000 in all, sum 100000)", where none is negative.
 struct Numbers {
   std::span<const int64_t> numbers;
-
-  friend std::ostream& operator<<(std::ostream& to, const Numbers& list) {
-    const char* before = "[";
-    for (const int64_t n : list.numbers) to << std::exchange(before, ", ") << n;
-    return to << (list.numbers.empty() ? "[]" : "]");
-  }
+  bool with_sum = false;
 };
+std::ostream& operator<<(std::ostream& to, const Numbers& list);
+
+// After a list that is required and one that is given: where they differ, unless both are shown as a whole. At the
+// index `except` they may.
+struct Difference {
+  std::span<const int64_t> required, given;
+  int64_t except = -1;
+};
+std::ostream& operator<<(std::ostream& to, const Difference& lists);
 
 // The argument has at least one dimension, and `axis` is one of them.
 void check_rank(const char* op, const char* argument, const Tensor& t);

@@ -1,8 +1,10 @@
+// reverse_subsequences: rows of a tensor, each reversed as far as its length says.
+// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include "../kernels/reverse_copy.h"
 #include "check.h"
-#include "engine.h"
+#include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
@@ -30,7 +32,7 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
   const auto given = sizes_of(lengths);
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
           ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
-          Numbers{given});
+          Numbers{given}, Difference{expected, given});
 }
 
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
@@ -46,7 +48,7 @@ void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, con
     const bool is_axis = int64_t(d) == axis;
     copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});
   }
-  run(std::move(copy), out);
+  execute(std::move(copy), out);
 }
 
 }  // namespace

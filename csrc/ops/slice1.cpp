@@ -1,7 +1,8 @@
 // slice1 and slice_grad: a window of a tensor, copied out of it or back into zeros of its size.
+// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
 #include "../kernels/affine_copy.h"
 #include "check.h"
-#include "engine.h"
+#include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
@@ -66,7 +67,7 @@ void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
     copy.src += w.start(d) * stride * item;
     copy.dims.push_back(plain_dim(size, out.stride(int64_t(d)), size == 1 ? 0 : stride * w.strides[d]));
   }
-  run(AffineCopies{item, {std::move(copy)}}, out);
+  execute(AffineCopies{item, {std::move(copy)}}, out);
 }
 
 void check_slice_grad(const Tensor& grad_output, const Ints& input_sizes, const Window& w) {
@@ -100,7 +101,7 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
     }
     copy.dims.push_back(dim);
   }
-  run(AffineCopies{item, {std::move(copy)}}, out);
+  execute(AffineCopies{item, {std::move(copy)}}, out);
 }
 
 }  // namespace

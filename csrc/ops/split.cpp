@@ -1,9 +1,10 @@
 // split and join: one tensor and its pieces along an axis, copied either way.
+// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
 #include <algorithm>
 
 #include "../kernels/affine_copy.h"
 #include "check.h"
-#include "engine.h"
+#include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
@@ -40,7 +41,7 @@ void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t ax
     plan.copies.push_back(std::move(copy));
     at += piece_size * whole_strides[std::size_t(axis)] * item;
   }
-  run(std::move(plan), whole);
+  execute(std::move(plan), whole);
 }
 
 void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
@@ -53,7 +54,7 @@ void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
   int64_t rest = available;  // not a sum: of numbers that all fit, it may not
   for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
   require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",
-          Numbers{split_sizes});
+          Numbers{split_sizes, true});
 }
 
 // The result's sizes.
@@ -71,7 +72,8 @@ Ints check_join(const Tensors& inputs, int64_t axis) {
     check_same_kind("join", name, piece, Name{"inputs[0]"}, first);
     for (int64_t d = 0; d < first.dim(); ++d)
       require(d == axis || piece.size(d) == first.size(d), "join: ", name, " must have the sizes of inputs[0], ",
-              Numbers{sizes_of(first)}, ", except along axis ", axis, ", got ", Numbers{sizes_of(piece)});
+              Numbers{sizes_of(first)}, ", except along axis ", axis, ", got ", Numbers{sizes_of(piece)},
+              Difference{sizes_of(first), sizes_of(piece), axis});
     require(piece.size(axis) >= 1, "join: ", name, " must have at least 1 element along axis ", axis, ", got 0");
     require(!__builtin_add_overflow(sum, piece.size(axis), &sum), "join: inputs must sum to less than 2^63 along axis ",
             axis);

@@ -1,5 +1,5 @@
 // The operators' engine for the namespace torch_dml_ops_on_host: the CUDA engine, compiled for the host.
-#include "../../csrc/ops/engine.h"
+#include "../../csrc/ops/execute.h"
 
 #include <cstring>
 
@@ -8,8 +8,8 @@
 namespace torch_dml_ops {
 
 void prepare(const torch::stable::Tensor&) {}
-void run(AffineCopies plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
-void run(ReverseCopy plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
+void execute(AffineCopies plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
+void execute(ReverseCopy plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
 
 }  // namespace torch_dml_ops
 

@@ -2,7 +2,7 @@
 #include <torch/csrc/stable/accelerator.h>
 
 #include "../kernels/cuda/engine.h"
-#include "engine.h"
+#include "execute.h"
 
 // In libtorch_cuda only. Weak, so that this library loads on a torch without CUDA too.
 extern "C" __attribute__((weak)) AOTITorchError aoti_torch_get_current_cuda_stream(int32_t device, void** stream);
@@ -11,7 +11,7 @@ namespace torch_dml_ops {
 namespace {
 
 template <class Plan>
-void run_on_stream(Plan plan, const torch::stable::Tensor& on) {
+void execute_on_stream(Plan plan, const torch::stable::Tensor& on) {
   const int32_t device = on.get_device_index();
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;
@@ -22,8 +22,8 @@ void run_on_stream(Plan plan, const torch::stable::Tensor& on) {
 }  // namespace
 
 void prepare(const torch::stable::Tensor&) {}
-void run(AffineCopies plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
-void run(ReverseCopy plan, const torch::stable::Tensor& on) { run_on_stream(std::move(plan), on); }
+void execute(AffineCopies plan, const torch::stable::Tensor& on) { execute_on_stream(std::move(plan), on); }
+void execute(ReverseCopy plan, const torch::stable::Tensor& on) { execute_on_stream(std::move(plan), on); }
 
 }  // namespace torch_dml_ops
 

@@ -12,7 +12,7 @@ namespace torch_dml_ops {
 void prepare(const torch::stable::Tensor& result);
 
 // Runs the plan on the device of `on`; on a GPU, on the caller's current stream.
-void run(AffineCopies plan, const torch::stable::Tensor& on);
-void run(ReverseCopy plan, const torch::stable::Tensor& on);
+void execute(AffineCopies plan, const torch::stable::Tensor& on);
+void execute(ReverseCopy plan, const torch::stable::Tensor& on);
 
 }  // namespace torch_dml_ops
