@@ -1,4 +1,5 @@
-"""Builds two libraries into one wheel: _C (schemas, CPU) and, where nvcc is found, _C_cuda.
+"""Builds three libraries into one wheel: _C (schemas, CPU), _fast_calls (a short way to them from Python) and, where
+nvcc is found, _C_cuda.
 
 TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the default) does where nvcc is
 TORCH_CUDA_ARCH_LIST          GPU architectures, as torch's own builds read it
@@ -110,7 +111,10 @@ def extension(
 def extensions() -> list[Extension]:
     toolkit = wanted_toolkit()
     cpu_only = [] if toolkit else ["-DTORCH_DML_OPS_CPU_ONLY"]
-    result = [extension("_C", FRONTS + CPU_ENGINE, cpu_only)]
+    result = [
+        extension("_C", FRONTS + CPU_ENGINE, cpu_only),
+        extension("_fast_calls", ["csrc/python/fast_calls.cpp"], []),
+    ]
     if toolkit:
         cpp_extension.CUDA_HOME = toolkit  # None on a CPU build of torch, whatever is installed
         nvcc = os.environ.get("PYTORCH_NVCC") or shlex.quote(f"{toolkit}/bin/nvcc")
@@ -171,5 +175,5 @@ class BuildExtensions(cpp_extension.BuildExtension):
 setup(
     ext_modules=extensions(),
     cmdclass={"build": Build, "build_ext": BuildExtensions},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},  # the libraries use nothing of Python: any CPython will do
+    options={"bdist_wheel": {"py_limited_api": "cp310"}},  # _fast_calls keeps to it, the others use nothing of Python
 )

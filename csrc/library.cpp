@@ -1,10 +1,14 @@
 // The map of the extension: every schema, and which function serves it. Compiled twice: into _C, with the schemas and
 // the CPU's functions, and into _C_cuda, with the same functions over the GPU's engine.
+#include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 
+#include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "ops/boxed.h"
 #include "ops/ops.h"
 
 #ifdef TORCH_DML_OPS_CUDA_LIBRARY
@@ -18,9 +22,6 @@
 #define TORCH_DML_OPS_NAMESPACE torch_dml_ops
 #endif
 
-#define LIBRARY_IMPL(ns, device, m) STABLE_TORCH_LIBRARY_IMPL(ns, device, m)
-#define LIBRARY(ns, m) STABLE_TORCH_LIBRARY(ns, m)
-
 namespace torch_dml_ops {
 namespace {
 
@@ -31,55 +32,109 @@ struct Operator {
   std::string name() const { return std::string(schema).substr(0, std::string(schema).find('(')); }
 };
 
+template <auto function>
+constexpr auto kBoxed = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
+
+// The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, their numbers told
+// another way.
+template <auto function>
+constexpr auto kFast = &boxed::Boxed<function>::fast;
+
 constexpr Operator kOperators[] = {
     {"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
      "SymInt[]? output_sizes=None) -> Tensor",
-     TORCH_BOX(&slice1)},
+     kBoxed<&slice1>},
     {"slice1.out(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
      "SymInt[]? output_sizes=None, *, Tensor(a!) out) -> ()",
-     TORCH_BOX(&slice1_out)},
+     kBoxed<&slice1_out>},
+    {"slice1.fast(Tensor input) -> Tensor", kFast<&slice1>},
+    {"slice1.fast_out(Tensor input, *, Tensor(a!) out) -> ()", kFast<&slice1_out>},
+
     {"slice_grad(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
      "SymInt[] window_strides) -> Tensor",
-     TORCH_BOX(&slice_grad)},
+     kBoxed<&slice_grad>},
     {"slice_grad.out(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
      "SymInt[] window_strides, *, Tensor(a!) out) -> ()",
-     TORCH_BOX(&slice_grad_out)},
-    {"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", TORCH_BOX(&split)},
-    {"split.out(Tensor input, SymInt[] split_sizes, int axis, *, Tensor(a!)[] out) -> ()", TORCH_BOX(&split_out)},
-    {"join(Tensor[] inputs, int axis) -> Tensor", TORCH_BOX(&join)},
-    {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", TORCH_BOX(&join_out)},
-    {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor",
-     TORCH_BOX(&reverse_subsequences)},
+     kBoxed<&slice_grad_out>},
+    {"slice_grad.fast(Tensor grad_output) -> Tensor", kFast<&slice_grad>},
+    {"slice_grad.fast_out(Tensor grad_output, *, Tensor(a!) out) -> ()", kFast<&slice_grad_out>},
+
+    {"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", kBoxed<&split>},
+    {"split.out(Tensor input, SymInt[] split_sizes, int axis, *, Tensor(a!)[] out) -> ()", kBoxed<&split_out>},
+    {"split.fast(Tensor input) -> Tensor[]", kFast<&split>},
+    {"split.fast_out(Tensor input, *, Tensor(a!)[] out) -> ()", kFast<&split_out>},
+
+    {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<&join>},
+    {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<&join_out>},
+    {"join.fast(Tensor[] inputs) -> Tensor", kFast<&join>},
+    {"join.fast_out(Tensor[] inputs, *, Tensor(a!) out) -> ()", kFast<&join_out>},
+
+    {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor", kBoxed<&reverse_subsequences>},
     {"reverse_subsequences.out(Tensor input, Tensor sequence_lengths, int axis, *, Tensor(a!) out) -> ()",
-     TORCH_BOX(&reverse_subsequences_out)},
+     kBoxed<&reverse_subsequences_out>},
+    {"reverse_subsequences.fast(Tensor input, Tensor sequence_lengths) -> Tensor", kFast<&reverse_subsequences>},
+    {"reverse_subsequences.fast_out(Tensor input, Tensor sequence_lengths, *, Tensor(a!) out) -> ()",
+     kFast<&reverse_subsequences_out>},
 };
 
-}  // namespace
-}  // namespace torch_dml_ops
-
-#ifndef TORCH_DML_OPS_CUDA_LIBRARY
-LIBRARY(TORCH_DML_OPS_NAMESPACE, m) {
-  for (const auto& op : torch_dml_ops::kOperators) m.def(op.schema);
-}
-#endif
-
-LIBRARY_IMPL(TORCH_DML_OPS_NAMESPACE, DEVICE, m) {
-  for (const auto& op : torch_dml_ops::kOperators) m.impl(op.name().c_str(), op.function);
-}
-
 #ifdef TORCH_DML_OPS_CPU_ONLY
-namespace {
-
 // What a CUDA tensor meets in a build without CUDA kernels.
 void no_cuda_kernels(StableIValue*, uint64_t, uint64_t) {
   throw std::runtime_error(
       "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or "
       "move the tensors to the CPU");
 }
+#endif
+
+constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
+
+// All that this library registers, for as long as it is loaded. Not by torch's macros: where the process has a copy of
+// this library already, torch refuses to open the namespace for another definition, and the macros go on to write to
+// what was not opened.
+class Registration {
+ public:
+  Registration() {
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+    if (!define()) return;
+#endif
+    functions_.emplace(StableLibrary::Kind::IMPL, kNamespace, C10_STRINGIZE(DEVICE), __FILE__, __LINE__);
+    for (const Operator& op : kOperators) functions_->impl(op.name().c_str(), op.function);
+#ifdef TORCH_DML_OPS_CPU_ONLY
+    refusals_.emplace(StableLibrary::Kind::IMPL, kNamespace, "CUDA", __FILE__, __LINE__);
+    for (const Operator& op : kOperators) refusals_->impl(op.name().c_str(), &no_cuda_kernels);
+#endif
+  }
+  ~Registration() {
+    if (definitions_) aoti_torch_delete_library_object(definitions_);
+  }
+
+ private:
+  using StableLibrary = torch::stable::detail::StableLibrary;
+
+  bool define() {
+    if (aoti_torch_library_init_def(kNamespace, __FILE__, __LINE__, &definitions_) != TORCH_SUCCESS) {
+      Dl_info self = {};
+      dladdr(&kNamespace, &self);
+      std::fprintf(stderr,
+                   "torch_dml_ops: %s registers nothing, for this process has the operators from another file\n",
+                   self.dli_fname);
+      return false;
+    }
+    for (const Operator& op : kOperators)
+      STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(definitions_, op.schema));
+    return true;
+  }
+
+  TorchLibraryHandle definitions_ = nullptr;
+  std::optional<StableLibrary> functions_, refusals_;
+};
+
+const Registration registration;
 
 }  // namespace
+}  // namespace torch_dml_ops
 
-LIBRARY_IMPL(TORCH_DML_OPS_NAMESPACE, CUDA, m) {
-  for (const auto& op : torch_dml_ops::kOperators) m.impl(op.name().c_str(), &no_cuda_kernels);
+extern "C" __attribute__((visibility("default"))) torch_dml_ops::FastCall** torch_dml_ops_fast_call() {
+  static thread_local torch_dml_ops::FastCall* next = nullptr;
+  return &next;
 }
-#endif

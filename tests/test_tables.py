@@ -15,6 +15,7 @@ import torch
 from backends import ON_HOST, Backend
 
 import torch_dml_ops as dml
+from torch_dml_ops import _fast
 
 
 def registered(namespace: str) -> dict[str, str]:
@@ -25,7 +26,7 @@ def registered(namespace: str) -> dict[str, str]:
     }
 
 
-OPERATORS = {name for name in registered("torch_dml_ops") if not name.endswith(".out")}
+OPERATORS = {name for name in registered("torch_dml_ops") if "." not in name}
 
 TABLES: dict[str, Iterable[str]] = {
     "derivatives, vmap and compilation": [case.name for case in operator_cases.FIVE],
@@ -49,8 +50,10 @@ def test_each_operator_has_its_oracle_its_equivalent_in_plain_torch_and_its_func
     assert set(dml.__all__) >= OPERATORS
 
 
-def test_each_operator_has_a_form_with_out_and_no_other() -> None:
-    assert set(registered("torch_dml_ops")) == OPERATORS | {f"{name}.out" for name in OPERATORS}
+def test_each_operator_has_a_form_with_out_and_two_for_fast_calls() -> None:
+    overloads = {f"{name}.{form}" for name in OPERATORS for form in ("out", "fast", "fast_out")}
+    assert set(registered("torch_dml_ops")) == OPERATORS | overloads
+    assert set(_fast.OPERATORS) == OPERATORS
 
 
 def test_each_function_takes_what_its_operator_takes() -> None:

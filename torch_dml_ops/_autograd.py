@@ -7,13 +7,13 @@ register_autograd serves instead (`has_private_names` is False then).
 
 What runs when an operator is called:
 
-    plain tensors, nothing to differentiate   the operator itself, below the Autograd key
-    plain tensors, one of them requires grad  its autograd.Function, applied without going through the Autograd key
-    all else, and torch.ops.torch_dml_ops.*   the kernel at the Autograd key, which decides between the same two
+    plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (_fast.py)
+    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction)
+    all else, and torch.ops.torch_dml_ops.*   the kernel at the Autograd key, with a Function that has all modes
+                                              (_LinearFunction) where there is something to differentiate
 
 "All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing
-and torch.compile. The first two lines are shortcuts of `call`: to the key's kernel and back costs as much as a small
-operator does.
+and torch.compile. The first two lines are shortcuts, as the rest costs more than a small operator does.
 """
 
 import warnings
@@ -25,8 +25,8 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
-from torch.nn import Parameter
 
+from torch_dml_ops import _fast
 from torch_dml_ops._arguments import explanation
 
 _Base: Any = object
@@ -36,7 +36,6 @@ try:
         _after_autograd_keyset,
         _AutoDispatchBelowADInplaceOrView,
         _AutoDispatchBelowAutograd,
-        _get_tracing_state,
     )
     from torch._C import _are_functorch_transforms_active as transforms_active
     from torch._C._functorch import (
@@ -57,6 +56,7 @@ except (ImportError, AttributeError) as missing:
         stacklevel=2,
     )
 
+fast = _fast.fast if has_private_names else _fast.nothing
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 _ops = torch.ops.torch_dml_ops
 
@@ -80,15 +80,6 @@ def _named_tensors(arguments: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, 
             yield from ((f"{name}[{k}]", t) for k, t in enumerate(value) if isinstance(t, Tensor))
 
 
-def _are_plain(tensors: Sequence[Tensor]) -> bool:
-    """Whether what calls with them mean can be seen at their requires_grad alone."""
-    for t in tensors:
-        if type(t) is not Tensor and type(t) is not Parameter:
-            return False
-    # compile(jvp) has no open level, but a transform
-    return not transforms_active() and forward_ad._current_level < 0 and _get_tracing_state() is None
-
-
 def _requires_grad(tensors: Sequence[Tensor]) -> bool:
     if torch.is_grad_enabled():
         for t in tensors:
@@ -101,55 +92,43 @@ def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
     return transforms_active() or forward_ad._current_level >= 0 or _requires_grad(tensors)
 
 
-def call(op: Any, first: Any, *others: Any) -> Any:
-    """The operator. `first` is its first argument, a tensor or a list of them, in which it is linear.
+def call(name: str, first: Any, *others: Any) -> Any:
+    """The operator, the short way where that can be gone, and with one sentence where torch refuses the arguments.
 
-    The others are kept for the backward pass as they are: a caller must not be able to change them.
+    `first` is a tensor or a list of them, in which the operator is linear. The others are kept for the backward pass:
+    a caller must not be able to change them.
     """
-    if not has_private_names or is_compiling():
+    if not is_compiling():
+        result = getattr(fast, name)(first, *others, None)
+        if result is not None:
+            return result
+    op = getattr(_ops, name).default
+    if is_compiling():
         return op(first, *others)
     try:
-        tensors = _as_list(first)
-        if not _are_plain(tensors):
-            return op(first, *others)
-        if _requires_grad(tensors):
-            return _linear[op].record(None, first, others)
-        with _AutoDispatchBelowAutograd():
-            return op(first, *others)
+        return op(first, *others)
     except _REFUSALS:
         if (reason := explanation(op, (first, *others))) is not None:
             raise reason from None
         raise
 
 
-def call_out(op: Any, first: Any, *others: Any, out: Any) -> None:
+def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
     """The same for an operator that writes into `out`; it counts as a write."""
-    if not has_private_names or is_compiling():
+    op = getattr(_ops, name).out
+    if is_compiling():
         op(first, *others, out=out)
         return
+    if getattr(fast, name)(first, *others, out) is not None:
+        return
     try:
-        _call_out(op, first, *others, out=out)
+        # Inference tensors do not come by the Autograd key, which would check it.
+        _check_writable(name, _named_tensors([("out", out)]))
+        op(first, *others, out=out)
     except _REFUSALS:
         if (reason := explanation(op, (first, *others), out)) is not None:
             raise reason from None
         raise
-
-
-def _call_out(op: Any, first: Any, *others: Any, out: Any) -> None:
-    outs = _as_list(out)
-    tensors = (*_as_list(first), *outs)
-    if not _are_plain(tensors) or _requires_grad(tensors):
-        op(first, *others, out=out)
-        return
-    for t in outs:
-        if t.is_inference() or t.is_conj() or t.is_neg():
-            # Inference tensors do not come by the Autograd key, which would check it.
-            _check_writable(op.name().partition("::")[2].removesuffix(".out"), _named_tensors([("out", out)]))
-            op(first, *others, out=out)
-            return
-    with _AutoDispatchBelowADInplaceOrView():
-        op(first, *others, out=out)
-    torch.autograd.graph.increment_version(outs)
 
 
 def register_linear(name: str, transpose: Transpose) -> None:
@@ -158,7 +137,8 @@ def register_linear(name: str, transpose: Transpose) -> None:
     if not has_private_names:
         _register_autograd(op, transpose)
         return
-    linear = _linear[op] = _Linear(op, transpose)
+    linear = _Linear(op, transpose)
+    _recorders[name] = linear.record_plain
 
     def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
         if _derivative_needed(_as_list(first)):
@@ -179,19 +159,24 @@ class _Linear:
         self.takes_list = first.type.kind() == "ListType"
         self.gives_list = op._schema.returns[0].type.kind() == "ListType"
         self.takes_constants = any(a.type.kind() == "TensorType" for a in others)  # tensors that it is not linear in
-        name = op.name().partition("::")[2].title().replace("_", "")
-        make: Any = type  # what _LinearFunction makes of its subclasses, mypy does not see
-        self.function = make(name, (_LinearFunction,), {})
-        backward: Any = self.function._backward_cls
-        backward.__name__ = backward.__qualname__ = f"{name}Backward"  # graphs and traces of errors show it
+        name = op.name().partition("::")[2]
+        self.below_autograd = getattr(fast, f"{name}_below")
+        self.function, self.plain_function = (
+            _named(name.title().replace("_", ""), base) for base in (_LinearFunction, _PlainFunction)
+        )
 
     def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
         """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
         results = (self.op if call is None else call)(list(inputs) if self.takes_list else inputs[0], *others)
         return tuple(results) if self.gives_list else results
 
+    def record_plain(self, first: Tensor | Sequence[Tensor], others: tuple[Any, ...]) -> Any:
+        """The results, with the call in their graph, where no transform, mode or tracing is at work."""
+        results = self.plain_function.apply(self, others, *(first if self.takes_list else (first,)))
+        return list(results) if self.gives_list else results
+
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
-        """The results, with the call in their graph. `keyset` has the call's dispatch keys; None below Autograd."""
+        """The results, with the call in their graph, whatever is at work. `keyset` has the call's dispatch keys."""
         inputs = _as_list(first)
         allowed = get_single_level_autograd_function_allowed()
         set_single_level_autograd_function_allowed(True)
@@ -208,9 +193,6 @@ class _LinearFunction(_Base):  # type: ignore[misc]
     @staticmethod
     def forward(linear: _Linear, keyset: Any, count: int, *rest: Any) -> Any:
         inputs, others = rest[:count], rest[count:]
-        if keyset is None:
-            with _AutoDispatchBelowAutograd():
-                return linear.call(inputs, others)
         # Without both grad modes on, the inner levels of a hessian would see constants.
         with torch.enable_grad(), _set_fwd_grad_enabled(True), _AutoDispatchBelowAutograd():
             return linear.call(inputs, others, partial(linear.op.redispatch, keyset & _after_autograd_keyset))
@@ -253,7 +235,44 @@ def _others(ctx: Any) -> tuple[Any, ...]:
     return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
 
 
-_linear: dict[Any, _Linear] = {}  # by operator
+class _PlainFunction(_Base):  # type: ignore[misc]
+    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform."""
+
+    @staticmethod
+    def forward(ctx: Any, linear: _Linear, others: tuple[Any, ...], *inputs: Tensor) -> Any:
+        ctx.linear = linear
+        ctx.shapes = [t.shape for t in inputs]
+        if linear.takes_constants:  # as in _LinearFunction; the lengths are the first one
+            ctx.save_for_backward(others[0])
+            ctx.others = others[1:]
+        else:
+            ctx.others = others
+        first = inputs if linear.takes_list else inputs[0]
+        results = linear.below_autograd(first, *others)
+        if results is None:  # refused: the operator says why
+            with _AutoDispatchBelowAutograd():
+                results = linear.op(first, *others)
+        return tuple(results) if linear.gives_list else results
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        others = (*ctx.saved_tensors, *ctx.others) if ctx.linear.takes_constants else ctx.others
+        return None, None, *ctx.linear.transpose(list(cotangents), ctx.shapes, others)
+
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[int]:
+        return (ctx._autograd_function_id,)
+
+
+def _named(name: str, base: Any) -> Any:
+    """A subclass; graphs and traces of errors show its name."""
+    function = type(name, (base,), {})
+    backward: Any = function._backward_cls  # type: ignore[attr-defined]
+    backward.__name__ = backward.__qualname__ = f"{name}Backward"
+    return function
+
+
+_recorders: dict[str, Callable[..., Any]] = {}  # by operator
 
 
 def _register_autograd(op: Any, transpose: Transpose) -> None:
@@ -316,24 +335,24 @@ def _register_out(name: str) -> None:
 
 def _transpose_of_slice1(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
     offsets, sizes, strides = others[:3]
-    return [_ops.slice_grad.default(cotangents[0], shapes[0], offsets, sizes, strides)]
+    return [call("slice_grad", cotangents[0], shapes[0], offsets, sizes, strides)]
 
 
 def _transpose_of_slice_grad(
     cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]
 ) -> list[Tensor]:
     _, offsets, sizes, strides = others
-    return [_ops.slice1.default(cotangents[0], offsets, sizes, strides, shapes[0])]
+    return [call("slice1", cotangents[0], offsets, sizes, strides, shapes[0])]
 
 
 def _transpose_of_split(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
     _, axis = others
-    return [_ops.join.default(cotangents, axis)]
+    return [call("join", cotangents, axis)]
 
 
 def _transpose_of_join(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
     (axis,) = others
-    result: list[Tensor] = _ops.split.default(cotangents[0], [shape[axis] for shape in shapes], axis)
+    result: list[Tensor] = call("split", cotangents[0], [shape[axis] for shape in shapes], axis)
     return result
 
 
@@ -341,7 +360,7 @@ def _transpose_of_reverse_subsequences(
     cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]
 ) -> list[Tensor]:
     lengths, axis = others
-    return [_ops.reverse_subsequences.default(cotangents[0], lengths, axis)]
+    return [call("reverse_subsequences", cotangents[0], lengths, axis)]
 
 
 register_linear("slice1", _transpose_of_slice1)
@@ -349,3 +368,5 @@ register_linear("slice_grad", _transpose_of_slice_grad)
 register_linear("split", _transpose_of_split)
 register_linear("join", _transpose_of_join)
 register_linear("reverse_subsequences", _transpose_of_reverse_subsequences)
+if fast is not _fast.nothing:
+    fast.set_recorders(*(_recorders[name] for name in _fast.OPERATORS))

@@ -21,16 +21,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import Any
 
-import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, shown, whole_number, whole_numbers
-from torch_dml_ops._autograd import call, call_out
-
-_ops: Any = torch.ops.torch_dml_ops
+from torch_dml_ops._autograd import call, call_out, fast
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -76,6 +73,10 @@ def slice1(
     tensor([[14, 16],
             [ 6,  8]])
     """
+    if not is_compiling():
+        done: Tensor | None = fast.slice1(input, window_offsets, window_sizes, window_strides, output_sizes, out)
+        if done is not None:
+            return done
     require_tensor("slice1: input", input)
     window_offsets = whole_numbers("slice1: window_offsets", window_offsets)
     window_sizes = whole_numbers("slice1: window_sizes", window_sizes)
@@ -83,10 +84,10 @@ def slice1(
     if output_sizes is not None:
         output_sizes = whole_numbers("slice1: output_sizes", output_sizes)
     if out is None:
-        result: Tensor = call(_ops.slice1.default, input, window_offsets, window_sizes, window_strides, output_sizes)
+        result: Tensor = call("slice1", input, window_offsets, window_sizes, window_strides, output_sizes)
         return result
     require_tensor("slice1: out", out)
-    call_out(_ops.slice1.out, input, window_offsets, window_sizes, window_strides, output_sizes, out=out)
+    call_out("slice1", input, window_offsets, window_sizes, window_strides, output_sizes, out=out)
     return out
 
 
@@ -120,6 +121,12 @@ def slice_grad(
     >>> dml.slice_grad(torch.tensor([1, 2, 3]), [7], window_offsets=[1], window_sizes=[5], window_strides=[-2])
     tensor([0, 3, 0, 2, 0, 1, 0])
     """
+    if not is_compiling():
+        done: Tensor | None = fast.slice_grad(
+            grad_output, input_sizes, window_offsets, window_sizes, window_strides, out
+        )
+        if done is not None:
+            return done
     require_tensor("slice_grad: grad_output", grad_output)
     input_sizes = whole_numbers("slice_grad: input_sizes", input_sizes)
     window_offsets = whole_numbers("slice_grad: window_offsets", window_offsets)
@@ -127,10 +134,10 @@ def slice_grad(
     window_strides = whole_numbers("slice_grad: window_strides", window_strides)
     arguments = input_sizes, window_offsets, window_sizes, window_strides
     if out is None:
-        result: Tensor = call(_ops.slice_grad.default, grad_output, *arguments)
+        result: Tensor = call("slice_grad", grad_output, *arguments)
         return result
     require_tensor("slice_grad: out", out)
-    call_out(_ops.slice_grad.out, grad_output, *arguments, out=out)
+    call_out("slice_grad", grad_output, *arguments, out=out)
     return out
 
 
@@ -158,14 +165,18 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
     >>> dml.split(torch.arange(6), [1, 2, 3], axis=0)
     [tensor([0]), tensor([1, 2]), tensor([3, 4, 5])]
     """
+    if not is_compiling():
+        done: list[Tensor] | None = fast.split(input, split_sizes, axis, out)
+        if done is not None:
+            return done
     require_tensor("split: input", input)
     split_sizes = whole_numbers("split: split_sizes", split_sizes)
     axis = whole_number("split: axis", axis)
     if out is None:
-        result: list[Tensor] = call(_ops.split.default, input, split_sizes, axis)
+        result: list[Tensor] = call("split", input, split_sizes, axis)
         return result
     require_tensors("split: out", out)
-    call_out(_ops.split.out, input, split_sizes, axis, out=out)
+    call_out("split", input, split_sizes, axis, out=out)
     return out
 
 
@@ -193,15 +204,19 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
     tensor([[0., 1., 1.],
             [0., 1., 1.]])
     """
+    if not is_compiling():
+        done: Tensor | None = fast.join(inputs, axis, out)
+        if done is not None:
+            return done
     require_tensors("join: inputs", inputs)
     if isinstance(inputs, (list, tuple)) and not inputs:  # torch itself would say that it knows no device
         raise RuntimeError("join: inputs must have at least 1 tensor, got none")
     axis = whole_number("join: axis", axis)
     if out is None:
-        result: Tensor = call(_ops.join.default, inputs, axis)
+        result: Tensor = call("join", inputs, axis)
         return result
     require_tensor("join: out", out)
-    call_out(_ops.join.out, inputs, axis, out=out)
+    call_out("join", inputs, axis, out=out)
     return out
 
 
@@ -234,14 +249,18 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
             [ 8,  7,  6,  5],
             [11, 10,  9, 12]])
     """
+    if not is_compiling():
+        done: Tensor | None = fast.reverse_subsequences(input, sequence_lengths, axis, out)
+        if done is not None:
+            return done
     require_tensor("reverse_subsequences: input", input)
     require_tensor("reverse_subsequences: sequence_lengths", sequence_lengths)
     axis = whole_number("reverse_subsequences: axis", axis)
     if out is None:
-        result: Tensor = call(_ops.reverse_subsequences.default, input, sequence_lengths, axis)
+        result: Tensor = call("reverse_subsequences", input, sequence_lengths, axis)
         return result
     require_tensor("reverse_subsequences: out", out)
-    call_out(_ops.reverse_subsequences.out, input, sequence_lengths, axis, out=out)
+    call_out("reverse_subsequences", input, sequence_lengths, axis, out=out)
     return out
 
 

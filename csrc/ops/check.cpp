@@ -9,23 +9,28 @@
 #include <limits>
 #include <numeric>
 
+#include "dim_vector.h"
 #include "execute.h"
 #include "overlap.h"
 
 namespace torch_dml_ops {
 namespace {
 
-using Order = std::vector<std::size_t>;  // dimensions, outermost in memory first
+using Order = DimVector<std::size_t>;  // dimensions, outermost in memory first
 
 // How the dimensions lie in memory. Where two strides are equal one of the sizes is 1, and that dimension counts as the
 // inner one, as in torch.empty_like.
 Order memory_order(const Tensor& t) {
   const auto sizes = sizes_of(t), strides = strides_of(t);
-  Order order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  const auto before = [&](std::size_t a, std::size_t b) {
     return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] > sizes[b];
-  });
+  };
+  Order order(sizes.size());
+  for (std::size_t d = 0; d < order.size(); ++d) {  // by insertion: std::stable_sort allocates memory
+    std::size_t k = d;
+    for (; k > 0 && before(d, order[k - 1]); --k) order[k] = order[k - 1];
+    order[k] = d;
+  }
   return order;
 }
 
@@ -52,14 +57,14 @@ Order shared_order(std::span<const Tensor> tensors) {
   if (tensors.size() > 1)
     widest = &*std::min_element(tensors.begin(), tensors.end(),
                                 [&](const Tensor& a, const Tensor& b) { return ones(a) < ones(b); });
-  const Order order = memory_order(*widest);
+  Order order = memory_order(*widest);
   if (!std::all_of(tensors.begin(), tensors.end(), [&](const Tensor& t) { return dense_in(order, t); })) {
     Order contiguous(order.size());
     std::iota(contiguous.begin(), contiguous.end(), 0);
     return contiguous;
   }
   for (const Tensor* t = tensors.data(); t != widest; ++t)
-    if (const Order own = memory_order(*t); dense_in(own, *widest)) return own;
+    if (Order own = memory_order(*t); dense_in(own, *widest)) return own;
   return order;
 }
 
@@ -201,7 +206,7 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
             is_empty ? " would be empty, but its other sizes multiply to more than 2^63 - 1"
                      : " would have more than 2^63 - 1 bytes");
   };
-  std::vector<int64_t> strides(sizes.size());
+  DimVector<int64_t> strides(sizes.size());
   __int128 stride = 1;
   for (std::size_t k = order.size(); k-- > 0;) {
     require_fits(stride <= kMost);

@@ -4,6 +4,7 @@
 
 #include "../kernels/reverse_copy.h"
 #include "check.h"
+#include "dim_vector.h"
 #include "execute.h"
 #include "ops.h"
 
@@ -27,7 +28,7 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
   check_axis(kOp, axis, input.dim());
   length_type(lengths);
   check_same_device(kOp, Name{"sequence_lengths"}, lengths, Name{"input"}, input);
-  Ints expected(sizes_of(input).begin(), sizes_of(input).end());
+  DimVector<int64_t> expected(sizes_of(input));
   expected[std::size_t(axis)] = 1;
   const auto given = sizes_of(lengths);
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,

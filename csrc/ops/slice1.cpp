@@ -2,11 +2,14 @@
 // The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
 #include "../kernels/affine_copy.h"
 #include "check.h"
+#include "dim_vector.h"
 #include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
 namespace {
+
+using Sizes = DimVector<int64_t>;
 
 struct Window {
   Ints offsets, sizes, strides;
@@ -22,7 +25,7 @@ struct Window {
 };
 
 // The window's most steps in every dimension. `sized` names what has the sizes that the window must keep within.
-Ints check_window(const char* op, const Window& w, std::span<const int64_t> sizes, const char* sized) {
+Sizes check_window(const char* op, const Window& w, std::span<const int64_t> sizes, const char* sized) {
   const auto check_length = [&](const char* name, std::size_t length) {
     require(length == sizes.size(), op, ": ", name, " must have length ", sizes.size(),
             ", an entry for each dimension of ", sized, ", got ", length);
@@ -30,7 +33,7 @@ Ints check_window(const char* op, const Window& w, std::span<const int64_t> size
   check_length("window_offsets", w.offsets.size());
   check_length("window_sizes", w.sizes.size());
   check_length("window_strides", w.strides.size());
-  Ints most(sizes.size());
+  Sizes most(sizes.size());
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const int64_t least = sizes[d] == 0 ? 0 : 1;
     require(w.strides[d] != 0, op, ": window_strides[", d, "] must not be 0");
@@ -44,9 +47,9 @@ Ints check_window(const char* op, const Window& w, std::span<const int64_t> size
   return most;
 }
 
-Ints slice1_sizes(const Tensor& input, const Window& w, const std::optional<Ints>& output_sizes) {
+Sizes slice1_sizes(const Tensor& input, const Window& w, std::optional<Ints> output_sizes) {
   check_rank("slice1", "input", input);
-  const Ints most = check_window("slice1", w, sizes_of(input), "input");
+  Sizes most = check_window("slice1", w, sizes_of(input), "input");
   if (!output_sizes) return most;
   require(output_sizes->size() == most.size(), "slice1: output_sizes must have length ", most.size(),
           ", an entry for each dimension of input, got ", output_sizes->size());
@@ -61,22 +64,25 @@ Ints slice1_sizes(const Tensor& input, const Window& w, const std::optional<Ints
 void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t item = int64_t(input.element_size());
+  const auto sizes = sizes_of(out), dst_strides = strides_of(out), src_strides = strides_of(input);
   AffineCopy copy{static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(input.const_data_ptr()), {}};
-  for (std::size_t d = 0; d < w.sizes.size(); ++d) {
-    const int64_t size = out.size(int64_t(d)), stride = input.stride(int64_t(d));
-    copy.src += w.start(d) * stride * item;
-    copy.dims.push_back(plain_dim(size, out.stride(int64_t(d)), size == 1 ? 0 : stride * w.strides[d]));
+  copy.dims.reserve(sizes.size());
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    copy.src += w.start(d) * src_strides[d] * item;
+    copy.dims.push_back(plain_dim(sizes[d], dst_strides[d], sizes[d] == 1 ? 0 : src_strides[d] * w.strides[d]));
   }
-  execute(AffineCopies{item, {std::move(copy)}}, out);
+  AffineCopies plan{item, {}};
+  plan.copies.push_back(std::move(copy));  // an initializer list would copy it
+  execute(std::move(plan), out);
 }
 
-void check_slice_grad(const Tensor& grad_output, const Ints& input_sizes, const Window& w) {
+void check_slice_grad(const Tensor& grad_output, Ints input_sizes, const Window& w) {
   check_rank("slice_grad", "grad_output", grad_output);
   require(int64_t(input_sizes.size()) == grad_output.dim(), "slice_grad: input_sizes must have length ",
           grad_output.dim(), ", an entry for each dimension of grad_output, got ", input_sizes.size());
   for (std::size_t d = 0; d < input_sizes.size(); ++d)
     require(input_sizes[d] >= 0, "slice_grad: input_sizes[", d, "] must be at least 0, got ", input_sizes[d]);
-  const Ints most = check_window("slice_grad", w, input_sizes, "input_sizes");
+  const Sizes most = check_window("slice_grad", w, input_sizes, "input_sizes");
   for (std::size_t d = 0; d < most.size(); ++d) {
     const int64_t size = grad_output.size(int64_t(d)), least = std::min<int64_t>(most[d], 1);
     require(size >= least && size <= most[d], "slice_grad: grad_output must have from ", least, " to ", most[d],
@@ -87,11 +93,14 @@ void check_slice_grad(const Tensor& grad_output, const Ints& input_sizes, const 
 void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t item = int64_t(out.element_size());
+  const auto sizes = sizes_of(out), dst_strides = strides_of(out);
+  const auto counts = sizes_of(grad_output), src_strides = strides_of(grad_output);
   AffineCopy copy{
       static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(grad_output.const_data_ptr()), {}};
-  for (std::size_t d = 0; d < w.sizes.size(); ++d) {
-    const int64_t count = grad_output.size(int64_t(d)), stride = grad_output.stride(int64_t(d));
-    CopyDim dim{out.size(int64_t(d)), out.stride(int64_t(d)), stride, w.start(d), 1, count};
+  copy.dims.reserve(sizes.size());
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    const int64_t count = counts[d], stride = src_strides[d];
+    CopyDim dim{sizes[d], dst_strides[d], stride, w.start(d), 1, count};
     if (count > 1 && w.strides[d] > 0) dim.step = w.strides[d];
     if (count > 1 && w.strides[d] < 0) {  // the same places from their other end
       dim.step = -w.strides[d];
@@ -101,14 +110,16 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
     }
     copy.dims.push_back(dim);
   }
-  execute(AffineCopies{item, {std::move(copy)}}, out);
+  AffineCopies plan{item, {}};
+  plan.copies.push_back(std::move(copy));  // an initializer list would copy it
+  execute(std::move(plan), out);
 }
 
 }  // namespace
 
 Tensor slice1(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
               std::optional<Ints> output_sizes) {
-  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  const Window w{window_offsets, window_sizes, window_strides};
   const Tensor result = new_dense("slice1", slice1_sizes(input, w, output_sizes), {&input, 1});
   copy_window(input, w, result);
   return result;
@@ -116,7 +127,7 @@ Tensor slice1(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints 
 
 void slice1_out(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
                 std::optional<Ints> output_sizes, const Tensor& out) {
-  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  const Window w{window_offsets, window_sizes, window_strides};
   check_out("slice1", Name{"out"}, out, slice1_sizes(input, w, output_sizes), Name{"input"}, input);
   check_disjoint("slice1", Name{"out"}, out, Name{"input"}, input);
   copy_window(input, w, out);
@@ -124,7 +135,7 @@ void slice1_out(const Tensor& input, Ints window_offsets, Ints window_sizes, Int
 
 Tensor slice_grad(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
                   Ints window_strides) {
-  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  const Window w{window_offsets, window_sizes, window_strides};
   check_slice_grad(grad_output, input_sizes, w);
   const Tensor result = new_dense("slice_grad", input_sizes, {&grad_output, 1});
   copy_into_zeros(grad_output, w, result);
@@ -133,7 +144,7 @@ Tensor slice_grad(const Tensor& grad_output, Ints input_sizes, Ints window_offse
 
 void slice_grad_out(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
                     Ints window_strides, const Tensor& out) {
-  const Window w{std::move(window_offsets), std::move(window_sizes), std::move(window_strides)};
+  const Window w{window_offsets, window_sizes, window_strides};
   check_slice_grad(grad_output, input_sizes, w);
   check_out("slice_grad", Name{"out"}, out, input_sizes, Name{"grad_output"}, grad_output);
   check_disjoint("slice_grad", Name{"out"}, out, Name{"grad_output"}, grad_output);

@@ -4,14 +4,15 @@
 
 #include "../kernels/affine_copy.h"
 #include "check.h"
+#include "dim_vector.h"
 #include "execute.h"
 #include "ops.h"
 
 namespace torch_dml_ops {
 namespace {
 
-Ints with_size(std::span<const int64_t> sizes, int64_t axis, int64_t size) {
-  Ints result(sizes.begin(), sizes.end());
+DimVector<int64_t> with_size(Ints sizes, int64_t axis, int64_t size) {
+  DimVector<int64_t> result(sizes);
   result[std::size_t(axis)] = size;
   return result;
 }
@@ -23,17 +24,19 @@ char* data_of(const Tensor& t, bool written) {
 }
 
 // Moves between `whole` and the pieces that follow one another along its axis.
-void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t axis, bool whole_is_source) {
+void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_is_source) {
   if (whole.numel() == 0) return;
   const int64_t item = int64_t(whole.element_size());
   const auto sizes = sizes_of(whole), whole_strides = strides_of(whole);
   AffineCopies plan{item, {}};
+  plan.copies.reserve(pieces.size());
   char* at = data_of(whole, !whole_is_source);
   for (const Tensor& piece : pieces) {
     const auto piece_strides = strides_of(piece);
     const int64_t piece_size = piece.size(axis);
     char* data = data_of(piece, whole_is_source);
     AffineCopy copy{whole_is_source ? data : at, whole_is_source ? at : data, {}};
+    copy.dims.reserve(sizes.size());
     const auto dst_strides = whole_is_source ? piece_strides : whole_strides;
     const auto src_strides = whole_is_source ? whole_strides : piece_strides;
     for (std::size_t d = 0; d < sizes.size(); ++d)
@@ -44,7 +47,7 @@ void copy_pieces(const Tensor& whole, std::span<const Tensor> pieces, int64_t ax
   execute(std::move(plan), whole);
 }
 
-void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
+void check_split(const Tensor& input, Ints split_sizes, int64_t axis) {
   check_rank("split", "input", input);
   check_axis("split", axis, input.dim());
   require(!split_sizes.empty(), "split: split_sizes must have at least 1 entry, got none");
@@ -58,34 +61,36 @@ void check_split(const Tensor& input, const Ints& split_sizes, int64_t axis) {
 }
 
 // The result's sizes.
-Ints check_join(const Tensors& inputs, int64_t axis) {
+DimVector<int64_t> check_join(Tensors inputs, int64_t axis) {
   require(!inputs.empty(), "join: inputs must have at least 1 tensor, got none");
   const Tensor& first = inputs.front();
   check_rank("join", "inputs[0]", first);
   check_axis("join", axis, first.dim());
+  const Ints required = sizes_of(first);
   int64_t sum = 0;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const Tensor& piece = inputs[k];
+    const Ints given = sizes_of(inputs[k]);
     const Name name{"inputs", int64_t(k)};
-    require(piece.dim() == first.dim(), "join: ", name, " must have ", first.dim(),
-            " dimensions, as inputs[0] has, got ", piece.dim());
-    check_same_kind("join", name, piece, Name{"inputs[0]"}, first);
-    for (int64_t d = 0; d < first.dim(); ++d)
-      require(d == axis || piece.size(d) == first.size(d), "join: ", name, " must have the sizes of inputs[0], ",
-              Numbers{sizes_of(first)}, ", except along axis ", axis, ", got ", Numbers{sizes_of(piece)},
-              Difference{sizes_of(first), sizes_of(piece), axis});
-    require(piece.size(axis) >= 1, "join: ", name, " must have at least 1 element along axis ", axis, ", got 0");
-    require(!__builtin_add_overflow(sum, piece.size(axis), &sum), "join: inputs must sum to less than 2^63 along axis ",
-            axis);
+    require(given.size() == required.size(), "join: ", name, " must have ", required.size(),
+            " dimensions, as inputs[0] has, got ", given.size());
+    check_same_kind("join", name, inputs[k], Name{"inputs[0]"}, first);
+    for (std::size_t d = 0; d < required.size(); ++d)
+      require(int64_t(d) == axis || given[d] == required[d], "join: ", name, " must have the sizes of inputs[0], ",
+              Numbers{required}, ", except along axis ", axis, ", got ", Numbers{given},
+              Difference{required, given, axis});
+    const int64_t size = given[std::size_t(axis)];
+    require(size >= 1, "join: ", name, " must have at least 1 element along axis ", axis, ", got 0");
+    require(!__builtin_add_overflow(sum, size, &sum), "join: inputs must sum to less than 2^63 along axis ", axis);
   }
-  return with_size(sizes_of(first), axis, sum);
+  return with_size(required, axis, sum);
 }
 
 }  // namespace
 
-Tensors split(const Tensor& input, Ints split_sizes, int64_t axis) {
+std::vector<Tensor> split(const Tensor& input, Ints split_sizes, int64_t axis) {
   check_split(input, split_sizes, axis);
-  Tensors results;
+  std::vector<Tensor> results;
+  results.reserve(split_sizes.size());
   for (const int64_t size : split_sizes)
     results.push_back(new_dense("split", with_size(sizes_of(input), axis, size), {&input, 1}));
   copy_pieces(input, results, axis, true);

@@ -1,0 +1,84 @@
+// The operators' functions in the two forms in which torch's dispatcher calls them: with all their arguments, and
+// `fast`, with the tensors alone, where the numbers are those of a FastCall.
+#pragma once
+
+#include <torch/csrc/stable/library.h>
+
+#include <exception>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fast_call.h"
+#include "ops.h"
+
+namespace torch_dml_ops::boxed {
+
+// What holds an argument for the time of a call: torch hands over vectors, of which the functions take spans.
+template <class T>
+struct HeldBy {
+  using type = std::remove_cvref_t<T>;
+};
+template <class T>
+struct HeldBy<std::span<const T>> {
+  using type = std::vector<T>;
+};
+template <>
+struct HeldBy<std::optional<Ints>> {
+  using type = std::optional<std::vector<int64_t>>;
+};
+
+template <auto function>
+struct Boxed;
+
+template <class Result, class... Arguments, Result (*function)(Arguments...)>
+struct Boxed<function> {
+  static Result on_vectors(typename HeldBy<Arguments>::type... arguments) { return function(arguments...); }
+
+  // The next argument of a fast call: tensors from the stack, numbers from the call.
+  struct Reader {
+    const FastCall& call;
+    StableIValue* stack;
+    int lists = 0;
+
+    template <class Argument>
+    auto next() {
+      using T = std::remove_cvref_t<Argument>;
+      if constexpr (std::is_same_v<T, Ints>)
+        return call.list(lists++);
+      else if constexpr (std::is_same_v<T, std::optional<Ints>>)
+        return lists < call.lists ? std::optional<Ints>(call.list(lists++)) : std::nullopt;
+      else if constexpr (std::is_same_v<T, int64_t>)
+        return call.axis;
+      else
+        return torch::stable::detail::to<typename HeldBy<T>::type>(*stack++);
+    }
+  };
+
+  static void fast(StableIValue* stack, uint64_t, uint64_t) {
+    FastCall* call = std::exchange(*torch_dml_ops_fast_call(), nullptr);
+    if (call == nullptr) throw std::runtime_error("torch_dml_ops: the overloads `fast` are for the package alone");
+    Reader reader{*call, stack};
+    auto arguments = std::tuple<decltype(reader.template next<Arguments>())...>{reader.template next<Arguments>()...};
+    try {
+      if constexpr (std::is_void_v<Result>)
+        std::apply(function, arguments);
+      else
+        stack[0] = torch::stable::detail::from(std::apply(function, arguments));
+    } catch (const std::exception&) {
+      call->refused = true;
+      if constexpr (std::is_same_v<Result, Tensor>) {
+        AtenTensorHandle undefined = nullptr;
+        aoti_torch_new_uninitialized_tensor(&undefined);
+        stack[0] = torch::stable::detail::from(undefined);
+      } else if constexpr (!std::is_void_v<Result>) {
+        stack[0] = torch::stable::detail::from(Result{});
+      }
+    }
+  }
+};
+
+}  // namespace torch_dml_ops::boxed

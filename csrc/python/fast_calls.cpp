@@ -1,0 +1,493 @@
+// A short way from Python to the operators, for plain tensors.
+//
+// Each function here takes what the operator takes, and gives its result; or None, where anything but a plain call is
+// at work (a subclass, a mode, a transform, tracing), numbers are not plain ints, or the operator refuses: then the
+// caller goes the ordinary way, which converts the numbers, or says what is wrong with them. Where autograd is to
+// record the call, it gives the arguments behind the first one as tuples, which nobody can change.
+// torch_dml_ops/_fast.py has the Python side.
+//
+// The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
+// FastCall. So conjugate views, functional tensors and all else that the dispatcher handles are handled, and the
+// profiler sees it.
+#define Py_LIMITED_API 0x030a0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/library.h>
+
+#include <iterator>
+#include <utility>
+
+#include "../ops/fast_call.h"
+
+// Of torch 2.14 on. Weak, and null where this torch lacks them.
+extern "C" {
+__attribute__((weak)) AOTITorchError torch_tensor_from_pyobject(void* object, AtenTensorHandle* result);
+__attribute__((weak)) AOTITorchError torch_tensor_to_pyobject(AtenTensorHandle tensor, void* type, void** result);
+}
+
+namespace {
+
+namespace stable = torch::stable::detail;
+using torch_dml_ops::FastCall;
+
+// Functions of the first argument and a tuple of the others: an operator's result with the call in its graph.
+PyObject* recorders[5] = {};
+
+// What set_up is given.
+struct Torch {
+  PyObject* tensor;         // torch.Tensor
+  PyObject* parameter;      // torch.nn.Parameter
+  PyObject* checks;         // functions that return something true where more than a plain call is at work
+  PyObject* forward_ad;     // the dictionary of torch.autograd.forward_ad
+  PyObject* to_capsule;     // of a tensor, to a capsule with its handle; to be deleted
+  PyObject* from_capsules;  // of a list of such capsules, to a list of tensors; takes the handles over
+  PyObject* increment_version;
+  FastCall** (*cpu_call)();
+  FastCall** (*cuda_call)();  // null where there are no CUDA kernels
+} torch_;
+
+// Attributes and methods of tensors that are asked for by name.
+struct Names {
+  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level;
+} names;
+
+// An owned reference, or null after an error.
+class Object {
+ public:
+  explicit Object(PyObject* object) : object_(object) {}
+  Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Object(const Object&) = delete;
+  ~Object() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() { return std::exchange(object_, nullptr); }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_;
+};
+
+// After something that cannot fail did: the ordinary way will meet it again, and say so.
+PyObject* other_way() {
+  PyErr_Clear();
+  Py_RETURN_NONE;
+}
+
+bool is_true(PyObject* object) { return object == Py_True; }
+
+bool is_plain(PyObject* object) {
+  const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  return type == torch_.tensor || type == torch_.parameter;
+}
+
+// Whether no mode, transform, tracing or forward mode is at work.
+bool nothing_else_at_work() {
+  const Py_ssize_t count = PyTuple_Size(torch_.checks);
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
+    if (!result || PyObject_IsTrue(result.get()) != 0) return false;
+  }
+  PyObject* level = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
+  return level != nullptr && PyLong_AsLong(level) < 0;
+}
+
+bool answers_true(PyObject* tensor, PyObject* method) {
+  const Object result(PyObject_CallMethodObjArgs(tensor, method, nullptr));
+  return !result || is_true(result.get());
+}
+
+bool requires_grad(PyObject* tensor) {
+  const Object result(PyObject_GetAttr(tensor, names.requires_grad));
+  return !result || is_true(result.get());
+}
+
+// Tensors on their way into the dispatcher. It takes over those that are sent; the rest are deleted.
+class Handle {
+ public:
+  explicit Handle(PyObject* tensor) {
+    if (torch_tensor_from_pyobject != nullptr) {
+      if (torch_tensor_from_pyobject(tensor, &handle_) != TORCH_SUCCESS) handle_ = nullptr;
+      return;
+    }
+    const Object capsule(PyObject_CallFunctionObjArgs(torch_.to_capsule, tensor, nullptr));
+    if (capsule)
+      handle_ = static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
+  }
+  Handle(const Handle&) = delete;
+  ~Handle() {
+    if (handle_ != nullptr) aoti_torch_delete_tensor_object(handle_);
+  }
+  explicit operator bool() const { return handle_ != nullptr; }
+  AtenTensorHandle get() const { return handle_; }
+  StableIValue send() { return stable::from(std::exchange(handle_, nullptr)); }
+
+ private:
+  AtenTensorHandle handle_ = nullptr;
+};
+
+// Where the library that has kernels for this tensor looks for the numbers; null for a tensor of another kind.
+FastCall** slot_for(AtenTensorHandle tensor) {
+  int32_t device = 0, layout = 0;
+  if (aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
+      aoti_torch_get_layout(tensor, &layout) != TORCH_SUCCESS || layout != aoti_torch_layout_strided())
+    return nullptr;
+  if (device == aoti_torch_device_type_cpu()) return torch_.cpu_call();
+  if (device == aoti_torch_device_type_cuda() && torch_.cuda_call != nullptr) return torch_.cuda_call();
+  return nullptr;
+}
+
+// False where the operator was not reached or refused. What was on the stack is gone then.
+bool dispatch(const char* name, const char* overload, FastCall& call, FastCall** slot, StableIValue* stack) {
+  PyThreadState* thread = PyEval_SaveThread();
+  *slot = &call;
+  const AOTITorchError error = aoti_torch_call_dispatcher(name, overload, stack);
+  *slot = nullptr;
+  PyEval_RestoreThread(thread);
+  return error == TORCH_SUCCESS;
+}
+
+PyObject* no_results(StableIValue list) {
+  torch_delete_list(stable::to<StableListHandle>(list));
+  Py_RETURN_NONE;
+}
+
+// Python's tensors for handles, which it takes over.
+PyObject* wrapped(AtenTensorHandle* handles, Py_ssize_t count) {
+  if (torch_tensor_to_pyobject != nullptr) {
+    Object list(PyList_New(count));
+    for (Py_ssize_t k = 0; k < count; ++k) {
+      void* object = nullptr;
+      torch_tensor_to_pyobject(handles[k], nullptr, &object);
+      aoti_torch_delete_tensor_object(handles[k]);
+      if (object == nullptr) return nullptr;
+      PyList_SetItem(list.get(), k, static_cast<PyObject*>(object));
+    }
+    return list.release();
+  }
+  const Object capsules(PyList_New(count));
+  for (Py_ssize_t k = 0; k < count; ++k) PyList_SetItem(capsules.get(), k, PyCapsule_New(handles[k], nullptr, nullptr));
+  return PyObject_CallFunctionObjArgs(torch_.from_capsules, capsules.get(), nullptr);
+}
+
+PyObject* wrapped_one(StableIValue result) {
+  auto handle = stable::to<AtenTensorHandle>(result);
+  if (torch_tensor_to_pyobject != nullptr) {
+    void* object = nullptr;
+    torch_tensor_to_pyobject(handle, nullptr, &object);
+    aoti_torch_delete_tensor_object(handle);
+    return static_cast<PyObject*>(object);
+  }
+  const Object list(wrapped(&handle, 1));
+  return list ? Py_NewRef(PyList_GetItem(list.get(), 0)) : nullptr;
+}
+
+// Reads lists of ints one after another; false for what is no list or tuple of plain ints, or too long.
+bool read_list(PyObject* list, FastCall& call) {
+  const bool is_list = PyList_CheckExact(list) != 0;
+  if (!is_list && PyTuple_Check(list) == 0) return false;
+  if (call.lists == 0) call.begin[0] = 0;
+  const int64_t begin = call.begin[call.lists];
+  const Py_ssize_t count = is_list ? PyList_Size(list) : PyTuple_Size(list);
+  if (begin + count > FastCall::kMostNumbers) return false;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    PyObject* item = is_list ? PyList_GetItem(list, k) : PyTuple_GetItem(list, k);
+    if (PyLong_CheckExact(item) == 0) return false;
+    int overflow = 0;
+    call.numbers[begin + k] = PyLong_AsLongLongAndOverflow(item, &overflow);
+    if (overflow != 0) return false;
+  }
+  call.begin[++call.lists] = begin + count;
+  return true;
+}
+
+bool read_axis(PyObject* axis, FastCall& call) {
+  if (PyLong_CheckExact(axis) == 0) return false;
+  int overflow = 0;
+  call.axis = PyLong_AsLongLongAndOverflow(axis, &overflow);
+  return overflow == 0;
+}
+
+// The arguments behind the first one, for the backward pass; lists become tuples.
+PyObject* frozen(PyObject* const* arguments, Py_ssize_t count) {
+  Object result(PyTuple_New(count));
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    PyObject* argument = arguments[k];
+    PyObject* kept = PyList_CheckExact(argument) != 0 ? PyList_AsTuple(argument) : Py_NewRef(argument);
+    if (kept == nullptr) return nullptr;
+    PyTuple_SetItem(result.get(), k, kept);
+  }
+  return result.release();
+}
+
+// The operators. `arguments` are those of the Python functions; those of the others are the lists behind the tensor,
+// and `axis` where the last one is an axis.
+
+struct Shape {
+  const char* name;
+  int number;          // in `recorders`
+  int lists;           // of numbers, behind the first argument
+  bool last_optional;  // the last list may be None
+  bool has_axis;       // behind the lists
+  bool has_lengths;    // a tensor behind the first argument
+};
+
+constexpr Shape kSlice1{"torch_dml_ops::slice1", 0, 4, true, false, false};
+constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad", 1, 4, false, false, false};
+constexpr Shape kSplit{"torch_dml_ops::split", 2, 1, false, true, false};
+constexpr Shape kJoin{"torch_dml_ops::join", 3, 0, false, true, false};
+constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences", 4, 0, false, true, true};
+
+constexpr Py_ssize_t arguments_of(const Shape& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
+
+bool read_numbers(const Shape& shape, PyObject* const* arguments, FastCall& call) {
+  PyObject* const* next = arguments + 1 + shape.has_lengths;
+  for (int k = 0; k < shape.lists; ++k, ++next) {
+    if (shape.last_optional && k + 1 == shape.lists && *next == Py_None) continue;
+    if (!read_list(*next, call)) return false;
+  }
+  return !shape.has_axis || read_axis(*next, call);
+}
+
+// A list or tuple of tensors, as `join` takes and `split` writes them.
+class Tensors {
+ public:
+  explicit Tensors(PyObject* list)
+      : list_(list), is_list_(PyList_CheckExact(list) != 0), right_(is_list_ || PyTuple_Check(list) != 0) {}
+  bool right() const { return right_; }
+  Py_ssize_t size() const { return is_list_ ? PyList_Size(list_) : PyTuple_Size(list_); }
+  PyObject* operator[](Py_ssize_t k) const { return is_list_ ? PyList_GetItem(list_, k) : PyTuple_GetItem(list_, k); }
+
+ private:
+  PyObject* list_;
+  bool is_list_, right_;
+};
+
+// The linear argument, one tensor or several.
+template <bool several>
+struct Linear;
+
+template <>
+struct Linear<false> {
+  explicit Linear(PyObject* argument) : tensor(argument) {}
+  bool plain() const { return is_plain(tensor); }
+  bool any_requires_grad() const { return requires_grad(tensor); }
+  PyObject* first() const { return tensor; }
+  PyObject* tensor;
+};
+
+template <>
+struct Linear<true> {
+  explicit Linear(PyObject* argument) : tensors(argument) {}
+  bool plain() const {
+    if (!tensors.right() || tensors.size() == 0) return false;
+    for (Py_ssize_t k = 0; k < tensors.size(); ++k)
+      if (!is_plain(tensors[k])) return false;
+    return true;
+  }
+  bool any_requires_grad() const {
+    for (Py_ssize_t k = 0; k < tensors.size(); ++k)
+      if (requires_grad(tensors[k])) return true;
+    return false;
+  }
+  Tensors tensors;
+};
+
+// Puts a list of tensors on the stack; the slot of the first one, null where something is wrong.
+FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
+  StableListHandle list = nullptr;
+  const Py_ssize_t count = tensors.size();
+  if (torch_new_list_reserve_size(std::size_t(count), &list) != TORCH_SUCCESS) return nullptr;
+  FastCall** slot = nullptr;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    Handle handle(tensors[k]);
+    if (handle && k == 0) slot = slot_for(handle.get());
+    if (!handle || slot == nullptr || torch_list_push_back(list, handle.send()) != TORCH_SUCCESS) {
+      torch_delete_list(list);
+      return nullptr;
+    }
+  }
+  to_stack = stable::from(list);
+  return slot;
+}
+
+// The result of the overload `fast`.
+template <const Shape& shape, bool takes_list, bool gives_list>
+PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments, FastCall& fast) {
+  StableIValue stack[2] = {};
+  FastCall** slot = nullptr;
+  if constexpr (takes_list) {
+    slot = send_list(linear.tensors, stack[0]);
+    if (slot == nullptr) return other_way();
+  } else {
+    Handle handle(linear.tensor);
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) return other_way();
+    if constexpr (shape.has_lengths) {
+      Handle lengths(arguments[1]);
+      if (!lengths) return other_way();
+      stack[1] = lengths.send();
+    }
+    stack[0] = handle.send();
+  }
+  if (!dispatch(shape.name, "fast", fast, slot, stack)) return other_way();
+  if constexpr (gives_list) {
+    auto list = stable::to<StableListHandle>(stack[0]);
+    std::size_t results = 0;
+    AtenTensorHandle handles[FastCall::kMostNumbers];
+    if (fast.refused || torch_list_size(list, &results) != TORCH_SUCCESS || results == 0) return no_results(stack[0]);
+    for (std::size_t k = 0; k < results; ++k) {
+      StableIValue item = 0;
+      torch_list_get_item(list, k, &item);
+      handles[k] = stable::to<AtenTensorHandle>(item);
+    }
+    torch_delete_list(list);
+    return wrapped(handles, Py_ssize_t(results));
+  } else {
+    if (fast.refused) {
+      aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
+      Py_RETURN_NONE;
+    }
+    return wrapped_one(stack[0]);
+  }
+}
+
+// An `out` that is plain, has no derivative to lose, and may be written to.
+bool writable(PyObject* out, bool grad_mode) {
+  return is_plain(out) && !(grad_mode && requires_grad(out)) && !answers_true(out, names.is_inference) &&
+         !answers_true(out, names.is_conj) && !answers_true(out, names.is_neg);
+}
+
+// Calls the overload `fast_out`, and gives `out`.
+template <const Shape& shape, bool takes_list, bool gives_list>
+PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
+  const Linear<gives_list> out(given);
+  if (!out.plain()) return other_way();
+  const bool grad_mode = aoti_torch_grad_mode_is_enabled();
+  StableIValue stack[3] = {};
+  int used = 0;
+  FastCall** slot = nullptr;
+  // Nothing is on the stack before everything was looked at: what is sent there is the dispatcher's.
+  if constexpr (gives_list) {
+    for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
+      if (!writable(out.tensors[k], grad_mode)) return other_way();
+  } else {
+    if (!writable(out.tensor, grad_mode)) return other_way();
+  }
+  if constexpr (takes_list) {
+    slot = send_list(linear.tensors, stack[used]);
+    if (slot == nullptr) return other_way();
+    ++used;
+  } else {
+    Handle handle(linear.tensor);
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) return other_way();
+    stack[used++] = handle.send();
+    if constexpr (shape.has_lengths) {
+      Handle lengths(arguments[1]);
+      if (!lengths) {
+        aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
+        return other_way();
+      }
+      stack[used++] = lengths.send();
+    }
+  }
+  const auto give_up = [&] {
+    if constexpr (takes_list) {
+      torch_delete_list(stable::to<StableListHandle>(stack[0]));
+    } else {
+      for (int k = 0; k < used; ++k) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[k]));
+    }
+    return other_way();
+  };
+  if constexpr (gives_list) {
+    if (send_list(out.tensors, stack[used]) == nullptr) return give_up();
+  } else {
+    Handle handle(out.tensor);
+    if (!handle || slot_for(handle.get()) == nullptr) return give_up();
+    stack[used] = handle.send();
+  }
+  if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return other_way();
+  const Object tensors(gives_list ? Py_NewRef(given) : PyTuple_Pack(1, given));
+  const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
+  return done ? Py_NewRef(given) : nullptr;
+}
+
+// The operator; its last argument is `out`, or None.
+template <const Shape& shape, bool takes_list, bool gives_list>
+PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != arguments_of(shape) + 1) return other_way();
+  PyObject* out = arguments[count - 1];
+  const Linear<takes_list> linear(arguments[0]);
+  if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return other_way();
+  FastCall fast;
+  if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return other_way();
+  if (aoti_torch_grad_mode_is_enabled() && linear.any_requires_grad()) {
+    if (out != Py_None || recorders[shape.number] == nullptr) return other_way();
+    const Object others(frozen(arguments + 1, count - 2));
+    return others ? PyObject_CallFunctionObjArgs(recorders[shape.number], arguments[0], others.get(), nullptr)
+                  : nullptr;
+  }
+  return out == Py_None ? result_of<shape, takes_list, gives_list>(linear, arguments, fast)
+                        : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
+}
+
+// The same below the Autograd key, for a recorder: everything was looked at already.
+template <const Shape& shape, bool takes_list, bool gives_list>
+PyObject* below(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != arguments_of(shape)) return other_way();
+  const Linear<takes_list> linear(arguments[0]);
+  FastCall fast;
+  if (!linear.plain() || !read_numbers(shape, arguments, fast)) return other_way();
+  return result_of<shape, takes_list, gives_list>(linear, arguments, fast);
+}
+
+// set_recorders(slice1, slice_grad, split, join, reverse_subsequences)
+PyObject* set_recorders(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != Py_ssize_t(std::size(recorders)))
+    return PyErr_Format(PyExc_TypeError, "set_recorders takes 5 arguments, got %zd", count);
+  for (Py_ssize_t k = 0; k < count; ++k) recorders[k] = Py_NewRef(arguments[k]);
+  Py_RETURN_NONE;
+}
+
+// set_up(Tensor, Parameter, checks, forward_ad, to_capsule, from_capsules, increment_version, cpu_call, cuda_call): the
+// last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
+PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 9) return PyErr_Format(PyExc_TypeError, "set_up takes 9 arguments, got %zd", count);
+  torch_ = {Py_NewRef(arguments[0]),
+            Py_NewRef(arguments[1]),
+            Py_NewRef(arguments[2]),
+            Py_NewRef(arguments[3]),
+            Py_NewRef(arguments[4]),
+            Py_NewRef(arguments[5]),
+            Py_NewRef(arguments[6]),
+            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[7])),
+            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[8]))};
+  names = {PyUnicode_InternFromString("requires_grad"), PyUnicode_InternFromString("is_inference"),
+           PyUnicode_InternFromString("is_conj"), PyUnicode_InternFromString("is_neg"),
+           PyUnicode_InternFromString("_current_level")};
+  Py_RETURN_NONE;
+}
+
+using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
+
+PyMethodDef method(const char* name, Function function) {
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
+}
+
+PyMethodDef methods[] = {method("set_up", set_up),
+                         method("set_recorders", set_recorders),
+                         method("slice1", call<kSlice1, false, false>),
+                         method("slice_grad", call<kSliceGrad, false, false>),
+                         method("split", call<kSplit, false, true>),
+                         method("join", call<kJoin, true, false>),
+                         method("reverse_subsequences", call<kReverse, false, false>),
+                         method("slice1_below", below<kSlice1, false, false>),
+                         method("slice_grad_below", below<kSliceGrad, false, false>),
+                         method("split_below", below<kSplit, false, true>),
+                         method("join_below", below<kJoin, true, false>),
+                         method("reverse_subsequences_below", below<kReverse, false, false>),
+                         {nullptr, nullptr, 0, nullptr}};
+
+PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__fast_calls() { return PyModule_Create(&module); }
