@@ -1,7 +1,10 @@
 // The map of the extension: every schema, and which function serves it. Compiled twice: into _C, with the schemas and
 // the CPU's functions, and into _C_cuda, with the same functions over the GPU's engine.
+#include <dlfcn.h>
 #include <torch/csrc/stable/library.h>
 
+#include <cstdio>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -17,9 +20,6 @@
 #ifndef TORCH_DML_OPS_NAMESPACE
 #define TORCH_DML_OPS_NAMESPACE torch_dml_ops
 #endif
-
-#define LIBRARY_IMPL(ns, device, m) STABLE_TORCH_LIBRARY_IMPL(ns, device, m)
-#define LIBRARY(ns, m) STABLE_TORCH_LIBRARY(ns, m)
 
 namespace torch_dml_ops {
 namespace {
@@ -54,32 +54,59 @@ constexpr Operator kOperators[] = {
      TORCH_BOX(&reverse_subsequences_out)},
 };
 
-}  // namespace
-}  // namespace torch_dml_ops
-
-#ifndef TORCH_DML_OPS_CUDA_LIBRARY
-LIBRARY(TORCH_DML_OPS_NAMESPACE, m) {
-  for (const auto& op : torch_dml_ops::kOperators) m.def(op.schema);
-}
-#endif
-
-LIBRARY_IMPL(TORCH_DML_OPS_NAMESPACE, DEVICE, m) {
-  for (const auto& op : torch_dml_ops::kOperators) m.impl(op.name().c_str(), op.function);
-}
-
 #ifdef TORCH_DML_OPS_CPU_ONLY
-namespace {
-
 // What a CUDA tensor meets in a build without CUDA kernels.
 void no_cuda_kernels(StableIValue*, uint64_t, uint64_t) {
   throw std::runtime_error(
       "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or "
       "move the tensors to the CPU");
 }
+#endif
+
+constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
+
+// All that this library registers, for as long as it is loaded. Not by torch's macros: where the process has a copy of
+// this library already, torch refuses to open the namespace for another definition, and the macros go on to write to
+// what was not opened.
+class Registration {
+ public:
+  Registration() {
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+    if (!define()) return;
+#endif
+    functions_.emplace(StableLibrary::Kind::IMPL, kNamespace, C10_STRINGIZE(DEVICE), __FILE__, __LINE__);
+    for (const Operator& op : kOperators) functions_->impl(op.name().c_str(), op.function);
+#ifdef TORCH_DML_OPS_CPU_ONLY
+    refusals_.emplace(StableLibrary::Kind::IMPL, kNamespace, "CUDA", __FILE__, __LINE__);
+    for (const Operator& op : kOperators) refusals_->impl(op.name().c_str(), &no_cuda_kernels);
+#endif
+  }
+  ~Registration() {
+    if (definitions_) aoti_torch_delete_library_object(definitions_);
+  }
+
+ private:
+  using StableLibrary = torch::stable::detail::StableLibrary;
+
+  bool define() {
+    if (aoti_torch_library_init_def(kNamespace, __FILE__, __LINE__, &definitions_) != TORCH_SUCCESS) {
+      Dl_info self = {};
+      dladdr(&kNamespace, &self);
+      std::fprintf(stderr,
+                   "torch_dml_ops: %s registers nothing, for this process has the operators from another file\n",
+                   self.dli_fname);
+      return false;
+    }
+    for (const Operator& op : kOperators)
+      STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(definitions_, op.schema));
+    return true;
+  }
+
+  TorchLibraryHandle definitions_ = nullptr;
+  std::optional<StableLibrary> functions_, refusals_;
+};
+
+const Registration registration;
 
 }  // namespace
-
-LIBRARY_IMPL(TORCH_DML_OPS_NAMESPACE, CUDA, m) {
-  for (const auto& op : torch_dml_ops::kOperators) m.impl(op.name().c_str(), &no_cuda_kernels);
-}
-#endif
+}  // namespace torch_dml_ops
