@@ -2,7 +2,9 @@
 
 import ctypes
 import os
+import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,10 +21,66 @@ if not CPU_LIBRARY.exists():
 if os.environ.get("TORCH_DML_OPS_SIMD", "") not in ("", "baseline", "avx2", "avx512"):
     raise ImportError(f"TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got {os.environ['TORCH_DML_OPS_SIMD']!r}")
 
+_operators: Any = torch.ops.torch_dml_ops
+
+
+def _loaded(library: Path) -> ctypes.CDLL | None:
+    """The library if this process has it already."""
+    try:
+        return ctypes.CDLL(str(library), mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+    except OSError:
+        return None
+
+
+def _mapped_files() -> set[str]:
+    """The files in this process's memory: their paths, with " (deleted)" after that of one that is there no more."""
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return set()
+    return {line[line.index("/") :] for line in lines if "/" in line}
+
+
+def _refuse_another(library: Path, function: str) -> None:
+    """Raises ImportError where this process has the library, which has this function, from another file."""
+    for file in _mapped_files():
+        path = Path(file.removesuffix(" (deleted)"))
+        if path.name != library.name or (path.exists() and path.samefile(library) and file == str(path)):
+            continue
+        if path == library.resolve():
+            raise ImportError(
+                f"torch_dml_ops: {library} was replaced after this process had loaded it; start a new process"
+            )
+        if hasattr(_loaded(path), function):
+            raise ImportError(
+                f"torch_dml_ops: {library} cannot be loaded, because this process has the operators from {path}; start "
+                "a new process with only one of the two on its path"
+            )
+
+
+# Torch does not look, and ends the process where operators are defined a second time.
+if hasattr(_operators, "slice1"):
+    _refuse_another(CPU_LIBRARY, "torch_dml_ops_simd_level")
+    _refuse_another(CUDA_LIBRARY, "torch_dml_ops_cuda_architectures")
+    if _loaded(CPU_LIBRARY) is None:
+        raise ImportError(
+            f"torch_dml_ops: {CPU_LIBRARY} cannot be loaded, because this process has operators of the same names from "
+            "a library of another name"
+        )
 torch.ops.load_library(str(CPU_LIBRARY))
 cuda_kernels_loaded = bool(torch.version.cuda) and CUDA_LIBRARY.exists()
 if cuda_kernels_loaded:
     torch.ops.load_library(str(CUDA_LIBRARY))
+
+# A process may import the package again, after it was taken out of sys.modules. What its modules registered with torch
+# is still there, and they are not run a second time: the first package, which torch's namespace keeps, has them.
+_package = sys.modules[__package__]
+_first_package = vars(_operators).setdefault("_python_package", _package)
+if _first_package is not _package:
+    for _name in ("_autograd", "_fake", "_vmap"):
+        if _module := vars(_first_package).get(_name):
+            sys.modules[f"{__package__}.{_name}"] = _module
+            setattr(_package, _name, _module)
 
 
 def _text(library: Path, function: str) -> str:

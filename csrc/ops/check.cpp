@@ -136,12 +136,9 @@ int32_t dtype_of(const Tensor& t) {
 
 std::string dtype_name(const Tensor& t) {
   using torch::headeronly::ScalarType;
-  ScalarType type = ScalarType::Undefined;
-  try {
-    type = t.scalar_type();
-  } catch (const std::runtime_error&) {  // the stable ABI has no name for it
-    return "dtype number " + std::to_string(dtype_of(t));
-  }
+  const int32_t number = dtype_of(t);
+  if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number);  // of a later torch
+  const auto type = ScalarType(number);  // not scalar_type(), which refuses those that the stable ABI has no name for
   switch (type) {
     case ScalarType::Byte:
       return "uint8";

@@ -1,0 +1,143 @@
+"""One process has the operators once: what happens where a second file has them, or the package comes a second time."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from host_build import compile_cpp
+
+import torch_dml_ops
+from torch_dml_ops import _libraries
+
+PACKAGE = Path(torch_dml_ops.__file__).parent
+CPU, CUDA = _libraries.CPU_LIBRARY.name, _libraries.CUDA_LIBRARY.name
+
+PRELUDE = """
+import importlib, os, shutil, sys, warnings
+import torch
+warnings.simplefilter("error")
+
+def forget():
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torch_dml_ops"]:
+        del sys.modules[name]
+
+def refused():
+    try:
+        import torch_dml_ops
+    except ImportError as error:
+        return str(error)
+
+def check():
+    "Every registration of the package: kernels, derivatives, shapes without data, batching rules."
+    import torch_dml_ops as dml
+    x = torch.arange(6.0, requires_grad=True)
+    dml.slice1(x, [0], [6], [-2]).sum().backward()
+    assert x.grad.tolist() == [0, 1, 0, 1, 0, 1]
+    assert dml.slice1(torch.empty(6, device="meta"), [0], [6], [-2]).shape == (3,)
+    rows = torch.func.vmap(lambda row: dml.slice1(row, [0], [2], [-1]))(torch.arange(6).view(3, 2))
+    assert rows.tolist() == [[1, 0], [3, 2], [5, 4]]
+    assert torch.func.grad(lambda x: dml.slice1(x, [0], [2], [2]).sum())(torch.ones(2)).tolist() == [1, 0]
+"""
+
+
+def copy_of_the_package(folder: Path) -> Path:
+    """The package there, as another installation is."""
+    return Path(shutil.copytree(PACKAGE, folder / "torch_dml_ops", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def run(code: str, *arguments: object, folder: Path = PACKAGE.parent) -> tuple[str, str]:
+    """What the program prints in the folder of a package, and its errors; it must end as it should."""
+    command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def cannot_be_loaded(refused: Path, loaded: Path) -> str:
+    return (
+        f"torch_dml_ops: {refused} cannot be loaded, because this process has the operators from {loaded}; start a new "
+        "process with only one of the two on its path\n"
+    )
+
+
+def test_a_second_package_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
+    copy = copy_of_the_package(tmp_path)
+    code = "import torch_dml_ops; forget(); sys.path.insert(0, sys.argv[1]); print(refused())\n"
+    code += "sys.path.pop(0); check()"
+    assert run(code, tmp_path) == (cannot_be_loaded(copy / CPU, PACKAGE / CPU), "")
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_library_loaded_by_hand_before_another_package(tmp_path: Path, renamed: bool) -> None:
+    library = copy_of_the_package(tmp_path) / CPU
+    words = cannot_be_loaded(PACKAGE / CPU, library)
+    if renamed:
+        library = library.rename(tmp_path / "operators.so")
+        words = (
+            f"torch_dml_ops: {PACKAGE / CPU} cannot be loaded, because this process has operators of the same names "
+            "from a library of another name\n"
+        )
+    assert run("torch.ops.load_library(sys.argv[1]); print(refused())", library) == (words, "")
+
+
+def test_a_second_library_loaded_by_hand_registers_nothing_and_says_so(tmp_path: Path) -> None:
+    """Nor does it end the process, as a second definition of an operator does in torch."""
+    library = copy_of_the_package(tmp_path) / CPU
+    out, errors = run("check(); torch.ops.load_library(sys.argv[1]); check()", library)
+    words = f"torch_dml_ops: {library} registers nothing, for this process has the operators from another file\n"
+    assert (out, errors) == ("", words)
+
+
+def test_the_same_library_loaded_by_hand_before_and_after() -> None:
+    load = "torch.ops.load_library(sys.argv[1]); "
+    assert run(f"{load} check(); {load} check()", PACKAGE / CPU) == ("", "")
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_the_same_package_imported_again(times: int) -> None:
+    """Nothing is registered twice, of which torch would warn, and what was imported first works on."""
+    code = "import torch_dml_ops; first = torch_dml_ops; check()\n"
+    code += "forget(); import torch_dml_ops; check()\n" * times
+    code += "assert torch_dml_ops is not first and torch_dml_ops._autograd is first._autograd\n"
+    code += "assert first.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]"
+    assert run(code) == ("", "")
+
+
+def test_the_same_package_by_another_path(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(PACKAGE.parent)
+    assert run("check(); forget(); sys.path.insert(0, sys.argv[1]); check()", tmp_path / "link") == ("", "")
+
+
+def test_the_package_reloaded() -> None:
+    assert run("import torch_dml_ops; importlib.reload(torch_dml_ops); check()") == ("", "")
+
+
+def test_an_import_after_one_that_failed_on_the_way() -> None:
+    code = "sys.modules['torch_dml_ops._fake'] = None; assert 'halted' in refused()\n"
+    code += "del sys.modules['torch_dml_ops._fake']; check()"
+    assert run(code) == ("", "")
+
+
+def test_a_package_installed_anew_under_a_running_process(tmp_path: Path) -> None:
+    library = copy_of_the_package(tmp_path) / CPU
+    code = "check(); forget(); shutil.copy(sys.argv[1], 'new'); os.replace('new', sys.argv[1]); print(refused())"
+    out, _ = run(code, library, folder=tmp_path)
+    assert out == f"torch_dml_ops: {library} was replaced after this process had loaded it; start a new process\n"
+
+
+def test_a_package_with_the_cuda_kernels_of_another(tmp_path: Path) -> None:
+    """Of which a library with the name and the one function of the real one takes the place here."""
+    source = tmp_path / "kernels.cpp"
+    source.write_text('extern "C" const char* torch_dml_ops_cuda_architectures() { return "9.0"; }\n')
+    ours, theirs = copy_of_the_package(tmp_path / "ours"), copy_of_the_package(tmp_path / "theirs")
+    kernels = compile_cpp("cuda_kernels_of_no_use.so", [source], "-shared", "-fPIC")
+    for package in (ours, theirs):
+        (package / CUDA).unlink(missing_ok=True)
+        shutil.copy(kernels, package / CUDA)
+    code = "for library in sys.argv[1:]: torch.ops.load_library(library)\nprint(refused())"
+    refused, _ = run(code, ours / CPU, theirs / CUDA, folder=ours.parent)
+    assert refused == cannot_be_loaded(ours / CUDA, theirs / CUDA)
+    taken, _ = run(code, ours / CPU, ours / CUDA, folder=ours.parent)
+    assert taken == "None\n"
