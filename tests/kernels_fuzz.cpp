@@ -193,9 +193,9 @@ bool affine_case() {
       plan.copies.back().dst = (cuda ? c.cuda_dst : c.cpu_dst)->data + c.dst_first;
     }
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     for (const Case& c : cases)
       if (!same(cuda ? "affine_copy on CUDA" : "affine_copy on the CPU", *(cuda ? c.cuda_dst : c.cpu_dst), c.expected))
         return false;
@@ -243,9 +243,9 @@ bool pieces_case() {
       at += size;
     }
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     const char* engine = cuda ? "split or join on CUDA" : "split or join on the CPU";
     if (!same(engine, whole, whole_expected)) return false;
     for (std::size_t k = 0; k < pieces.size(); ++k)
@@ -288,9 +288,9 @@ bool reverse_case(LengthType type) {
     for (std::size_t d = 0; d < sizes.size(); ++d)
       plan.dims.push_back({sizes[d], dst_strides[d], src_strides[d], length_strides[d], d == axis});
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     if (!same(cuda ? "reverse_copy on CUDA" : "reverse_copy on the CPU", out, expected)) return false;
   }
   return true;
@@ -318,9 +318,9 @@ bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, i
     AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(2, dst_pitch, src_pitch)}}}};
     plan.copies[0].dims.push_back({n + 2 * margin, 1, stride, margin, 1, n});
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     if (!same(cuda ? "a row on CUDA" : "a row on the CPU", dst, expected)) return false;
   }
   return true;
@@ -344,9 +344,9 @@ bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int
     ReverseCopy plan{item, dst.data, src.data, lengths, LengthType::kInt32, {}};
     plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     if (!same(cuda ? "a reversed row on CUDA" : "a reversed row on the CPU", dst, expected)) return false;
   }
   return true;
@@ -413,7 +413,7 @@ bool far_apart_case() {
     const Placed dst(std::vector<char>(300, 9), 0);
     std::vector<char> expected(300);
     for (int64_t k = 0; k < 6; ++k) expected[std::size_t(k / 3 * 6 + k % 3)] = char(k + 1);
-    cuda::run(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
+    cuda::execute(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
     right &= same("a window far apart on CUDA", dst, expected);
   }
   {  // ranges that begin at different places of a slot
@@ -429,7 +429,7 @@ bool far_apart_case() {
     }
     ReverseCopy plan{2, dst.data, rows.data, lengths, LengthType::kInt64, {}};
     plan.dims = {{4, 746, 1, 0, false}, {kRows, 1, kRowApart, 0, false}, {1, 372, 1, 0, true}};
-    cuda::run(std::move(plan), nullptr);
+    cuda::execute(std::move(plan), nullptr);
     right &= same("rows far apart on CUDA", dst, expected);
   }
   return right;

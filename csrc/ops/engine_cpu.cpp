@@ -17,8 +17,8 @@ void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_
 void prepare(const torch::stable::Tensor& result) {
   cpu::provide_huge_pages(result.mutable_data_ptr(), result.numel() * int64_t(result.element_size()), torch_threads);
 }
-void run(AffineCopies plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
-void run(ReverseCopy plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
+void run(AffineCopies plan, const torch::stable::Tensor&) { cpu::execute(std::move(plan), torch_threads); }
+void run(ReverseCopy plan, const torch::stable::Tensor&) { cpu::execute(std::move(plan), torch_threads); }
 
 }  // namespace torch_dml_ops
 

@@ -96,18 +96,18 @@ class Work {
 
   int64_t blocks() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  void run(int64_t begin, int64_t end) const {
+  void execute(int64_t begin, int64_t end) const {
     const auto scratch = writer_.new_scratch();
     auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     for (; begin < end; ++g) {
       const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
-      for (; begin < stop; ++begin) run_block(groups_[g], begin - start, scratch.get());
+      for (; begin < stop; ++begin) execute_block(groups_[g], begin - start, scratch.get());
     }
     writer_.finish();
   }
 
  private:
-  void run_block(const Group& group, int64_t at, Scratch* scratch) const {
+  void execute_block(const Group& group, int64_t at, Scratch* scratch) const {
     const int64_t along = group.blocks_along_level(), begin = at % along * group.block;
     const int64_t end = std::min(begin + group.block, group.copies.front().dims[group.level].size);
     at /= along;
@@ -189,7 +189,7 @@ void pair_unit_strides(AffineCopy& copy) {
 
 }  // namespace
 
-void run(AffineCopies plan, ParallelFor parallel_for) {
+void execute(AffineCopies plan, ParallelFor parallel_for) {
   align(plan);
   for (AffineCopy& copy : plan.copies) {
     normalize(copy);
@@ -198,7 +198,7 @@ void run(AffineCopies plan, ParallelFor parallel_for) {
   }
   const Work work(plan.copies, plan.item_size);
   parallel_for(work.blocks(), std::max<int64_t>(limits.grain / limits.block, 1),
-               [&](int64_t begin, int64_t end) { work.run(begin, end); });
+               [&](int64_t begin, int64_t end) { work.execute(begin, end); });
 }
 
 }  // namespace torch_dml_ops::cpu

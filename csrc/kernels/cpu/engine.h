@@ -13,8 +13,8 @@ namespace torch_dml_ops::cpu {
 using ParallelFor = void (*)(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
 // Both write every element of the destinations once; source and destinations must not overlap.
-void run(AffineCopies plan, ParallelFor parallel_for);
-void run(ReverseCopy plan, ParallelFor parallel_for);
+void execute(AffineCopies plan, ParallelFor parallel_for);
+void execute(ReverseCopy plan, ParallelFor parallel_for);
 
 constexpr int64_t kCacheLineBytes = 64;
 constexpr int64_t kMostBlockBytes = 64 << 10;

@@ -75,7 +75,7 @@ class Task {
 
   void finish() const { writer_.finish(); }
 
-  void run(const Part& p, Beside& beside) const {
+  void execute(const Part& p, Beside& beside) const {
     if (axis_.dst_stride < column_.dst_stride) return along_axis(p, beside);
     if (column_.length_stride == 0) return whole_rows(p, beside);
     length_per_column(p, beside);
@@ -140,7 +140,7 @@ class Task {
 
 }  // namespace
 
-void run(ReverseCopy plan, ParallelFor parallel_for) {
+void execute(ReverseCopy plan, ParallelFor parallel_for) {
   align(plan);
   normalize(plan);
   std::vector<ReverseDim>& dims = plan.dims;
@@ -193,7 +193,7 @@ void run(ReverseCopy plan, ParallelFor parallel_for) {
                 axis_begin + part_axis};
       part.column_end = std::min(part.column_end, column.size);
       part.end = std::min(part.end, axis.size);
-      task.run(part, beside);
+      task.execute(part, beside);
     }
     task.finish();
   });

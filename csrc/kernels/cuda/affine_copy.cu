@@ -492,7 +492,7 @@ bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
 
 }  // namespace
 
-void run(AffineCopies plan, Stream stream) {
+void execute(AffineCopies plan, Stream stream) {
   align(plan);
   int64_t factor = kWidestItem;
   for (AffineCopy& copy : plan.copies) {

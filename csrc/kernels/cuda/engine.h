@@ -10,7 +10,7 @@ namespace torch_dml_ops::cuda {
 using Stream = void*;
 
 // Pointers in the plans are the device's. Both write every element of the destinations once.
-void run(AffineCopies plan, Stream stream);
-void run(ReverseCopy plan, Stream stream);
+void execute(AffineCopies plan, Stream stream);
+void execute(ReverseCopy plan, Stream stream);
 
 }  // namespace torch_dml_ops::cuda

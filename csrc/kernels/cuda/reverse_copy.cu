@@ -325,7 +325,7 @@ void run_peeled(const ReverseCopy& copy, Stream stream) {
 
 }  // namespace
 
-void run(ReverseCopy plan, Stream stream) {
+void execute(ReverseCopy plan, Stream stream) {
   align(plan);
   normalize(plan);
   widen(plan, items_per_wide_item(plan, true));
