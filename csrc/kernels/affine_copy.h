@@ -45,11 +45,11 @@ struct AffineCopies {
 };
 
 // The largest power of two, up to `limit`, that divides every one of the numbers seen.
-class CommonPowerOfTwo {
+class CommonAlignment {
  public:
-  explicit CommonPowerOfTwo(int64_t limit) : bits_(uint64_t(limit)) {}
-  void see(int64_t number) { bits_ |= uint64_t(number); }
-  void see(const void* address) { bits_ |= uint64_t(reinterpret_cast<uintptr_t>(address)); }
+  explicit CommonAlignment(int64_t limit) : bits_(uint64_t(limit)) {}
+  void include(int64_t number) { bits_ |= uint64_t(number); }
+  void include(const void* address) { bits_ |= uint64_t(reinterpret_cast<uintptr_t>(address)); }
   int64_t value() const { return int64_t(1) << std::countr_zero(bits_); }
 
  private:
@@ -58,11 +58,11 @@ class CommonPowerOfTwo {
 
 // Items that do not lie at multiples of their own size, as on a foreign buffer they may, are moved in smaller ones that
 // do.
-inline void align(AffineCopies& plan) {
-  CommonPowerOfTwo aligned(plan.item_size);
+inline void align_items(AffineCopies& plan) {
+  CommonAlignment aligned(plan.item_size);
   for (const AffineCopy& copy : plan.copies) {
-    aligned.see(copy.dst);
-    aligned.see(copy.src);
+    aligned.include(copy.dst);
+    aligned.include(copy.src);
   }
   const int64_t factor = plan.item_size / aligned.value();
   if (factor == 1) return;
@@ -77,7 +77,7 @@ inline void align(AffineCopies& plan) {
 }
 
 // The same copy with as few dimensions as possible, the one whose writes lie closest together last.
-inline void normalize(AffineCopy& copy) {
+inline void reorder_and_coalesce(AffineCopy& copy) {
   std::vector<CopyDim>& dims = copy.dims;
   std::erase_if(dims, [](const CopyDim& d) { return d.size == 1 && d.begin == 0; });
   for (CopyDim& d : dims)
@@ -96,38 +96,38 @@ inline void normalize(AffineCopy& copy) {
   }
 }
 
-constexpr int64_t kWidestItem = 16;  // bytes: the widest load and store of both engines
+constexpr int64_t kMaxItemBytes = 16;  // bytes: the widest load and store of both engines
 
-// How many items of a normalised copy can be moved as one item of at most kWidestItem bytes, 1 if none. With `aligned`,
+// How many items of a coalesced copy can be moved as one item of at most kMaxItemBytes, 1 if none. With `aligned`,
 // every wide item must lie at a multiple of its own size, as GPUs require.
-inline int64_t items_per_wide_item(const AffineCopy& copy, int64_t item_size, bool aligned) {
+inline int64_t max_vec_size(const AffineCopy& copy, int64_t item_size, bool aligned) {
   if (copy.dims.empty()) return 1;
   const CopyDim& inner = copy.dims.back();
   if (inner.dst_stride != 1 || inner.src_stride != 1 || inner.step != 1) return 1;
-  CommonPowerOfTwo wide(kWidestItem);
+  CommonAlignment vec(kMaxItemBytes);
   for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    wide.see(copy.dims[k].dst_stride * item_size);
-    wide.see(copy.dims[k].src_stride * item_size);
+    vec.include(copy.dims[k].dst_stride * item_size);
+    vec.include(copy.dims[k].src_stride * item_size);
   }
-  for (const int64_t extent : {inner.size, inner.begin, inner.count}) wide.see(extent * item_size);
+  for (const int64_t extent : {inner.size, inner.begin, inner.count}) vec.include(extent * item_size);
   if (aligned) {
-    wide.see(copy.dst);
-    wide.see(copy.src);
+    vec.include(copy.dst);
+    vec.include(copy.src);
   }
-  return std::max<int64_t>(wide.value() / item_size, 1);
+  return std::max<int64_t>(vec.value() / item_size, 1);
 }
 
-// The same copy in items `factor` times as wide, `factor` being a divisor of items_per_wide_item.
-inline void widen(AffineCopy& copy, int64_t factor) {
-  if (factor == 1) return;
+// The same copy in items `vec_size` times as wide, `vec_size` being a divisor of max_vec_size.
+inline void vectorize(AffineCopy& copy, int64_t vec_size) {
+  if (vec_size == 1) return;
   for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    copy.dims[k].dst_stride /= factor;
-    copy.dims[k].src_stride /= factor;
+    copy.dims[k].dst_stride /= vec_size;
+    copy.dims[k].src_stride /= vec_size;
   }
   CopyDim& inner = copy.dims.back();
-  inner.size /= factor;
-  inner.begin /= factor;
-  inner.count /= factor;
+  inner.size /= vec_size;
+  inner.begin /= vec_size;
+  inner.count /= vec_size;
   if (inner.size == 1 && inner.begin == 0) copy.dims.pop_back();
 }
 

@@ -42,10 +42,10 @@ struct ReverseCopy {
 };
 
 // As for an AffineCopy. (Lengths are read from tensors of integers, which are aligned.)
-inline void align(ReverseCopy& copy) {
-  CommonPowerOfTwo aligned(copy.item_size);
-  aligned.see(copy.dst);
-  aligned.see(copy.src);
+inline void align_items(ReverseCopy& copy) {
+  CommonAlignment aligned(copy.item_size);
+  aligned.include(copy.dst);
+  aligned.include(copy.src);
   const int64_t factor = copy.item_size / aligned.value();
   if (factor == 1) return;
   copy.item_size /= factor;
@@ -57,7 +57,7 @@ inline void align(ReverseCopy& copy) {
 }
 
 // The same move with as few dimensions as possible, the one whose writes lie closest together last.
-inline void normalize(ReverseCopy& copy) {
+inline void reorder_and_coalesce(ReverseCopy& copy) {
   std::vector<ReverseDim>& dims = copy.dims;
   std::erase_if(dims, [](const ReverseDim& d) { return d.size == 1 && !d.is_axis; });
   std::stable_sort(dims.begin(), dims.end(),
@@ -74,30 +74,30 @@ inline void normalize(ReverseCopy& copy) {
 }
 
 // As for an AffineCopy: how many neighbouring items share a length and can be moved as one.
-inline int64_t items_per_wide_item(const ReverseCopy& copy, bool aligned) {
+inline int64_t max_vec_size(const ReverseCopy& copy, bool aligned) {
   const ReverseDim& inner = copy.dims.back();
   if (inner.is_axis || inner.dst_stride != 1 || inner.src_stride != 1 || inner.length_stride != 0) return 1;
-  CommonPowerOfTwo wide(kWidestItem);
-  wide.see(inner.size * copy.item_size);
+  CommonAlignment vec(kMaxItemBytes);
+  vec.include(inner.size * copy.item_size);
   for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    wide.see(copy.dims[k].dst_stride * copy.item_size);
-    wide.see(copy.dims[k].src_stride * copy.item_size);
+    vec.include(copy.dims[k].dst_stride * copy.item_size);
+    vec.include(copy.dims[k].src_stride * copy.item_size);
   }
   if (aligned) {
-    wide.see(copy.dst);
-    wide.see(copy.src);
+    vec.include(copy.dst);
+    vec.include(copy.src);
   }
-  return std::max<int64_t>(wide.value() / copy.item_size, 1);
+  return std::max<int64_t>(vec.value() / copy.item_size, 1);
 }
 
-inline void widen(ReverseCopy& copy, int64_t factor) {
-  if (factor == 1) return;
-  copy.item_size *= factor;
+inline void vectorize(ReverseCopy& copy, int64_t vec_size) {
+  if (vec_size == 1) return;
+  copy.item_size *= vec_size;
   for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    copy.dims[k].dst_stride /= factor;
-    copy.dims[k].src_stride /= factor;
+    copy.dims[k].dst_stride /= vec_size;
+    copy.dims[k].src_stride /= vec_size;
   }
-  copy.dims.back().size /= factor;
+  copy.dims.back().size /= vec_size;
   if (copy.dims.back().size == 1) copy.dims.pop_back();
 }
 

@@ -190,9 +190,9 @@ void pair_unit_strides(AffineCopy& copy) {
 }  // namespace
 
 void execute(AffineCopies plan, ParallelFor parallel_for) {
-  align(plan);
+  align_items(plan);
   for (AffineCopy& copy : plan.copies) {
-    normalize(copy);
+    reorder_and_coalesce(copy);
     pair_unit_strides(copy);
     if (copy.dims.empty()) copy.dims.push_back(plain_dim(1, 1, 1));
   }

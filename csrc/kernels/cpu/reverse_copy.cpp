@@ -141,8 +141,8 @@ class Task {
 }  // namespace
 
 void execute(ReverseCopy plan, ParallelFor parallel_for) {
-  align(plan);
-  normalize(plan);
+  align_items(plan);
+  reorder_and_coalesce(plan);
   std::vector<ReverseDim>& dims = plan.dims;
   const int64_t total = plan.numel();
   const std::size_t axis_at = plan.axis();

@@ -13,7 +13,7 @@
 
 namespace torch_dml_ops::cpu {
 
-inline constexpr char kZeroItem[kWidestItem] = {};
+inline constexpr char kZeroItem[kMaxItemBytes] = {};
 
 using Dims = std::span<const CopyDim>;
 
@@ -142,15 +142,15 @@ class Writer {
   // How to move runs row by row; none, where that does not pay.
   Runs plan(std::span<const Run> runs, int64_t rows, int64_t src_stride) const {
     int64_t bytes = 0, least = runs.front().bytes;
-    CommonPowerOfTwo aligned(kCacheLineBytes);
+    CommonAlignment aligned(kCacheLineBytes);
     bool upwards = src_stride == 1;  // what is read follows what was read before, within a row
     for (const Run& run : runs) {
       upwards = upwards && run.src == runs.front().src + bytes;
       bytes += run.bytes;
       least = std::min(least, run.bytes);
-      aligned.see(run.dst);
-      aligned.see(run.bytes);
-      if (rows > 1) aligned.see(run.dst_row_stride);
+      aligned.include(run.dst);
+      aligned.include(run.bytes);
+      if (rows > 1) aligned.include(run.dst_row_stride);
     }
     const Runs none{nullptr, 0, 0, 0};
     Runs all{runs.data(), int64_t(runs.size()), 0, rows};

@@ -460,7 +460,7 @@ void launch_work(const Work& work) {
 
 // What most items' rows are.
 Row row_of(const std::vector<AffineCopy>& copies, int64_t item_size) {
-  const int64_t vector = kWidestItem / item_size;
+  const int64_t vector = kMaxItemBytes / item_size;
   int64_t dense = 0, strided = 0, narrow = 0;
   for (const AffineCopy& copy : copies) {
     if (!std::all_of(copy.dims.begin(), copy.dims.end(), [](const CopyDim& d) { return d.reads_all(); }))
@@ -493,25 +493,25 @@ bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
 }  // namespace
 
 void execute(AffineCopies plan, Stream stream) {
-  align(plan);
-  int64_t factor = kWidestItem;
+  align_items(plan);
+  int64_t vec_size = kMaxItemBytes;
   for (AffineCopy& copy : plan.copies) {
-    normalize(copy);
-    factor = std::min(factor, items_per_wide_item(copy, plan.item_size, true));
+    reorder_and_coalesce(copy);
+    vec_size = std::min(vec_size, max_vec_size(copy, plan.item_size, true));
   }
-  Work work{{}, plan.item_size * factor, false, Row::kDense, 0, 0, stream};
+  Work work{{}, plan.item_size * vec_size, false, Row::kDense, 0, 0, stream};
   for (AffineCopy& copy : plan.copies) {
-    widen(copy, factor);
+    vectorize(copy, vec_size);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
     append_peeled(copy, work.item_size, work.copies);
   }
   for (const AffineCopy& copy : work.copies) {
-    int64_t dst = kMostPerBlock * kWidestItem, src = 0;  // the last chunk counts past the end of its copy
+    int64_t dst = kMostPerBlock * kMaxItemBytes, src = 0;  // the last chunk counts past the end of its copy
     for (const CopyDim& dim : copy.dims) {
       add_reach(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
       add_reach(src, std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
-    work.reach = std::max({work.reach, dst, src, copy.numel() * 2 + kMostPerBlock * kWidestItem});
+    work.reach = std::max({work.reach, dst, src, copy.numel() * 2 + kMostPerBlock * kMaxItemBytes});
     work.rank = std::max(work.rank, copy.dims.size());
   }
   work.row = row_of(work.copies, work.item_size);

@@ -307,13 +307,13 @@ void run_peeled(const ReverseCopy& copy, Stream stream) {
     }
     return;
   }
-  int64_t dst = kMostPerBlock * kWidestItem, src = 0, length = 0;  // the last chunk counts past the end
+  int64_t dst = kMostPerBlock * kMaxItemBytes, src = 0, length = 0;  // the last chunk counts past the end
   for (const ReverseDim& dim : copy.dims) {
     add_reach(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
     add_reach(src, dim.size, dim.src_stride);
     add_reach(length, dim.size, dim.length_stride);
   }
-  const int64_t reach = std::max({dst, src, length, copy.numel() + kMostPerBlock * kWidestItem});
+  const int64_t reach = std::max({dst, src, length, copy.numel() + kMostPerBlock * kMaxItemBytes});
   with_item_type(copy.item_size, [&](auto item) {
     using Item = decltype(item);
     if (reach <= largest_32_bit_offset() && copy.dims.size() <= kUsualRank)
@@ -326,9 +326,9 @@ void run_peeled(const ReverseCopy& copy, Stream stream) {
 }  // namespace
 
 void execute(ReverseCopy plan, Stream stream) {
-  align(plan);
-  normalize(plan);
-  widen(plan, items_per_wide_item(plan, true));
+  align_items(plan);
+  reorder_and_coalesce(plan);
+  vectorize(plan, max_vec_size(plan, true));
   if (plan.dims.back().dst_stride != 1) plan.dims.push_back({1, 1, 1, 0, false});
   run_peeled(plan, stream);
 }
