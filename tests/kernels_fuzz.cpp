@@ -360,19 +360,19 @@ bool rows_case() {
 }
 
 // So low that small cases take the ways of large ones.
-void choose_limits() {
-  cpu::limits = {};
-  if (chance(0.5)) cpu::limits.stream = 300;
+void choose_tuning() {
+  cpu::tuning = {};
+  if (chance(0.5)) cpu::tuning.non_temporal_bytes = 300;
   if (chance(0.5))
-    cpu::limits = {.grain = 256,
-                   .block = 1024,
-                   .stream = cpu::limits.stream,
-                   .chunk = 256,
-                   .ahead = 300,
-                   .short_run = 64,
-                   .streamed_run = 64,
-                   .strided_run = 64,
-                   .panel = 4096};
+    cpu::tuning = {.grain_bytes = 256,
+                   .chunk_bytes = 1024,
+                   .non_temporal_bytes = cpu::tuning.non_temporal_bytes,
+                   .staging_bytes = 256,
+                   .prefetch_bytes = 300,
+                   .short_segment_bytes = 64,
+                   .non_temporal_segment_bytes = 64,
+                   .non_temporal_strided_segment_bytes = 64,
+                   .panel_bytes = 4096};
 }
 
 bool run_case() {
@@ -381,7 +381,7 @@ bool run_case() {
   cuda_on_host::multiprocessors = any(1, 3);
   cuda_on_host::takes_many_parameters = chance(0.5);
   cuda_on_host::most_shared_bytes = any(1, 100) << 10;
-  choose_limits();
+  choose_tuning();
   switch (any(0, 10)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);
@@ -443,7 +443,7 @@ int64_t alignment_cases() {
     const int64_t v = 16 / item;  // items of a vector
     for (const int64_t stride : {-4, -3, -2, -1, 1, 2, 3, 4}) {
       for (int k = 0; k < 20; ++k, ++cases) {
-        choose_limits();
+        choose_tuning();
         if (!row_case(item, 0, 0, 100 * v, stride, false)) return -1;
       }
     }
@@ -454,7 +454,7 @@ int64_t alignment_cases() {
           cuda_on_host::largest_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
           const int64_t strides[] = {1, -1, 2, -3};
           const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
-          choose_limits();
+          choose_tuning();
           if (!row_case(item, src_offset, dst_offset, n, strides[cases / 2 % 4], cases / 8 % 2 == 0) ||
               !row_reversal_case(item, src_offset, dst_offset, n, length)) {
             std::printf("items of %d bytes, %d and %d past a boundary, %d a row\n", int(item), int(src_offset),
@@ -481,7 +481,7 @@ int main(int argc, char** argv) {
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const Placed large(std::vector<char>(40 << 20), 1), small(std::vector<char>(1 << 20), 1);
   for (const Placed* memory : {&large, &small})
-    cpu::provide_huge_pages(memory->data, int64_t(memory->size), ragged_parallel_for);
+    cpu::prefault_huge_pages(memory->data, int64_t(memory->size), ragged_parallel_for);
   for (int k = 0; k < cases; ++k) {
     random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
     if (!run_case()) {

@@ -10,7 +10,7 @@
 
 namespace torch_dml_ops::cpu {
 
-void provide_huge_pages(void* memory, int64_t bytes, ParallelFor parallel_for) {
+void prefault_huge_pages(void* memory, int64_t bytes, ParallelFor parallel_for) {
 #ifdef __linux__
   constexpr int64_t kLeastBytes = 32 << 20;
   constexpr uintptr_t kHuge = 2 << 20;

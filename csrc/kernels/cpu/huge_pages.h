@@ -10,6 +10,6 @@ namespace torch_dml_ops::cpu {
 // of 4 KB, the system takes longer to provide a large result than the engine to fill it. Only results of 32 MB and more
 // are always new: smaller memory comes back from malloc with its pages. Of pages that reach beyond the memory nothing
 // is said, and nothing beyond it is touched. TORCH_DML_OPS_HUGE_PAGES=0 switches it off.
-void provide_huge_pages(void* memory, int64_t bytes, ParallelFor parallel_for);
+void prefault_huge_pages(void* memory, int64_t bytes, ParallelFor parallel_for);
 
 }  // namespace torch_dml_ops::cpu
