@@ -376,11 +376,11 @@ void choose_tuning() {
 }
 
 bool run_case() {
-  cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
+  cuda_on_host::max_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
   cuda_on_host::reversed = chance(0.5);
-  cuda_on_host::multiprocessors = any(1, 3);
-  cuda_on_host::takes_many_parameters = chance(0.5);
-  cuda_on_host::most_shared_bytes = any(1, 100) << 10;
+  cuda_on_host::sm_count = any(1, 3);
+  cuda_on_host::has_large_kernel_parameters = chance(0.5);
+  cuda_on_host::max_shared_bytes = any(1, 100) << 10;
   choose_tuning();
   switch (any(0, 10)) {
     case 0:
@@ -404,7 +404,7 @@ bool run_case() {
 
 // A few items so far apart that the offset of one more would overflow 32 bits, which UBSan sees.
 bool far_apart_case() {
-  cuda_on_host::largest_32_bit_offset = INT32_MAX;
+  cuda_on_host::max_32_bit_offset = INT32_MAX;
   constexpr int64_t kApart = int64_t(1) << 30, kRows = 93, kRowApart = 23'090'848;
   const Placed src(kApart + 3), rows(2 * (kRows - 1) * kRowApart + 8);
   bool right = true;
@@ -416,7 +416,7 @@ bool far_apart_case() {
     cuda::execute(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
     right &= same("a window far apart on CUDA", dst, expected);
   }
-  {  // ranges that begin at different places of a slot
+  {  // ranges that begin at different items of a vector
     const int64_t lengths[] = {0};
     const Placed dst(std::vector<char>(2 * (3 * 746 + kRows), 9), 0);
     std::vector<char> expected(dst.size, 9);
@@ -451,7 +451,7 @@ int64_t alignment_cases() {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
         for (const int64_t n : {int64_t(1), v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
           if (n < 1) continue;
-          cuda_on_host::largest_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
+          cuda_on_host::max_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
           const int64_t strides[] = {1, -1, 2, -3};
           const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
           choose_tuning();
