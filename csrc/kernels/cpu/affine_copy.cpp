@@ -43,7 +43,7 @@ struct FusedCopies {
     const Dims dims = copies.front().dims;
     const auto below = [&] {  // bytes in one index of the dimension at `chunk_dim`
       int64_t items = 0;
-      for (const AffineCopy& copy : copies) items += numel_of(Dims(copy.dims).subspan(chunk_dim + 1));
+      for (const AffineCopy& copy : copies) items += numel(Dims(copy.dims).subspan(chunk_dim + 1));
       return writer.bytes(items);
     };
     const int64_t max_bytes = writer.non_temporal() ? tuning.staging_bytes : tuning.chunk_bytes;
@@ -78,7 +78,7 @@ bool can_fuse(std::span<const AffineCopy> copies, int64_t item_size) {
     const CopyDim& first = copy.dims.front();
     if (first.size != copies.front().dims.front().size || (first.dst_stride == 1 && first.src_stride == 1))
       return false;
-    items += numel_of(Dims(copy.dims).subspan(1));
+    items += numel(Dims(copy.dims).subspan(1));
   }
   return copies.size() > 1 && items * item_size <= tuning.chunk_bytes;
 }
@@ -149,7 +149,7 @@ class CopyExecutor {
     int64_t items = 0;
     for (const AffineCopy& copy : fused.copies) {
       const Dims inner = Dims(copy.dims).subspan(1);
-      const int64_t n = numel_of(inner);
+      const int64_t n = numel(inner);
       items += n;
       // Ranges without gaps, all within the first index's; as they do not overlap, their sum tells whether they fill
       // it.
@@ -169,7 +169,7 @@ class CopyExecutor {
 
   static int64_t total_numel(std::span<const AffineCopy> copies) {
     int64_t n = 0;
-    for (const AffineCopy& copy : copies) n += copy.numel();
+    for (const AffineCopy& copy : copies) n += numel(copy.dims);
     return n;
   }
 

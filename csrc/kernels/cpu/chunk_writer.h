@@ -17,12 +17,6 @@ inline constexpr char kZeroItem[kMaxItemBytes] = {};
 
 using Dims = std::span<const CopyDim>;
 
-inline int64_t numel_of(Dims dims) {
-  int64_t n = 1;
-  for (const CopyDim& d : dims) n *= d.size;
-  return n;
-}
-
 // Whether the destination of these dimensions is one range of memory without gaps.
 inline bool is_dense(Dims dims) {
   int64_t expected = 1;
@@ -113,7 +107,7 @@ class ChunkWriter {
   void write_chunk(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, StagingBuffer* staging) const {
     constexpr int64_t kMinBytes = 256;  // bytes; less is mostly cache lines written in part
     const CopyDim& d = dims.front();
-    const int64_t each = bytes(numel_of(dims.subspan(1)));
+    const int64_t each = bytes(numel(dims.subspan(1)));
     if (!non_temporal_ || (end - begin) * each < kMinBytes || is_transposition(dims))
       return write(dims, dst, src, begin, end);
     if (src && are_segments(dims)) {
@@ -193,9 +187,8 @@ class ChunkWriter {
   const char* source_at(const CopyDim& d, const char* src, int64_t j) const {
     if (!src) return nullptr;
     if (d.reads_all()) return src + bytes(j * d.src_stride);
-    const int64_t distance = j - d.begin, q = distance / d.step;
-    if (distance < 0 || distance % d.step != 0 || q >= d.count) return nullptr;
-    return src + bytes(q * d.src_stride);
+    const int64_t index = d.source_index(j);
+    return index < 0 ? nullptr : src + bytes(index * d.src_stride);
   }
 
  private:

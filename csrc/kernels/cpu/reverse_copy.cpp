@@ -141,9 +141,9 @@ class ReverseExecutor {
 
 void execute(ReverseCopy plan, ParallelFor parallel_for) {
   align_items(plan);
-  reorder_and_coalesce(plan);
+  reorder_and_coalesce(plan.dims);
   std::vector<ReverseDim>& dims = plan.dims;
-  const int64_t total = plan.numel();
+  const int64_t total = numel(plan.dims);
   const std::size_t axis_at = plan.axis();
   const ReverseDim axis = dims[axis_at];
   dims.erase(dims.begin() + std::ptrdiff_t(axis_at));
@@ -166,11 +166,9 @@ void execute(ReverseCopy plan, ParallelFor parallel_for) {
   }
   const int64_t column_chunks = (column.size + chunk_columns - 1) / chunk_columns;
   const int64_t axis_chunks = (axis.size + chunk_axis - 1) / chunk_axis;
-  int64_t outer_size = 1;
-  for (const ReverseDim& d : dims) outer_size *= d.size;
 
   const int64_t chunk_grain = std::max<int64_t>(grain / (chunk_columns * chunk_axis), 1);
-  parallel_for(outer_size * column_chunks * axis_chunks, chunk_grain, [&](int64_t begin, int64_t end) {
+  parallel_for(numel(dims) * column_chunks * axis_chunks, chunk_grain, [&](int64_t begin, int64_t end) {
     ReverseWorkspace workspace = executor.new_workspace();
     for (int64_t at = begin; at < end; ++at) {
       const int64_t axis_chunk = at % axis_chunks, column_chunk = at / axis_chunks % column_chunks;

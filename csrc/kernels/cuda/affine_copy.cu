@@ -315,11 +315,11 @@ void split_outer_dims(const AffineCopy& copy, int64_t item_size, std::vector<Aff
   AffineCopy inner = copy;
   inner.dims.erase(inner.dims.begin() + (smallest - copy.dims.begin()));
   for (int64_t j = 0; j < outer.size; ++j) {
-    const int64_t distance = j - outer.begin, q = distance / outer.step;
+    const int64_t index = outer.source_index(j);
     AffineCopy at = inner;
     at.dst += j * outer.dst_stride * item_size;
-    if (distance >= 0 && distance % outer.step == 0 && q < outer.count)
-      at.src += q * outer.src_stride * item_size;
+    if (index >= 0)
+      at.src += index * outer.src_stride * item_size;
     else
       at.dims.front().count = 0;  // this index reads nothing
     split_outer_dims(at, item_size, to);
@@ -369,7 +369,7 @@ int64_t partition_into_tiles(const AffineCopy& copy, Params& params, int padding
   const int64_t column_tiles = tiles(size), row_tiles = tiles(row_size);
   using Offset = decltype(params.dims[0].dst_stride);
   params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles), padding};
-  return copy.numel() / (size * row_size) * column_tiles * row_tiles;
+  return numel(copy.dims) / (size * row_size) * column_tiles * row_tiles;
 }
 
 template <class Params>
@@ -397,7 +397,7 @@ void launch_batches(const CopyLaunches& launches) {
   batch.chunks = 0;
   batch.same_chunks = true;
   int64_t vecs = 0;
-  for (const AffineCopy& copy : launches.copies) vecs += copy.numel() / kVecSizeOf<Item, kAccess>;
+  for (const AffineCopy& copy : launches.copies) vecs += numel(copy.dims) / kVecSizeOf<Item, kAccess>;
   batch.vecs_per_chunk = kTiles ? 1 : vecs_per_chunk<Offset>(vecs);
   for (std::size_t c = 0; c < launches.copies.size(); ++c) {
     const AffineCopy& copy = launches.copies[c];
@@ -475,7 +475,7 @@ AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item
     const int64_t vec_size = is_contiguous ? vector : std::min<int64_t>(vector, 4);
     // Fewer than two vectors' worth: then most vectors are not full.
     const bool is_scalar = vec_size > 1 && copy.dims.back().size < 2 * vec_size;
-    (is_scalar ? scalar : is_contiguous ? contiguous : strided) += copy.numel();
+    (is_scalar ? scalar : is_contiguous ? contiguous : strided) += numel(copy.dims);
   }
   if (scalar > contiguous + strided) return AccessPattern::kScalar;
   return contiguous >= strided ? AccessPattern::kContiguous : AccessPattern::kStrided;
@@ -503,11 +503,11 @@ void execute(AffineCopies plan, Stream stream) {
   int64_t vec_size = kMaxItemBytes;
   for (AffineCopy& copy : plan.copies) {
     reorder_and_coalesce(copy);
-    vec_size = std::min(vec_size, max_vec_size(copy, plan.item_size, true));
+    vec_size = std::min(vec_size, max_vec_size(copy.dims, plan.item_size, copy.dst, copy.src));
   }
   CopyLaunches launches{{}, plan.item_size * vec_size, false, AccessPattern::kContiguous, 0, 0, stream};
   for (AffineCopy& copy : plan.copies) {
-    vectorize(copy, vec_size);
+    vectorize(copy.dims, vec_size);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
     split_outer_dims(copy, launches.item_size, launches.copies);
   }
@@ -518,7 +518,7 @@ void execute(AffineCopies plan, Stream stream) {
       add_max_offset(src, std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
     launches.max_offset =
-        std::max({launches.max_offset, dst, src, copy.numel() * 2 + kMaxVecsPerBlock * kMaxItemBytes});
+        std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerBlock * kMaxItemBytes});
     launches.rank = std::max(launches.rank, copy.dims.size());
   }
   launches.access = access_pattern(launches.copies, launches.item_size);

@@ -225,7 +225,7 @@ int panel_columns(const ReverseCopy& copy) {
   if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
   const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // fewer columns would read some of it in vain
   const int64_t room = max_shared_bytes() - kMaxPanelColumns * int64_t(sizeof(int64_t));
-  const int64_t strips = copy.numel() / axis.size / column.size;
+  const int64_t strips = numel(copy.dims) / axis.size / column.size;
   const auto bytes = [&](int64_t columns) { return columns * axis.size * copy.item_size; };
   const auto panels = [&](int64_t columns) { return (column.size + columns - 1) / columns * strips; };
   // As many as leave room for three panels on an SM, so that one is read while another is written, and make
@@ -269,7 +269,7 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
     const int64_t panels = (copy.dims.back().size + columns - 1) / columns;
     params.vecs.vecs_per_range = FastDivmod<Offset>(panels);
     params.vecs.outer_dim = padding;
-    params.chunks = checked_chunks(copy.numel() / (copy.dims.back().size * axis.size) * panels);
+    params.chunks = checked_chunks(numel(copy.dims) / (copy.dims.back().size * axis.size) * panels);
     launch("reverse_panels", reverse_panels<Item, Offset, kRank>, grid_size(params.chunks), kThreadsPerBlock, stream,
            params, columns * axis.size * kItem);
     return;
@@ -316,7 +316,7 @@ void launch_per_outer_index(const ReverseCopy& copy, Stream stream) {
     add_max_offset(src, dim.size, dim.src_stride);
     add_max_offset(length, dim.size, dim.length_stride);
   }
-  const int64_t max_offset = std::max({dst, src, length, copy.numel() + kMaxVecsPerBlock * kMaxItemBytes});
+  const int64_t max_offset = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerBlock * kMaxItemBytes});
   with_item_type(copy.item_size, [&](auto item) {
     using Item = decltype(item);
     if (max_offset <= max_32_bit_offset() && copy.dims.size() <= kSmallRank)
@@ -330,8 +330,10 @@ void launch_per_outer_index(const ReverseCopy& copy, Stream stream) {
 
 void execute(ReverseCopy plan, Stream stream) {
   align_items(plan);
-  reorder_and_coalesce(plan);
-  vectorize(plan, max_vec_size(plan, true));
+  reorder_and_coalesce(plan.dims);
+  const int64_t vec_size = max_vec_size(plan.dims, plan.item_size, plan.dst, plan.src);
+  vectorize(plan.dims, vec_size);
+  plan.item_size *= vec_size;
   if (plan.dims.back().dst_stride != 1) plan.dims.push_back({1, 1, 1, 0, false});
   launch_per_outer_index(plan, stream);
 }
