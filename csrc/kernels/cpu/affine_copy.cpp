@@ -67,6 +67,10 @@ struct FusedCopies {
     }
   }
 
+  // The batch points into segments: whose memory a move keeps and a copy would not.
+  FusedCopies(FusedCopies&&) = default;
+  FusedCopies(const FusedCopies&) = delete;
+
   int64_t chunks_along_dim() const { return (copies.front().dims[chunk_dim].size + chunk_size - 1) / chunk_size; }
 };
 
