@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,12 +23,15 @@ struct CopyDim {
 
   bool reads_all() const { return begin == 0 && step == 1 && count == size; }
 
+  int64_t source_size() const { return count; }
+
   // The index of the source that index j reads, -1 if none.
   int64_t source_index(int64_t j) const {
     const int64_t distance = j - begin, index = distance / step;
     return distance < 0 || distance % step != 0 || index >= count ? -1 : index;
   }
 
+  bool can_split() const { return true; }
   bool can_drop() const { return size == 1 && begin == 0; }
   bool can_coalesce(const CopyDim& inner) const {
     return inner.reads_all() && step == 1 && dst_stride == inner.size * inner.dst_stride &&
@@ -73,6 +77,20 @@ inline void align_items(AffineCopies& plan) {
   if (parts == 1) return;
   plan.item_size /= parts;
   for (AffineCopy& copy : plan.copies) split_items(copy.dims, plain_dim(parts, 1, 1));
+}
+
+// The part of a copy at index j of dimension k, which the part does not have any more.
+inline AffineCopy at_index(const AffineCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
+  const CopyDim& d = copy.dims[k];
+  const int64_t index = d.source_index(j);
+  AffineCopy part = copy;
+  part.dims.erase(part.dims.begin() + std::ptrdiff_t(k));
+  part.dst += j * d.dst_stride * item_size;
+  if (index >= 0)
+    part.src += index * d.src_stride * item_size;
+  else
+    part.dims.front().count = 0;
+  return part;
 }
 
 inline void reorder_and_coalesce(AffineCopy& copy) {

@@ -1,8 +1,9 @@
 // What both kinds of plan have in common: how their dimensions become as few, and their items as wide, as can be.
 //
-// A dimension (CopyDim, ReverseDim) has a `size`, a `dst_stride` and a `src_stride`, the strides in items, and says
-// what may be done with it: can_drop, can_coalesce and coalesce with the next inner dimension, and as the innermost
-// one can_vectorize, extents and vectorize.
+// A dimension (CopyDim, ReverseDim) has a `size`, a `dst_stride` and a `src_stride`, the strides in items, knows how
+// many indices of the source it reads (source_size), and says what may be done with it: can_split (into the copies at
+// its indices), can_drop, can_coalesce and coalesce with the next inner dimension, and as the innermost one
+// can_vectorize, extents and vectorize.
 #pragma once
 
 #include <algorithm>

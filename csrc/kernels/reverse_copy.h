@@ -14,6 +14,10 @@ namespace torch_dml_ops {
 
 enum class LengthType { kInt32, kInt64, kUInt32, kUInt64 };
 
+inline int64_t length_bytes(LengthType type) {
+  return type == LengthType::kInt32 || type == LengthType::kUInt32 ? 4 : 8;
+}
+
 struct ReverseDim {
   int64_t size;
   int64_t dst_stride;     // in items
@@ -21,6 +25,9 @@ struct ReverseDim {
   int64_t length_stride;  // in lengths; 0 for a broadcast and along the axis
   bool is_axis;
 
+  int64_t source_size() const { return size; }
+
+  bool can_split() const { return !is_axis; }
   bool can_drop() const { return size == 1 && !is_axis; }
   bool can_coalesce(const ReverseDim& inner) const {
     return !is_axis && !inner.is_axis && dst_stride == inner.size * inner.dst_stride &&
@@ -61,6 +68,17 @@ inline void align_items(ReverseCopy& copy) {
   if (parts == 1) return;
   copy.item_size /= parts;
   split_items(copy.dims, ReverseDim{parts, 1, 1, 0, false});
+}
+
+// As for an AffineCopy: the part at index j of dimension k, which is not the axis.
+inline ReverseCopy at_index(const ReverseCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
+  const ReverseDim& d = copy.dims[k];
+  ReverseCopy part = copy;
+  part.dims.erase(part.dims.begin() + std::ptrdiff_t(k));
+  part.dst += j * d.dst_stride * item_size;
+  part.src += j * d.src_stride * item_size;
+  part.lengths = static_cast<const char*>(copy.lengths) + j * d.length_stride * length_bytes(copy.length_type);
+  return part;
 }
 
 }  // namespace torch_dml_ops

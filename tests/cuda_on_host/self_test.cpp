@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "../../csrc/kernels/cuda/device.h"
+#include "../../csrc/kernels/cuda/fast_divmod.h"
 
 namespace {
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device.h"
+#include "dims.h"
 #include "vec_partition.h"
 #include "vectors.h"
 
@@ -38,9 +39,19 @@ enum class AccessPattern {
   kWindowed,    // an index may read nothing
 };
 
+// Where something lies in both tensors, in items.
+template <class Offset>
+struct CopyOffsets {
+  Offset dst = 0, src = 0;
+  bool outside = false;  // of a window: it reads nothing
+};
+
 // One copy, in kRank dimensions; the outer ones have size 1 where it needs fewer.
-template <class Offset, int kRank, bool kWindowed>
+template <class Offset, int kRankOf, bool kWindowed>
 struct CopyParams {
+  static constexpr int kRank = kRankOf;
+  using Offsets = CopyOffsets<Offset>;
+
   char* dst;
   const char* src;
   Bounds source_bounds;
@@ -50,6 +61,26 @@ struct CopyParams {
   };
   uint32_t first_chunk;
   std::conditional_t<kWindowed, WindowDim<Offset>, Dim<Offset>> dims[kRank];
+
+  // Unravels the linear index `index` over dims [from, to) and adds the offsets.
+  __device__ __forceinline__ void add_offsets(int from, int to, Offset index, Offsets& offsets) const {
+#pragma unroll
+    for (int k = kRank - 1; k >= 0; --k) {
+      if (k < from || k >= to) continue;
+      const Offset j = take_index(index, dims[k].size, k <= from);
+      const auto& dim = dims[k];
+      offsets.dst += j * dim.dst_stride;
+      if constexpr (kWindowed) {
+        const Offset distance = j - dim.begin;
+        const Offset q = distance < 0 ? 0 : dim.step.div(distance);
+        const bool outside = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
+        offsets.outside |= outside;
+        if (!outside) offsets.src += q * dim.src_stride;  // which could be out of all bounds
+      } else {
+        offsets.src += j * dim.src_stride;
+      }
+    }
+  }
 };
 
 // A chunk of the copies of a launch: which of them, and which chunk of it.
@@ -87,71 +118,6 @@ struct CopyBatch {
   }
 };
 
-// Where something begins in the source, in items, or that it reads nothing.
-template <class Offset>
-struct SourceOffset {
-  Offset offset = 0;
-  bool outside = false;
-};
-
-// Adds what dimensions [from, to) make of their index `rest`.
-template <class Offset, int kRank, bool kWindowed>
-__device__ __forceinline__ void add_offsets(const CopyParams<Offset, kRank, kWindowed>& copy, int from, int to,
-                                            Offset rest, Offset& dst, SourceOffset<Offset>& src) {
-#pragma unroll
-  for (int k = kRank - 1; k >= 0; --k) {
-    if (k < from || k >= to) continue;
-    const auto& dim = copy.dims[k];
-    Offset index = rest;
-    if (k > from) {
-      rest = dim.size.div(rest);
-      index -= rest * Offset(dim.size.divisor);
-    }
-    dst += index * dim.dst_stride;
-    if constexpr (kWindowed) {
-      const Offset distance = index - dim.begin;
-      const Offset q = distance < 0 ? 0 : dim.step.div(distance);
-      const bool outside = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
-      src.outside |= outside;
-      if (!outside) src.offset += q * dim.src_stride;  // which could be out of all bounds
-    } else {
-      src.offset += index * dim.src_stride;
-    }
-  }
-}
-
-// A vector and where it reads.
-template <class Offset>
-struct LocatedVec {
-  DstVec<Offset> vec;
-  SourceOffset<Offset> range, row;  // that of the vector's first item
-  Offset i;                         // the first item's index in its row
-  bool in_one_row;
-};
-
-template <class Item, int kVecSize, class Offset, int kRank, bool kWindowed>
-__device__ __forceinline__ LocatedVec<Offset> locate(const CopyParams<Offset, kRank, kWindowed>& copy, Offset number) {
-  LocatedVec<Offset> l{};
-  const VecPartition<Offset>& vecs = copy.vecs;
-  l.vec = vecs.template vec<Item, kVecSize>(number, reinterpret_cast<const Item*>(copy.dst), [&](Offset range) {
-    Offset dst = 0;
-    add_offsets(copy, vecs.outer_dim, vecs.range_dim, range, dst, l.range);
-    return dst;
-  });
-  if (!l.vec.exists()) return l;  // what follows could be out of all bounds
-  l.i = l.vec.first;
-  l.row = l.range;
-  const FastDivmod<Offset>& row_size = copy.dims[kRank - 1].size;
-  if (vecs.range_dim < kRank - 1) {
-    const Offset outer = row_size.div(l.i);
-    l.i -= outer * Offset(row_size.divisor);
-    Offset unused = 0;
-    add_offsets(copy, vecs.range_dim, kRank - 1, outer, unused, l.row);
-  }
-  l.in_one_row = l.i + (l.vec.end - l.vec.begin) <= Offset(row_size.divisor);
-  return l;
-}
-
 template <class Item, AccessPattern kAccess>
 constexpr int kVecSizeOf = kAccess == AccessPattern::kScalar    ? 1
                            : kAccess == AccessPattern::kStrided ? std::min(4, kItemsPerVector<Item>)
@@ -165,7 +131,7 @@ struct VecLoad {
 
   // Begins to load it from index i of a row on; false if that cannot be done in vectors.
   template <class Dim, class Offset>
-  __device__ bool load_from(const Dim& inner, const Bounds& source_bounds, const char* src, SourceOffset<Offset> from,
+  __device__ bool load_from(const Dim& inner, const Bounds& source_bounds, const char* src, CopyOffsets<Offset> from,
                             Offset i) {
     constexpr int kVecSize = kItemsPerVector<Item>;
     if constexpr (kAccess == AccessPattern::kWindowed) {
@@ -178,7 +144,7 @@ struct VecLoad {
       if (step != 1 || i < 0 || i + kVecSize > inner.count) return false;
     }
     if (inner.src_stride != 1 && inner.src_stride != -1) return false;
-    const Item* first = reinterpret_cast<const Item*>(src) + from.offset;
+    const Item* first = reinterpret_cast<const Item*>(src) + from.src;
     const char* low = reinterpret_cast<const char*>(inner.src_stride < 0 ? first - i - (kVecSize - 1) : first + i);
     if (!source_bounds.hold_vectors_at(low)) return false;
     vector.load_from(low);
@@ -195,8 +161,8 @@ struct VecLoad<Item, kAccess, false> {
   AlignedVector<Item, kVecSizeOf<Item, kAccess>> loaded;
 
   template <class Dim, class Offset>
-  __device__ bool load_from(const Dim& inner, const Bounds&, const char* src, SourceOffset<Offset> from, Offset i) {
-    const Item* first = reinterpret_cast<const Item*>(src) + (from.offset + i * inner.src_stride);
+  __device__ bool load_from(const Dim& inner, const Bounds&, const char* src, CopyOffsets<Offset> from, Offset i) {
+    const Item* first = reinterpret_cast<const Item*>(src) + (from.src + i * inner.src_stride);
 #pragma unroll
     for (int j = 0; j < kVecSizeOf<Item, kAccess>; ++j) loaded.item[j] = load(first + j * inner.src_stride);
     return true;
@@ -223,7 +189,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vector
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
       if (u * kThreadsPerBlock >= batch.vecs_per_chunk) break;
-      const LocatedVec<Offset> l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
+      const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
       if (!l.vec.exists()) continue;
       at[u] = l.vec.offset;
       if (l.in_one_row && l.vec.is_full(kVecSize) &&
@@ -239,16 +205,15 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vector
 #pragma unroll 1
     for (int u = 0; remaining >> u != 0; ++u) {
       if ((remaining >> u & 1) == 0) continue;
-      const LocatedVec<Offset> l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
+      const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
       const Item* src = reinterpret_cast<const Item*>(copy.src);
       copy_items<Item, kVecSize>(dst + l.vec.offset, l.vec.begin, l.vec.end, [&](int j) {
-        SourceOffset<Offset> from = l.in_one_row ? l.row : l.range;
-        Offset unused = 0;
+        CopyOffsets<Offset> from = l.in_one_row ? l.row : l.range;
         if (l.in_one_row)
-          add_offsets(copy, kRank - 1, kRank, l.i + j, unused, from);
+          copy.add_offsets(kRank - 1, kRank, l.i + j, from);
         else
-          add_offsets(copy, copy.vecs.range_dim, kRank, l.vec.first + j, unused, from);
-        return from.outside ? Item{} : load(src + from.offset);
+          copy.add_offsets(copy.vecs.range_dim, kRank, l.vec.first + j, from);
+        return from.outside ? Item{} : load(src + from.src);
       });
     }
   }
@@ -272,20 +237,18 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     const auto& column = copy.dims[kRank - 1];
     const auto& row = copy.dims[kRank - 2];
     const TilePartition<Offset>& tiles = copy.tiles;
-    const auto number = Offset(tile_number);
-    const Offset tile_row = tiles.column_tiles.div(number), outer = tiles.row_tiles.div(tile_row);
-    const Offset first_column = (number - tile_row * Offset(tiles.column_tiles.divisor)) * kTile;
-    const Offset first_row = (tile_row - outer * Offset(tiles.row_tiles.divisor)) * kTile;
+    const auto [tile_row, tile_column] = tiles.column_tiles.divmod(Offset(tile_number));
+    const auto [outer, outer_row] = tiles.row_tiles.divmod(tile_row);
+    const Offset first_column = tile_column * kTile, first_row = outer_row * kTile;
     const Offset columns_left = Offset(column.size.divisor) - first_column;
     const Offset rows_left = Offset(row.size.divisor) - first_row;
     const int columns = columns_left < kTile ? int(columns_left) : kTile;
     const int rows = rows_left < kTile ? int(rows_left) : kTile;
-    Offset dst_at = first_column * column.dst_stride + first_row * row.dst_stride;
-    SourceOffset<Offset> from{first_column * column.src_stride + first_row * row.src_stride};
-    add_offsets(copy, tiles.outer_dim, kRank - 2, outer, dst_at, from);
-    const Item* src =
-        reinterpret_cast<const Item*>(copy.src) + from.offset + y * column.src_stride + x * row.src_stride;
-    Item* dst = reinterpret_cast<Item*>(copy.dst) + dst_at + x * column.dst_stride + y * row.dst_stride;
+    CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
+                           first_column * column.src_stride + first_row * row.src_stride};
+    copy.add_offsets(tiles.outer_dim, kRank - 2, outer, at);
+    const Item* src = reinterpret_cast<const Item*>(copy.src) + at.src + y * column.src_stride + x * row.src_stride;
+    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + x * column.dst_stride + y * row.dst_stride;
     Item items[kSteps] = {};
 #pragma unroll
     for (int u = 0; u < kSteps; ++u)
@@ -301,41 +264,6 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   }
 }
 
-constexpr std::size_t kSmallRank = 4, kMaxRank = 8;
-
-// `copy` as copies of at most kMaxRank dimensions, one for each index of those that are too many, the smallest of all.
-void split_outer_dims(const AffineCopy& copy, int64_t item_size, std::vector<AffineCopy>& to) {
-  if (copy.dims.size() <= kMaxRank) {
-    to.push_back(copy);
-    return;
-  }
-  const auto smallest = std::min_element(copy.dims.begin(), copy.dims.end() - 1,
-                                         [](const CopyDim& x, const CopyDim& y) { return x.size < y.size; });
-  const CopyDim outer = *smallest;
-  AffineCopy inner = copy;
-  inner.dims.erase(inner.dims.begin() + (smallest - copy.dims.begin()));
-  for (int64_t j = 0; j < outer.size; ++j) {
-    const int64_t index = outer.source_index(j);
-    AffineCopy at = inner;
-    at.dst += j * outer.dst_stride * item_size;
-    if (index >= 0)
-      at.src += index * outer.src_stride * item_size;
-    else
-      at.dims.front().count = 0;  // this index reads nothing
-    split_outer_dims(at, item_size, to);
-  }
-}
-
-// From the lowest to the highest byte that a copy reads.
-Bounds source_bounds(const AffineCopy& copy, int64_t item_size) {
-  int64_t low = 0, high = 0;
-  for (const CopyDim& d : copy.dims) {
-    if (d.count == 0) return {copy.src, copy.src};
-    (d.src_stride < 0 ? low : high) += (d.count - 1) * d.src_stride;
-  }
-  return {copy.src + low * item_size, copy.src + (high + 1) * item_size};
-}
-
 // Copies of one kind, with what their launches are made from.
 struct CopyLaunches {
   std::vector<AffineCopy> copies;
@@ -346,21 +274,6 @@ struct CopyLaunches {
   int64_t max_offset;  // the largest offset of all copies
   Stream stream;
 };
-
-template <class Item, AccessPattern kAccess, class Params>
-int64_t partition_into_vecs(const AffineCopy& copy, Params& params, int padding) {
-  std::size_t first = copy.dims.size() - 1;  // of the dimensions that follow one another without gaps
-  int64_t range_size = copy.dims.back().size;
-  while (first > 0 && copy.dims[first - 1].dst_stride == range_size) range_size *= copy.dims[--first].size;
-  int64_t ranges = 1, strides = 0;
-  for (std::size_t k = 0; k < first; ++k) {
-    ranges *= copy.dims[k].size;
-    strides |= copy.dims[k].dst_stride;
-  }
-  params.vecs = decltype(params.vecs)::template of<Item, kVecSizeOf<Item, kAccess>>(
-      copy.dst, strides, range_size, ranges, padding, padding + int(first));
-  return int64_t(params.vecs.count);
-}
 
 template <class Item, class Params>
 int64_t partition_into_tiles(const AffineCopy& copy, Params& params, int padding) {
@@ -404,15 +317,17 @@ void launch_batches(const CopyLaunches& launches) {
     auto& params = batch.copy[batch.copies++];
     params.dst = copy.dst;
     params.src = copy.src;
-    params.source_bounds = source_bounds(copy, int64_t(sizeof(Item)));
+    params.source_bounds = source_bounds(copy.src, copy.dims, int64_t(sizeof(Item)));
     params.first_chunk = batch.chunks;
     const int padding = kRank - int(copy.dims.size());
     set_dims(copy, params, padding);
     int64_t units = 0;
-    if constexpr (kTiles)
+    if constexpr (kTiles) {
       units = partition_into_tiles<Item>(copy, params, padding);
-    else
-      units = partition_into_vecs<Item, kAccess>(copy, params, padding);
+    } else {
+      params.vecs = VecPartition<Offset>::template of<Item, kVecSizeOf<Item, kAccess>>(copy.dst, copy.dims, padding);
+      units = int64_t(params.vecs.count);
+    }
     const int64_t chunks = (units + batch.vecs_per_chunk - 1) / batch.vecs_per_chunk;
     batch.chunks = checked_chunks(batch.chunks + chunks);
     batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;
@@ -509,13 +424,13 @@ void execute(AffineCopies plan, Stream stream) {
   for (AffineCopy& copy : plan.copies) {
     vectorize(copy.dims, vec_size);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
-    split_outer_dims(copy, launches.item_size, launches.copies);
+    split_outer_dims(copy, launches.item_size, [&](const AffineCopy& part) { launches.copies.push_back(part); });
   }
   for (const AffineCopy& copy : launches.copies) {
     int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0;  // the last chunk counts past the end of its copy
     for (const CopyDim& dim : copy.dims) {
-      add_max_offset(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
-      add_max_offset(src, std::max<int64_t>(dim.count, 1), dim.src_stride);
+      dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
+      src += max_offset(std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
     launches.max_offset =
         std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerBlock * kMaxItemBytes});

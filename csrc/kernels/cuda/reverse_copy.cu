@@ -4,31 +4,64 @@
 #include <bit>
 
 #include "device.h"
+#include "dims.h"
 #include "vec_partition.h"
 #include "vectors.h"
 
 namespace torch_dml_ops::cuda {
 namespace {
 
-template <class Offset, int kRank>
+// Where an element lies in the tensors, in items and lengths, and its index along the axis.
+template <class Offset>
+struct ReverseOffsets {
+  Offset dst = 0, src = 0, length = 0, axis_index = 0;
+};
+
+// How many panels lie along the last dimension, and which dimensions come before the axis: [outer_dim, kRank - 2).
+template <class Offset>
+struct PanelPartition {
+  FastDivmod<Offset> panels;
+  int outer_dim;
+  int log2_columns;  // of a panel
+};
+
+template <class Offset, int kRankOf>
 struct ReverseParams {
+  static constexpr int kRank = kRankOf;
+  using Offsets = ReverseOffsets<Offset>;
   struct Dim {
     FastDivmod<Offset> size;
     Offset dst_stride, src_stride, length_stride;
   };
+
   char* dst;
   const char* src;
   const void* lengths;
   Bounds source_bounds;
   LengthType length_type;
   Offset axis_size, axis_src_stride;
-  VecPartition<Offset> vecs;
+  union {
+    VecPartition<Offset> vecs;
+    PanelPartition<Offset> panels;
+  };
   uint32_t chunks;
   int vecs_per_chunk;  // or one panel
   int axis;
-  bool vectorized;   // a row has one length, and its items follow one another
-  int log2_columns;  // the logarithm of a panel's columns
-  Dim dims[kRank];   // the axis has src_stride 0 here: where it reads depends on the length
+  bool vectorized;  // a row has one length, and its items follow one another
+  Dim dims[kRank];  // the axis has src_stride 0 here: where it reads depends on the length
+
+  // Unravels the linear index `index` over dims [from, to) and adds the offsets.
+  __device__ __forceinline__ void add_offsets(int from, int to, Offset index, Offsets& offsets) const {
+#pragma unroll
+    for (int k = kRank - 1; k >= 0; --k) {
+      if (k < from || k >= to) continue;
+      const Offset j = take_index(index, dims[k].size, k <= from);
+      offsets.dst += j * dims[k].dst_stride;
+      offsets.src += j * dims[k].src_stride;
+      offsets.length += j * dims[k].length_stride;
+      if (k == axis) offsets.axis_index = j;
+    }
+  }
 };
 
 template <class Offset, int kRank>
@@ -52,62 +85,6 @@ __device__ Offset reversed_index(Offset length, Offset i) {
   return i < length ? length - 1 - i : i;
 }
 
-// Offsets of an element, and its index along the axis.
-template <class Offset>
-struct Offsets {
-  Offset dst, src, length, axis_index;
-};
-
-// Adds what dimensions [from, to) make of their index `rest`.
-template <class Offset, int kRank>
-__device__ __forceinline__ void add_offsets(const ReverseParams<Offset, kRank>& params, int from, int to, Offset rest,
-                                            Offsets<Offset>& offsets) {
-#pragma unroll
-  for (int k = kRank - 1; k >= 0; --k) {
-    if (k < from || k >= to) continue;
-    const auto& dim = params.dims[k];
-    Offset index = rest;
-    if (k > from) {
-      rest = dim.size.div(rest);
-      index -= rest * Offset(dim.size.divisor);
-    }
-    offsets.dst += index * dim.dst_stride;
-    offsets.src += index * dim.src_stride;
-    offsets.length += index * dim.length_stride;
-    if (k == params.axis) offsets.axis_index = index;
-  }
-}
-
-// A vector and where its range begins and its first item is.
-template <class Offset>
-struct LocatedVec {
-  DstVec<Offset> vec;
-  Offsets<Offset> range, first;
-  bool in_one_row;  // of the last dimension
-};
-
-template <class Item, int kVecSize, class Offset, int kRank>
-__device__ __forceinline__ LocatedVec<Offset> locate(const ReverseParams<Offset, kRank>& params, Offset number) {
-  LocatedVec<Offset> l{};
-  const VecPartition<Offset>& vecs = params.vecs;
-  l.vec = vecs.template vec<Item, kVecSize>(number, reinterpret_cast<const Item*>(params.dst), [&](Offset range) {
-    add_offsets(params, vecs.outer_dim, vecs.range_dim, range, l.range);
-    return l.range.dst;
-  });
-  if (!l.vec.exists()) return l;  // what follows could be out of all bounds
-  l.first = l.range;
-  const FastDivmod<Offset>& row_size = params.dims[kRank - 1].size;
-  Offset i = l.vec.first;
-  if (vecs.range_dim < kRank - 1) {
-    const Offset outer = row_size.div(i);
-    i -= outer * Offset(row_size.divisor);
-    add_offsets(params, vecs.range_dim, kRank - 1, outer, l.first);
-  }
-  add_offsets(params, kRank - 1, kRank, i, l.first);
-  l.in_one_row = i + (l.vec.end - l.vec.begin) <= Offset(row_size.divisor);
-  return l;
-}
-
 template <class Item, class Offset, int kRank>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     reverse_vectorized(const __grid_constant__ ReverseParams<Offset, kRank> params) {
@@ -124,17 +101,19 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
       if (u * kThreadsPerBlock >= params.vecs_per_chunk) break;
-      const LocatedVec<Offset> l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
+      const auto l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
       if (!l.vec.exists()) continue;
+      ReverseOffsets<Offset> first_item = l.row;
+      params.add_offsets(kRank - 1, kRank, l.i, first_item);
       if (!params.vectorized || !l.in_one_row || !l.vec.is_full(kVecSize)) {
         remaining |= 1u << u;
         continue;
       }
       loaded |= 1u << u;
       at[u] = l.vec.offset;
-      from[u] = l.first.src;
-      i[u] = l.first.axis_index;
-      length[u] = clamped_length_at(params, l.first.length);
+      from[u] = first_item.src;
+      i[u] = first_item.axis_index;
+      length[u] = clamped_length_at(params, first_item.length);
     }
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
@@ -164,10 +143,10 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 #pragma unroll 1
     for (int u = 0; remaining >> u != 0; ++u) {
       if ((remaining >> u & 1) == 0) continue;
-      const LocatedVec<Offset> l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
+      const auto l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
       copy_items<Item, kVecSize>(dst + l.vec.offset, l.vec.begin, l.vec.end, [&](int j) {
-        Offsets<Offset> offsets = l.range;
-        add_offsets(params, params.vecs.range_dim, kRank, l.vec.first + j, offsets);
+        ReverseOffsets<Offset> offsets = l.range;
+        params.add_offsets(params.vecs.range_dim, kRank, l.vec.first + j, offsets);
         const Offset within = reversed_index(clamped_length_at(params, offsets.length), offsets.axis_index);
         return load(src + offsets.src + within * params.axis_src_stride);
       });
@@ -187,14 +166,14 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   Item* panel = shared_memory<Item>();
   const auto& column = params.dims[kRank - 1];
   const auto& axis = params.dims[kRank - 2];
-  const int bits = params.log2_columns, columns = 1 << bits, rows = kThreadsPerBlock >> bits,
+  const int bits = params.panels.log2_columns, columns = 1 << bits, rows = kThreadsPerBlock >> bits,
             size = int(params.axis_size);
   const int c = int(threadIdx.x) & (columns - 1), first_row = int(threadIdx.x) >> bits;
   for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
-    const Offset outer = params.vecs.vecs_per_range.div(Offset(chunk));
-    const Offset first = (Offset(chunk) - outer * Offset(params.vecs.vecs_per_range.divisor)) * columns;
-    Offsets<Offset> offsets{};
-    add_offsets(params, params.vecs.outer_dim, kRank - 2, outer, offsets);
+    const auto [outer, panel_number] = params.panels.panels.divmod(Offset(chunk));
+    const Offset first = panel_number * columns;
+    ReverseOffsets<Offset> offsets{};
+    params.add_offsets(params.panels.outer_dim, kRank - 2, outer, offsets);
     const bool there = first + c < Offset(column.size.divisor);
     const Item* src = reinterpret_cast<const Item*>(params.src) + offsets.src + (first + c) * column.src_stride;
     Item* dst = reinterpret_cast<Item*>(params.dst) + offsets.dst + (first + c) * column.dst_stride;
@@ -215,8 +194,6 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     __syncthreads();
   }
 }
-
-constexpr std::size_t kSmallRank = 4, kMaxRank = 8;
 
 // How many columns a panel takes, 0 if panels do not serve.
 int panel_columns(const ReverseCopy& copy) {
@@ -243,7 +220,6 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   ReverseParams<Offset, kRank> params{};
   const int columns = panel_columns(copy);
   if (columns > 0) {
-    params.log2_columns = std::countr_zero(unsigned(columns));
     const auto axis = copy.dims.begin() + std::ptrdiff_t(copy.axis());
     std::rotate(axis, axis + 1, copy.dims.end() - 1);
   }
@@ -256,33 +232,22 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   params.axis_src_stride = Offset(axis.src_stride);
   const int padding = kRank - int(copy.dims.size());
   params.axis = int(copy.axis()) + padding;
-  int64_t low = 0, high = 0;
   for (int k = 0; k < kRank; ++k) {
     const ReverseDim dim = k < padding ? ReverseDim{1, 0, 0, 0, false} : copy.dims[std::size_t(k - padding)];
     params.dims[k] = {FastDivmod<Offset>(dim.size), Offset(dim.dst_stride), Offset(dim.is_axis ? 0 : dim.src_stride),
                       Offset(dim.length_stride)};
-    (dim.src_stride < 0 ? low : high) += (dim.size - 1) * dim.src_stride;
   }
   constexpr auto kItem = int64_t(sizeof(Item));
-  params.source_bounds = {copy.src + low * kItem, copy.src + (high + 1) * kItem};
+  params.source_bounds = source_bounds(copy.src, copy.dims, kItem);
   if (columns > 0) {
     const int64_t panels = (copy.dims.back().size + columns - 1) / columns;
-    params.vecs.vecs_per_range = FastDivmod<Offset>(panels);
-    params.vecs.outer_dim = padding;
+    params.panels = {FastDivmod<Offset>(panels), padding, std::countr_zero(unsigned(columns))};
     params.chunks = checked_chunks(numel(copy.dims) / (copy.dims.back().size * axis.size) * panels);
     launch("reverse_panels", reverse_panels<Item, Offset, kRank>, grid_size(params.chunks), kThreadsPerBlock, stream,
            params, columns * axis.size * kItem);
     return;
   }
-  std::size_t first = copy.dims.size() - 1;
-  int64_t range_size = copy.dims.back().size, ranges = 1, outer_strides = 0;
-  while (first > 0 && copy.dims[first - 1].dst_stride == range_size) range_size *= copy.dims[--first].size;
-  for (std::size_t k = 0; k < first; ++k) {
-    ranges *= copy.dims[k].size;
-    outer_strides |= copy.dims[k].dst_stride;
-  }
-  params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, outer_strides, range_size,
-                                                                               ranges, padding, padding + int(first));
+  params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, copy.dims, padding);
   const ReverseDim& row = copy.dims.back();
   params.vectorized = row.length_stride == 0 && row.src_stride == 1;
   params.vecs_per_chunk = vecs_per_chunk<Offset>(int64_t(params.vecs.count));
@@ -291,35 +256,17 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
          stream, params);
 }
 
-int64_t bytes_of(LengthType type) { return type == LengthType::kInt32 || type == LengthType::kUInt32 ? 4 : 8; }
-
-// One launch for each index of the dimensions that are too many for one, the smallest of all.
-void launch_per_outer_index(const ReverseCopy& copy, Stream stream) {
-  if (copy.dims.size() > kMaxRank) {
-    std::size_t outer_at = copy.dims.front().is_axis ? 1 : 0;
-    for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k)
-      if (!copy.dims[k].is_axis && copy.dims[k].size < copy.dims[outer_at].size) outer_at = k;
-    const ReverseDim outer = copy.dims[outer_at];
-    ReverseCopy inner = copy;
-    inner.dims.erase(inner.dims.begin() + std::ptrdiff_t(outer_at));
-    for (int64_t j = 0; j < outer.size; ++j) {
-      inner.dst = copy.dst + j * outer.dst_stride * copy.item_size;
-      inner.src = copy.src + j * outer.src_stride * copy.item_size;
-      inner.lengths = static_cast<const char*>(copy.lengths) + j * outer.length_stride * bytes_of(copy.length_type);
-      launch_per_outer_index(inner, stream);
-    }
-    return;
-  }
+void launch_part(const ReverseCopy& copy, Stream stream) {
   int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0, length = 0;  // the last chunk counts past the end
   for (const ReverseDim& dim : copy.dims) {
-    add_max_offset(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
-    add_max_offset(src, dim.size, dim.src_stride);
-    add_max_offset(length, dim.size, dim.length_stride);
+    dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
+    src += max_offset(dim.size, dim.src_stride);
+    length += max_offset(dim.size, dim.length_stride);
   }
-  const int64_t max_offset = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerBlock * kMaxItemBytes});
+  const int64_t largest = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerBlock * kMaxItemBytes});
   with_item_type(copy.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (max_offset <= max_32_bit_offset() && copy.dims.size() <= kSmallRank)
+    if (largest <= max_32_bit_offset() && copy.dims.size() <= kSmallRank)
       launch_reversal<Item, int32_t, int(kSmallRank)>(copy, stream);
     else
       launch_reversal<Item, int64_t, int(kMaxRank)>(copy, stream);
@@ -335,7 +282,7 @@ void execute(ReverseCopy plan, Stream stream) {
   vectorize(plan.dims, vec_size);
   plan.item_size *= vec_size;
   if (plan.dims.back().dst_stride != 1) plan.dims.push_back({1, 1, 1, 0, false});
-  launch_per_outer_index(plan, stream);
+  split_outer_dims(plan, plan.item_size, [&](const ReverseCopy& part) { launch_part(part, stream); });
 }
 
 }  // namespace torch_dml_ops::cuda
