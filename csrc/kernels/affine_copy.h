@@ -1,4 +1,5 @@
-// A batch of affine copies: what slice1, slice_grad, split and join ask of the engines, as plain data.
+// The plan of slice1, slice_grad, split and join: a batch of affine copies, dst[d0 + D·i] = src[s0 + S·i], as plain
+// data.
 #pragma once
 
 #include <array>
@@ -12,20 +13,21 @@ namespace torch_dml_ops {
 
 // One dimension of a copy. Index j of the destination reads index (j - begin) / step of the source where that is a
 // whole number in [0, count), and is zero everywhere else. A plain copy reads every index: begin 0, step 1, count size.
-// The size is at least 1. A count of 0 reads nothing: so says the CUDA engine of parts that lie outside a window.
+// The size is at least 1; so is the count, except in the parts that at_index makes of a copy, where 0 means that
+// nothing is read.
 struct CopyDim {
   int64_t size;
   int64_t dst_stride;  // in items; never negative
   int64_t src_stride;  // in items; any sign, 0 for a broadcast source
   int64_t begin;
-  int64_t step;  // at least 1: a backward walk has a negative src_stride
+  int64_t step;  // at least 1; where the source is read backwards, src_stride is negative
   int64_t count;
 
   bool reads_all() const { return begin == 0 && step == 1 && count == size; }
 
   int64_t source_size() const { return count; }
 
-  // The index of the source that index j reads, -1 if none.
+  // The index of the source that index j of the destination reads; -1 if it is zero instead.
   int64_t source_index(int64_t j) const {
     const int64_t distance = j - begin, index = distance / step;
     return distance < 0 || distance % step != 0 || index >= count ? -1 : index;
@@ -65,8 +67,7 @@ struct AffineCopies {
   std::vector<AffineCopy> copies;
 };
 
-// Items that do not lie at multiples of their own size, as on a foreign buffer they may, are moved in smaller ones that
-// do.
+// Splits the items so that each is aligned to its own size. (Items of a buffer that torch did not allocate may not be.)
 inline void align_items(AffineCopies& plan) {
   CommonAlignment aligned(plan.item_size);
   for (const AffineCopy& copy : plan.copies) {
@@ -79,7 +80,7 @@ inline void align_items(AffineCopies& plan) {
   for (AffineCopy& copy : plan.copies) split_items(copy.dims, plain_dim(parts, 1, 1));
 }
 
-// The part of a copy at index j of dimension k, which the part does not have any more.
+// The part of a copy at index j of dimension k: a copy without that dimension.
 inline AffineCopy at_index(const AffineCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
   const CopyDim& d = copy.dims[k];
   const int64_t index = d.source_index(j);
@@ -95,7 +96,7 @@ inline AffineCopy at_index(const AffineCopy& copy, std::size_t k, int64_t j, int
 
 inline void reorder_and_coalesce(AffineCopy& copy) {
   for (CopyDim& d : copy.dims)
-    if (d.count == 1) d.step = 1, d.src_stride = 0;  // whatever they were: there is one index to read
+    if (d.count == 1) d.step = 1, d.src_stride = 0;  // as one index is read, they can have the values that coalesce
   reorder_and_coalesce(copy.dims);
 }
 

@@ -1,9 +1,12 @@
-// What both kinds of plan have in common: how their dimensions become as few, and their items as wide, as can be.
+// What the plans of affine_copy.h and reverse_copy.h have in common: coalescing dimensions and vectorizing items.
 //
-// A dimension (CopyDim, ReverseDim) has a `size`, a `dst_stride` and a `src_stride`, the strides in items, knows how
-// many indices of the source it reads (source_size), and says what may be done with it: can_split (into the copies at
-// its indices), can_drop, can_coalesce and coalesce with the next inner dimension, and as the innermost one
-// can_vectorize, extents and vectorize.
+// A dimension of a plan (CopyDim, ReverseDim) has `size`, `dst_stride` and `src_stride`, the strides in items, and
+// these functions:
+//   source_size()                            how many indices of the source it reads
+//   can_split()                              whether the plan may become one plan for each of its indices
+//   can_drop()                               whether the plan is the same without it
+//   can_coalesce(inner), coalesce(inner)     whether it and the next inner dimension are one; makes them one
+//   can_vectorize(), extents(), vectorize()  whether its items, as the innermost ones, may be moved several at a time
 #pragma once
 
 #include <algorithm>
@@ -14,7 +17,7 @@
 
 namespace torch_dml_ops {
 
-constexpr int64_t kMaxItemBytes = 16;  // the widest load and store that both engines use
+constexpr int64_t kMaxItemBytes = 16;  // the largest item, and the widest load and store on a GPU
 
 template <class Dims>
 int64_t numel(const Dims& dims) {
@@ -35,7 +38,7 @@ class CommonAlignment {
   uint64_t bits_;
 };
 
-// Each item becomes parts.size smaller ones, which are counted by a new innermost dimension, `parts`.
+// Splits every item into parts.size smaller ones; `parts` becomes the innermost dimension.
 template <class Dim>
 void split_items(std::vector<Dim>& dims, const Dim& parts) {
   for (Dim& d : dims) {
@@ -45,7 +48,7 @@ void split_items(std::vector<Dim>& dims, const Dim& parts) {
   dims.push_back(parts);
 }
 
-// Sorts the dimensions by the destination's stride, the smallest last, and makes as few of them as possible.
+// Sorts the dimensions by the destination's stride, the smallest last, and merges those that can be.
 template <class Dim>
 void reorder_and_coalesce(std::vector<Dim>& dims) {
   std::erase_if(dims, [](const Dim& d) { return d.can_drop(); });
@@ -57,8 +60,8 @@ void reorder_and_coalesce(std::vector<Dim>& dims) {
   }
 }
 
-// How many items of coalesced dimensions can be moved as one of at most kMaxItemBytes that lies at a multiple of its
-// own size, as GPUs require; 1 if none.
+// How many neighbouring items can always be moved as one wider item: at most kMaxItemBytes, and aligned to its own size
+// as GPUs require. 1 if none. The dimensions are coalesced.
 template <class Dim>
 int64_t max_vec_size(const std::vector<Dim>& dims, int64_t item_size, const void* dst, const void* src) {
   if (dims.empty() || !dims.back().can_vectorize()) return 1;
@@ -73,7 +76,7 @@ int64_t max_vec_size(const std::vector<Dim>& dims, int64_t item_size, const void
   return std::max<int64_t>(vec.value() / item_size, 1);
 }
 
-// The same dimensions for items `vec_size` times as wide, a divisor of max_vec_size.
+// The same dimensions in items `vec_size` times as wide, where vec_size divides max_vec_size.
 template <class Dim>
 void vectorize(std::vector<Dim>& dims, int64_t vec_size) {
   if (vec_size == 1) return;

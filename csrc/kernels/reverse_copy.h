@@ -1,5 +1,4 @@
-// What reverse_subsequences asks of the engines, as plain data: a copy in which each index reads one that depends on a
-// length.
+// The plan of reverse_subsequences, as plain data.
 #pragma once
 
 #include <algorithm>
@@ -37,14 +36,14 @@ struct ReverseDim {
     *this = {size * inner.size, inner.dst_stride, inner.src_stride, inner.length_stride, false};
   }
 
-  // Neighbouring items move as one where they share a length.
+  // Items move together only where they share a length.
   bool can_vectorize() const { return !is_axis && dst_stride == 1 && src_stride == 1 && length_stride == 0; }
   std::array<int64_t, 1> extents() const { return {size}; }
   void vectorize(int64_t vec_size) { size /= vec_size; }
 };
 
-// dst[…, i, …] = src[…, i < length ? length - 1 - i : i, …], the index along the axis being i and `length` the entry of
-// `lengths` at the other indices, at least 0 and at most the axis' size. Exactly one dimension is the axis.
+// dst[…, i, …] = src[…, i < length ? length - 1 - i : i, …], where i is the index along the axis and `length` the entry
+// of `lengths` at the other indices, clamped to [0, size of the axis]. Exactly one dimension is the axis.
 struct ReverseCopy {
   int64_t item_size;  // in bytes: 1, 2, 4, 8 or 16
   char* dst;
@@ -59,7 +58,7 @@ struct ReverseCopy {
   }
 };
 
-// As for AffineCopies. (Lengths are read from tensors of integers, which are aligned.)
+// As for AffineCopies. (Lengths are aligned already.)
 inline void align_items(ReverseCopy& copy) {
   CommonAlignment aligned(copy.item_size);
   aligned.include(copy.dst);

@@ -1,3 +1,12 @@
+// Affine copies on the CPU.
+//
+//   fused copies  the pieces of a split or join, which read or write neighbouring memory, or a single copy
+//   chunk         what a thread writes at a time, about 64 KB of all fused copies together: one index of each dimension
+//                 before `chunk_dim`, a range of indices of that dimension, and all of the later dimensions
+//   tile          the last two dimensions of a chunk: one call of an inner loop
+//   vector        16, 32 or 64 bytes, which an inner loop loads and stores at once
+//
+// parallel_for runs over the chunks of all copies; at least grain_bytes of them go to a thread.
 #include "../affine_copy.h"
 
 #include <algorithm>
@@ -12,7 +21,7 @@
 namespace torch_dml_ops::cpu {
 namespace {
 
-// Whether the copies join single items, few enough of them for loops that know how many.
+// Whether the copies join single items along the last axis, and are few enough for the inner loop `interleave`.
 bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer) {
   const auto count = int64_t(copies.size());
   if (count < 2 || count > kMaxInterleaved) return false;
@@ -26,35 +35,34 @@ bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer
   return true;
 }
 
-// Copies that are worked on together, chunk by chunk [split last axis in 16, 4 MB]: the pieces of a split or join read,
-// or write, neighbouring memory, and a chunk of all of them stays in the cache. A chunk is one index of each dimension
-// before `chunk_dim`, a range of indices of that dimension, and all of the later ones.
+// Copies whose chunks are executed together, so that the neighbouring memory that they read or write stays in the
+// cache. [case split last axis in 16, 4 MB]
 struct FusedCopies {
   std::span<const AffineCopy> copies;
   std::size_t chunk_dim;
-  int64_t chunk_size;             // indices of the dimension at `chunk_dim`
-  int64_t chunks;                 // of all copies
-  std::vector<Segment> segments;  // where the copies are segments of the same rows, along `chunk_dim`
-  SegmentBatch batch;             // none if they are not, or if it does not pay
-  bool interleaved;               // whether single items of the copies take turns in the destination
+  int64_t chunk_size;             // how many indices of dimension chunk_dim a chunk has
+  int64_t chunks;                 // how many chunks there are
+  std::vector<Segment> segments;  // if the copies are segments of the same rows, along chunk_dim
+  SegmentBatch batch;             // of those segments; empty if there are none or another way is faster
+  bool interleaved;               // whether the copies' single items alternate in the destination
 
   FusedCopies(std::span<const AffineCopy> of, const ChunkWriter& writer)
       : copies(of), chunk_dim(0), chunks(1), batch{}, interleaved(is_interleave(of, writer)) {
     const Dims dims = copies.front().dims;
-    const auto below = [&] {  // bytes in one index of the dimension at `chunk_dim`
+    const auto bytes_per_index = [&] {  // of dimension chunk_dim
       int64_t items = 0;
       for (const AffineCopy& copy : copies) items += numel(Dims(copy.dims).subspan(chunk_dim + 1));
       return writer.bytes(items);
     };
     const int64_t max_bytes = writer.non_temporal() ? tuning.staging_bytes : tuning.chunk_bytes;
-    while (copies.size() == 1 && chunk_dim + 1 < dims.size() && below() > max_bytes) ++chunk_dim;
+    while (copies.size() == 1 && chunk_dim + 1 < dims.size() && bytes_per_index() > max_bytes) ++chunk_dim;
     if (copies.size() == 1 && dims.size() >= 2) {
       const bool last = chunk_dim + 1 == dims.size();
       if (is_transposition(dims) ||
           (last && are_segments(dims.last(2)) && writer.bytes(dims.back().size) <= tuning.chunk_bytes))
         chunk_dim = dims.size() - 2;
     }
-    chunk_size = tuning.chunk_bytes / below();
+    chunk_size = tuning.chunk_bytes / bytes_per_index();
     if (is_transposition(dims)) chunk_size = std::max(chunk_size, writer.items(kCacheLineBytes));
     chunk_size = std::clamp<int64_t>(chunk_size, 1, dims[chunk_dim].size);
     for (std::size_t k = 0; k < chunk_dim; ++k) chunks *= dims[k].size;
@@ -67,15 +75,15 @@ struct FusedCopies {
     }
   }
 
-  // The batch points into segments: whose memory a move keeps and a copy would not.
+  // `batch` points to `segments`, whose memory stays where it is in a move but not in a copy.
   FusedCopies(FusedCopies&&) = default;
   FusedCopies(const FusedCopies&) = delete;
 
   int64_t chunks_along_dim() const { return (copies.front().dims[chunk_dim].size + chunk_size - 1) / chunk_size; }
 };
 
-// Whether pieces can be fused: they lie among one another, their first dimensions go together, and no more than a
-// chunk lies in one index of them.
+// Whether copies can be fused: their first dimensions have the same size, no copy is contiguous along it in both source
+// and destination, and one index of it in all copies is at most a chunk.
 bool can_fuse(std::span<const AffineCopy> copies, int64_t item_size) {
   int64_t items = 0;
   for (const AffineCopy& copy : copies) {
@@ -144,8 +152,8 @@ class CopyExecutor {
     }
   }
 
-  // A chunk of pieces that fill one range of memory between them, as a join's do. [join ones to a last axis of 7,
-  // 128 MB]
+  // Stages a chunk of copies that together fill a contiguous range of the destination, as those of a join do. Returns
+  // false if they do not. [case join ones to a last axis of 7, 128 MB]
   bool stage_fused(const FusedCopies& fused, int64_t begin, int64_t end, StagingBuffer* staging) const {
     const int64_t stride = fused.copies.front().dims.front().dst_stride;
     char* first = fused.copies.front().dst;
@@ -155,8 +163,8 @@ class CopyExecutor {
       const Dims inner = Dims(copy.dims).subspan(1);
       const int64_t n = numel(inner);
       items += n;
-      // Ranges without gaps, all within the first index's; as they do not overlap, their sum tells whether they fill
-      // it.
+      // Each copy is contiguous and within the range of one index. As copies do not overlap, they fill that range if
+      // their sizes add up to it.
       if (copy.dims.front().dst_stride != stride || !is_dense(inner) ||
           copy.dst - first + writer_.bytes(n) > writer_.bytes(stride))
         return false;
@@ -179,10 +187,11 @@ class CopyExecutor {
 
   const ChunkWriter writer_;
   std::vector<FusedCopies> fused_;
-  std::vector<int64_t> ends_;  // of each, in chunks of all one after another
+  std::vector<int64_t> ends_;  // where the chunks of each end, chunks being numbered throughout
 };
 
-// Brings the source's unit stride next to the destination's, so that a tile is a transposition of neighbours.
+// Moves the dimension in which the source is contiguous next to the last one, in which the destination is: a tile is
+// then a transposition.
 void pair_unit_strides(AffineCopy& copy) {
   std::vector<CopyDim>& dims = copy.dims;
   if (dims.size() < 3 || dims.back().dst_stride != 1) return;

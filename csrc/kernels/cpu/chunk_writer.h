@@ -1,4 +1,9 @@
-// Writes parts of a plan into memory: the rows, tiles and windows below a chunk.
+// Writes a chunk of a copy: picks the inner loops for its rows, its window's zeros, and the kind of store.
+//
+//   dims        the dimensions of the copy within the chunk, the destination's smallest stride last
+//   tile        the last two of them, if they have no window: one call of an inner loop
+//   segments    contiguous rows of the destination, copied as they are
+//   staging     where rows are put in order first, if non-temporal stores could not write them as whole cache lines
 #pragma once
 
 #include <algorithm>
@@ -17,7 +22,7 @@ inline constexpr char kZeroItem[kMaxItemBytes] = {};
 
 using Dims = std::span<const CopyDim>;
 
-// Whether the destination of these dimensions is one range of memory without gaps.
+// Whether the destination of these dimensions is contiguous memory.
 inline bool is_dense(Dims dims) {
   int64_t expected = 1;
   for (std::size_t k = dims.size(); k-- > 0; expected *= dims[k].size)
@@ -29,19 +34,19 @@ inline bool has_unit_source_stride(const CopyDim& d) {
   return d.reads_all() && (d.src_stride == 1 || d.src_stride == -1);
 }
 
-// Whether the source's neighbours are the destination's rows: then a chunk takes whole cache lines of both.
+// Whether neighbours in the source lie in different rows of the destination.
 inline bool is_transposition(Dims dims) {
   return dims.size() >= 2 && dims.back().dst_stride == 1 && !has_unit_source_stride(dims.back()) &&
          has_unit_source_stride(dims[dims.size() - 2]);
 }
 
-// Whether these dimensions are one segment, or rows of one: see inner_loops.h.
+// Whether these dimensions are a segment (see inner_loops.h): one row, or the rows of the first of two dimensions.
 inline bool are_segments(Dims dims) {
   return dims.size() <= 2 && dims.back().reads_all() && dims.back().dst_stride == 1 && dims.back().src_stride != 0 &&
          (dims.size() == 1 || dims.front().reads_all());
 }
 
-// How the segments of rows share cache lines, each having at least one.
+// How segments of at least one cache line share their lines.
 inline LineSharing line_sharing(std::span<const Segment> segments) {
   if (std::ranges::all_of(segments, [](const Segment& segment) { return segment.dst_row_stride == segment.bytes; }))
     return LineSharing::kAcrossRows;
@@ -53,15 +58,14 @@ inline LineSharing line_sharing(std::span<const Segment> segments) {
   return at == segments.front().dst + segments.front().dst_row_stride ? LineSharing::kAll : LineSharing::kNone;
 }
 
-// What a thread puts in order before it is stored non-temporally. (Not on the stack, which may be small.)
+// Where a thread puts in order what non-temporal stores write. (Too large for the stack.)
 struct alignas(kCacheLineBytes) StagingBuffer {
   char bytes[kMaxChunkBytes + kCacheLineBytes];
 };
 
-// Writes what a plan says, with the inner loops for its item size.
 class ChunkWriter {
  public:
-  // `total` items are to be written in all.
+  // `total`: how many items all chunks of the plan write.
   ChunkWriter(int64_t item_size, int64_t total)
       : item_size_(item_size),
         non_temporal_(total * item_size >= tuning.non_temporal_bytes),
@@ -88,8 +92,8 @@ class ChunkWriter {
   int64_t bytes(int64_t items) const { return items * item_size_; }
   int64_t items(int64_t bytes) const { return bytes / item_size_; }
 
-  // All that indices [begin, end) of the first dimension hold. `dst` and `src` belong to index 0; a null source reads
-  // nothing and gives zeros.
+  // Writes indices [begin, end) of the first dimension and all of the others. `dst` and `src` are those of index 0; a
+  // null source stands for zeros.
   void write(Dims dims, char* dst, const char* src, int64_t begin, int64_t end) const {
     const CopyDim& d = dims.front();
     if (dims.size() == 1) return write_row(d, dst, src, begin, end);
@@ -103,9 +107,9 @@ class ChunkWriter {
       write(dims.subspan(1), dst + bytes(j * d.dst_stride), source_at(d, src, j), 0, dims[1].size);
   }
 
-  // The same, with non-temporal stores where they pay; the staging buffer takes what has to be put in order first.
+  // The same, with non-temporal stores where they pay.
   void write_chunk(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, StagingBuffer* staging) const {
-    constexpr int64_t kMinBytes = 256;  // bytes; less is mostly cache lines written in part
+    constexpr int64_t kMinBytes = 256;  // of less, most cache lines would be written only in part
     const CopyDim& d = dims.front();
     const int64_t each = bytes(numel(dims.subspan(1)));
     if (!non_temporal_ || (end - begin) * each < kMinBytes || is_transposition(dims))
@@ -126,7 +130,7 @@ class ChunkWriter {
     }
   }
 
-  // n items of each source in turn. The staging buffer is as for write_chunk.
+  // Writes n items of each source in turn, with non-temporal stores where they pay.
   void interleave(char* dst, std::span<const char*> sources, int64_t n, StagingBuffer* staging) const {
     const auto count = int64_t(sources.size());
     if (!non_temporal_) return interleave_(dst, sources.data(), count, n);
@@ -141,11 +145,11 @@ class ChunkWriter {
     }
   }
 
-  // How to move segments row by row; none, where that does not pay.
+  // The batch that copies these segments row by row; an empty one where another way is faster.
   SegmentBatch plan_segments(std::span<const Segment> segments, int64_t rows, int64_t src_stride) const {
     int64_t bytes = 0, least = segments.front().bytes;
     CommonAlignment aligned(kCacheLineBytes);
-    bool ascending = src_stride == 1;  // what is read follows what was read before, within a row
+    bool ascending = src_stride == 1;  // within a row, the source is read without gaps
     for (const Segment& segment : segments) {
       ascending = ascending && segment.src == segments.front().src + bytes;
       bytes += segment.bytes;
@@ -167,14 +171,14 @@ class ChunkWriter {
     return all;
   }
 
-  // Returns false where there is no loop for that stride of the source.
+  // Returns false if there is no loop for that stride of the source.
   bool copy_batch(const SegmentBatch& batch, int64_t src_stride) const {
     if (src_stride != 1) return copy_strided_segments_non_temporal_(batch, src_stride);
     (non_temporal_ ? copy_segments_non_temporal_ : copy_segments_)(batch);
     return true;
   }
 
-  // Indices [begin, end) of rows of segments, or of a segment.
+  // The segment of dimensions that are one: a row of it if there are two dimensions, else indices [begin, end) of it.
   Segment segment_of(Dims dims, char* dst, const char* src, int64_t begin, int64_t end) const {
     const CopyDim& d = dims.front();
     const bool rows = dims.size() > 1;
@@ -183,7 +187,7 @@ class ChunkWriter {
             bytes(rows ? d.src_stride : 0)};
   }
 
-  // Where index j of a dimension reads, null if nowhere.
+  // The source at index j of a dimension, null where it is zero instead.
   const char* source_at(const CopyDim& d, const char* src, int64_t j) const {
     if (!src) return nullptr;
     if (d.reads_all()) return src + bytes(j * d.src_stride);
@@ -202,7 +206,7 @@ class ChunkWriter {
     if (!src) return zero(begin, end);
     if (row.reads_all())
       return copy_row(at(begin), row.dst_stride, src + bytes(begin * row.src_stride), row.src_stride, end - begin);
-    const auto steps_until = [&](int64_t index) {  // how many of the window's items lie before `index`
+    const auto steps_until = [&](int64_t index) {  // how many items of the window lie before `index`
       return index <= row.begin ? 0 : std::min(row.count, (index - row.begin + row.step - 1) / row.step);
     };
     const int64_t q = steps_until(begin), q_end = steps_until(end);

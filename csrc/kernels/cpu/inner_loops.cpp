@@ -69,7 +69,7 @@ void store_non_temporal(V* to, V value) {
 InnerLoops choose() {
 #ifdef TORCH_DML_OPS_X86_LEVELS
   const char* set = std::getenv("TORCH_DML_OPS_SIMD");
-  const std::string_view most = set && *set ? set : "avx512";  // the highest level that is wanted
+  const std::string_view most = set && *set ? set : "avx512";  // the highest level allowed
   if (most == "avx512" && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
     return avx512::kInnerLoops;

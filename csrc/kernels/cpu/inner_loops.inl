@@ -1,9 +1,15 @@
-// Included by inner_loops.cpp once for every SIMD level, inside a namespace and target options of its own. The loops
-// are plain: what differs between the levels is what the compiler may make of them, and the width of `Vector`.
+// The inner loops of the CPU engine. Included by inner_loops.cpp once for every SIMD level, inside that level's
+// namespace and target options. They are plain loops: levels differ in what the compiler makes of them and in
+// kVectorBytes.
 //
-// Each way of doing things names the benchmark's case that pays for it, [in brackets].
+//   tile     rows of n items at any strides             -> copy_tile, which picks the loop for its strides
+//   segment  contiguous bytes of the destination        -> copy_segments, copy_segments_non_temporal
+//   panel    columns of a reversal, each with a length  -> reverse_panel
+//   vector   kVectorBytes (16, 32 or 64), loaded and stored at once
+//
+// [case …] names the benchmark case that a loop is there for: `bench.py --case "…"` measures it.
 
-// clang-format off: each file uses those before it
+// clang-format off: files use those before them
 #include "inner_loops/vectors.inl"
 #include "inner_loops/copy.inl"
 #include "inner_loops/transpose.inl"
@@ -15,7 +21,7 @@
 
 template <class T>
 void copy_tile(const Tile& tile) {
-  const Tile t = tile;  // as what is stored might, for all that the compiler knows, be a part of `tile`
+  const Tile t = tile;  // a copy, because for all the compiler knows a store could change `tile`
   if (t.n > 1 && t.dst_stride == 1 && t.src_stride == 1) return copy_contiguous_tile<T>(t);
   switch (t.n) {
     case 1:
@@ -30,7 +36,7 @@ void copy_tile(const Tile& tile) {
       break;
   }
   if (t.dst_stride == 1) {
-    constexpr int64_t kShortRow = 16;  // items; of shorter rows little is left for vectors
+    constexpr int64_t kShortRow = 16;  // items; too few for vectors to pay
     switch (t.src_stride) {
       case -1:
         return t.n < kShortRow ? copy_strided_rows<T>(t) : copy_reversed_rows<T>(t);

@@ -1,3 +1,13 @@
+// Reversals by length on the CPU.
+//
+//   axis    the dimension along which items are reversed
+//   column  the dimension beside the axis with the smallest stride in the destination
+//   chunk   what a thread writes at a time: some columns, by a range of the axis, at one index of all other dimensions
+//   panel   some columns by the whole axis, each column with a length of its own: transposed into a workspace so that
+//   it
+//           is reversed row by row
+//
+// Elsewhere a chunk is two affine copies: what lies within the length, reversed, and what lies beyond it.
 #include "../reverse_copy.h"
 
 #include <algorithm>
@@ -11,8 +21,7 @@
 namespace torch_dml_ops::cpu {
 namespace {
 
-// Columns that one chunk walks down the axis together when each has a length of its own. The more, the longer are the
-// segments of memory that it reads and writes at each step.
+// The more columns a panel has, the longer are the rows that it reads and writes.
 constexpr int64_t kMaxPanelColumns = 128;
 
 template <class T>
@@ -36,15 +45,14 @@ int64_t clamped_length_at(const ReverseCopy& copy, int64_t offset, int64_t axis_
   return clamped_length<int64_t>(copy.lengths, offset, axis_size);
 }
 
-// A part of the destination: all of it at one index of the outer dimensions, columns [column, column_end) of the
-// innermost dimension beside the axis, and [begin, end) along the axis.
+// Columns [column, column_end), indices [begin, end) of the axis, at one index of the other dimensions.
 struct Chunk {
   char* dst;
   const char* src;
   int64_t length_offset, column, column_end, begin, end;
 };
 
-// What a thread keeps beside it: for what is stored non-temporally, and for panels, where there are any.
+// The memory that a thread needs beside source and destination: for staging, and for panels; null if not needed.
 struct ReverseWorkspace {
   const std::unique_ptr<StagingBuffer> staging;
   const std::unique_ptr<char[]> panel;
@@ -60,12 +68,12 @@ class ReverseExecutor {
         reverse_panel_(inner_loops().reverse_panel[index_of_item_size(copy.item_size)]),
         panel_columns_(0) {
     if (column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return;
-    // No fewer than a cache line's: all of it is read for them.
+    // At least a cache line's width of columns, because whole lines are read for them.
     for (int64_t columns = kMaxPanelColumns; columns >= writer_.items(kCacheLineBytes) && !panel_columns_; columns /= 2)
       if (panel_bytes(columns) <= tuning.panel_bytes) panel_columns_ = columns;
   }
 
-  // How many columns with lengths of their own are transposed for it, 0 if none, and the workspace that this takes.
+  // How many columns a panel has, 0 if panels are not used.
   int64_t panel_columns() const { return panel_columns_; }
   ReverseWorkspace new_workspace() const {
     const auto bytes = std::size_t(panel_bytes(panel_columns_));
@@ -94,8 +102,7 @@ class ReverseExecutor {
     return clamped_length_at(copy_, c.length_offset + column * column_.length_stride, axis_.size);
   }
 
-  // Columns [c.column, …) at [begin, end) along the axis, reversed within the first n or as they are. The axis is the
-  // first dimension, or the only one where there are no columns.
+  // Writes `columns` columns of the chunk, all of length n: two copies whose first dimension is the axis.
   void write(const Chunk& c, int64_t column, int64_t columns, int64_t n, ReverseWorkspace& workspace) const {
     const int64_t middle = std::clamp(n, c.begin, c.end);
     for (const bool reversed : {true, false}) {
@@ -109,12 +116,12 @@ class ReverseExecutor {
     }
   }
 
-  // The axis is what lies closest together in the destination.
+  // The destination is contiguous along the axis: column by column.
   void along_axis(const Chunk& c, ReverseWorkspace& workspace) const {
     for (int64_t j = c.column; j < c.column_end; ++j) write(c, j, 1, length(c, j), workspace);
   }
 
-  // All columns share one length: whole rows move.
+  // All columns share one length: rows of columns are copied whole.
   void whole_rows(const Chunk& c, ReverseWorkspace& workspace) const {
     write(c, c.column, c.column_end - c.column, length(c, 0), workspace);
   }

@@ -1,3 +1,13 @@
+// Affine copies on a GPU: all copies of a plan in one launch, or a few if there are very many.
+//
+// copy_vectorized, for most copies:
+//   vector  16 aligned bytes of the destination (fewer with a strided source), written by one store
+//   thread  up to 4 vectors of a chunk, 256 apart, so that neighbouring threads store neighbouring vectors
+//   chunk   up to 256 · 4 vectors of one copy; a block takes every gridDim.x-th chunk of all copies
+//
+// copy_tiled, where the source is contiguous along another dimension than the destination:
+//   tile    32 × 32 items (64 × 64 of less than 4 bytes) of these two dimensions, transposed in shared memory
+//   thread  4 to 16 items of a tile; a block takes every gridDim.x-th tile
 #include "../affine_copy.h"
 
 #include <algorithm>
@@ -24,29 +34,29 @@ struct WindowDim : Dim<Offset> {
   FastDivmod<Offset> step;
 };
 
-// How many tiles lie along the last two dimensions, and which dimensions come before them: [outer_dim, kRank - 2).
+// How many tiles lie along the last two dimensions; dimensions [outer_dim, kRank - 2) come before them.
 template <class Offset>
 struct TilePartition {
   FastDivmod<Offset> column_tiles, row_tiles;
   int outer_dim;
 };
 
-// What the rows of a source, its last dimension, mostly are.
+// How most rows of the source are read, a row being what lies along the last dimension.
 enum class AccessPattern {
-  kContiguous,  // items follow one another, forwards or backwards
-  kStrided,     // they lie apart
-  kScalar,      // of so few items, here or in the destination, that each goes alone
-  kWindowed,    // an index may read nothing
+  kContiguous,  // vector by vector, forwards or backwards
+  kStrided,     // item by item into vectors
+  kScalar,      // item by item, because rows are too short for vectors
+  kWindowed,    // as kContiguous, but some indices are zero instead
 };
 
-// Where something lies in both tensors, in items.
+// Where an item lies in destination and source, in items.
 template <class Offset>
 struct CopyOffsets {
   Offset dst = 0, src = 0;
-  bool outside = false;  // of a window: it reads nothing
+  bool outside = false;  // of the window: it is zero and reads nothing
 };
 
-// One copy, in kRank dimensions; the outer ones have size 1 where it needs fewer.
+// One copy. If it has fewer than kRank dimensions, the outermost have size 1.
 template <class Offset, int kRankOf, bool kWindowed>
 struct CopyParams {
   static constexpr int kRank = kRankOf;
@@ -75,7 +85,7 @@ struct CopyParams {
         const Offset q = distance < 0 ? 0 : dim.step.div(distance);
         const bool outside = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
         offsets.outside |= outside;
-        if (!outside) offsets.src += q * dim.src_stride;  // which could be out of all bounds
+        if (!outside) offsets.src += q * dim.src_stride;  // outside, it could overflow
       } else {
         offsets.src += j * dim.src_stride;
       }
@@ -83,21 +93,23 @@ struct CopyParams {
   }
 };
 
-// A chunk of the copies of a launch: which of them, and which chunk of it.
+// Chunk `number` of one of the copies of a launch.
 template <class Params>
 struct Chunk {
   const Params& copy;
   uint32_t number;
 };
 
-// The copies of a launch, by value.
+// The copies of a launch, passed as the kernel's parameter.
 template <class Params, int kMaxCopies>
 struct CopyBatch {
-  uint32_t chunks;     // of all copies: what a block does before it looks for more
+  uint32_t chunks;     // of all copies
   int vecs_per_chunk;  // or one tile
   int copies;
-  bool same_chunks;             // in their numbers of chunks. They take turns then: what is near in one place is done
-  FastDivmod<int32_t> by_copy;  // at one time, and a sector with items of several copies moves once
+  // Whether all copies have the same number of chunks. If so, chunk after chunk belongs to the next copy: neighbouring
+  // memory is then accessed at about the same time, and a sector with items of several copies moves once.
+  bool same_chunks;
+  FastDivmod<int32_t> by_copy;
   Params copy[kMaxCopies];
 
   __device__ Chunk<Params> chunk(uint32_t chunk) const {
@@ -106,7 +118,7 @@ struct CopyBatch {
       const auto number = uint32_t(by_copy.div(int32_t(chunk)));
       return {copy[chunk - number * by_copy.divisor], number};
     }
-    int first = 0, last = copies - 1;  // it is among these
+    int first = 0, last = copies - 1;  // binary search among these
     while (first < last) {
       const int middle = (first + last + 1) / 2;
       if (copy[middle].first_chunk <= chunk)
@@ -123,13 +135,13 @@ constexpr int kVecSizeOf = kAccess == AccessPattern::kScalar    ? 1
                            : kAccess == AccessPattern::kStrided ? std::min(4, kItemsPerVector<Item>)
                                                                 : kItemsPerVector<Item>;
 
-// A full vector in one row, on its way from the source.
+// The load of a full vector within one row of the source.
 template <class Item, AccessPattern kAccess,
           bool kVectorized = kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed>
 struct VecLoad {
   UnalignedLoad<Item> vector;
 
-  // Begins to load it from index i of a row on; false if that cannot be done in vectors.
+  // Issues the loads from index i of a row on. Returns false if the vector cannot be loaded in one piece.
   template <class Dim, class Offset>
   __device__ bool load_from(const Dim& inner, const Bounds& source_bounds, const char* src, CopyOffsets<Offset> from,
                             Offset i) {
@@ -201,7 +213,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vector
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u)
       if (loaded >> u & 1) store_items(dst + at[u], loads[u].items(inner), 0, kVecSize);
-    // The ends of rows, and rows shorter than a vector.
+    // Vectors at the ends of ranges, rows, windows and of the source's memory.
 #pragma unroll 1
     for (int u = 0; remaining >> u != 0; ++u) {
       if ((remaining >> u & 1) == 0) continue;
@@ -219,19 +231,19 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vector
   }
 }
 
-// Items of a tile's side: its rows are whole sectors of memory, and more where items are small.
+// A tile's side in items: a row of a tile is a whole number of the 32-byte sectors in which GPUs access memory.
 template <class Item>
 constexpr int kTileSide = sizeof(Item) < 4 ? 64 : 32;
 
-// Where the source's neighbours are another dimension's than the destination's: tiles of the two, transposed in shared
-// memory. The last dimension is the destination's, the last but one the source's.
+// The destination is contiguous along the last dimension, the source along the last but one.
 template <class Item, class Offset, int kRank, int kMaxCopies>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     copy_tiled(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, false>, kMaxCopies> batch) {
-  constexpr int kTile = kTileSide<Item>, kRowsPerStep = kThreadsPerBlock / kTile, kSteps = kTile / kRowsPerStep;
-  constexpr int kPadding = sizeof(Item) < 4 ? 4 / int(sizeof(Item)) : 1;  // so that a column lies in different banks
-  __shared__ Item tile[kTile][kTile + kPadding];
-  const int x = int(threadIdx.x) % kTile, y = int(threadIdx.x) / kTile;
+  constexpr int kSide = kTileSide<Item>, kRowsPerStep = kThreadsPerBlock / kSide, kSteps = kSide / kRowsPerStep;
+  constexpr int kPadding =
+      sizeof(Item) < 4 ? 4 / int(sizeof(Item)) : 1;  // puts the items of a column into different banks
+  __shared__ Item tile[kSide][kSide + kPadding];
+  const int x = int(threadIdx.x) % kSide, y = int(threadIdx.x) / kSide;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
     const auto [copy, tile_number] = batch.chunk(chunk);
     const auto& column = copy.dims[kRank - 1];
@@ -239,11 +251,11 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     const TilePartition<Offset>& tiles = copy.tiles;
     const auto [tile_row, tile_column] = tiles.column_tiles.divmod(Offset(tile_number));
     const auto [outer, outer_row] = tiles.row_tiles.divmod(tile_row);
-    const Offset first_column = tile_column * kTile, first_row = outer_row * kTile;
+    const Offset first_column = tile_column * kSide, first_row = outer_row * kSide;
     const Offset columns_left = Offset(column.size.divisor) - first_column;
     const Offset rows_left = Offset(row.size.divisor) - first_row;
-    const int columns = columns_left < kTile ? int(columns_left) : kTile;
-    const int rows = rows_left < kTile ? int(rows_left) : kTile;
+    const int columns = columns_left < kSide ? int(columns_left) : kSide;
+    const int rows = rows_left < kSide ? int(rows_left) : kSide;
     CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
                            first_column * column.src_stride + first_row * row.src_stride};
     copy.add_offsets(tiles.outer_dim, kRank - 2, outer, at);
@@ -264,7 +276,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   }
 }
 
-// Copies of one kind, with what their launches are made from.
+// Copies that one kernel executes, in one launch or more.
 struct CopyLaunches {
   std::vector<AffineCopy> copies;
   int64_t item_size;
@@ -345,7 +357,8 @@ void launch_batches(const CopyLaunches& launches) {
   }
 }
 
-// One copy alone in little memory, which is less to send to the GPU; a few; or as many as new drivers take.
+// Kernels exist for one copy, whose parameters are quick to send to the GPU, for as many as fit into the parameters
+// that any driver allows, and for as many as newer drivers allow.
 template <class Item, class Offset, int kRank, AccessPattern kAccess, bool kTiles = false>
 void launch_access(const CopyLaunches& launches) {
   using Params = CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>;
@@ -353,9 +366,9 @@ void launch_access(const CopyLaunches& launches) {
   constexpr int kFew = int((kMaxParameterBytes - kFixedBytes) / sizeof(Params));
   constexpr int kMany = int((kMaxLargeParameterBytes - kFixedBytes) / sizeof(Params));
   const auto copies = int64_t(launches.copies.size());
-  // Several copies with windows come only from one of too many dimensions.
+  // Several copies with windows come only from a copy with too many dimensions: one launch each will do.
   if constexpr (kAccess != AccessPattern::kWindowed) {
-    // Nor do more than a few of tiles or 64 bits pay for kernels of their own.
+    // Many copies in tiles or with 64-bit offsets are too rare for kernels of their own.
     if constexpr (!kTiles && kRank == int(kSmallRank))
       if (copies > kFew && has_large_kernel_parameters())
         return launch_batches<Item, Offset, kRank, kAccess, kTiles, kMany>(launches);
@@ -379,7 +392,7 @@ void launch_copies(const CopyLaunches& launches) {
   }
 }
 
-// What most items' rows are.
+// What suits most items of the copies.
 AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item_size) {
   const int64_t vector = kMaxItemBytes / item_size;
   int64_t contiguous = 0, strided = 0, scalar = 0;
@@ -388,7 +401,7 @@ AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item
       return AccessPattern::kWindowed;
     const bool is_contiguous = std::abs(copy.dims.back().src_stride) == 1;
     const int64_t vec_size = is_contiguous ? vector : std::min<int64_t>(vector, 4);
-    // Fewer than two vectors' worth: then most vectors are not full.
+    // In rows of less than two vectors, most vectors would be partial.
     const bool is_scalar = vec_size > 1 && copy.dims.back().size < 2 * vec_size;
     (is_scalar ? scalar : is_contiguous ? contiguous : strided) += numel(copy.dims);
   }
@@ -396,8 +409,8 @@ AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item
   return contiguous >= strided ? AccessPattern::kContiguous : AccessPattern::kStrided;
 }
 
-// Brings the dimension along which the source's items follow one another next to the destination's, if they are two
-// and both worth a tile; returns whether they are.
+// Moves the dimension along which the source is contiguous next to the last one, along which the destination is.
+// Returns false if there is none, or if one of the two is too short for tiles.
 bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
   constexpr int64_t kMinSize = 8, kSectorBytes = 32;
   std::vector<CopyDim>& dims = copy.dims;
@@ -427,7 +440,7 @@ void execute(AffineCopies plan, Stream stream) {
     split_outer_dims(copy, launches.item_size, [&](const AffineCopy& part) { launches.copies.push_back(part); });
   }
   for (const AffineCopy& copy : launches.copies) {
-    int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0;  // the last chunk counts past the end of its copy
+    int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0;  // threads of the last chunk count past the end
     for (const CopyDim& dim : copy.dims) {
       dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
       src += max_offset(std::max<int64_t>(dim.count, 1), dim.src_stride);

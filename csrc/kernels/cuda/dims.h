@@ -1,4 +1,4 @@
-// What both kernels do with dimensions: few enough of them, unravelled, and offsets that fit.
+// What both kernels do with a plan's dimensions: split off those that are too many, bound the offsets, unravel indices.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,12 @@
 
 namespace torch_dml_ops::cuda {
 
-// Kernels take up to kSmallRank dimensions with offsets of 32 bits, which is most, or else up to kMaxRank with 64.
+// Kernels exist for up to kSmallRank dimensions and 32-bit offsets, which nearly all plans need, and for up to kMaxRank
+// dimensions and 64-bit offsets.
 constexpr std::size_t kSmallRank = 4, kMaxRank = 8;
 
-// Calls f with the parts of at most kMaxRank dimensions that a copy consists of: itself, or one for each index of its
-// smallest outer dimension, and so on.
+// Calls f with parts of at most kMaxRank dimensions that make up `copy`: with the copy itself, or with one part for
+// each index of its smallest outer dimension, split again as needed.
 template <class Copy, class F>
 void split_outer_dims(const Copy& copy, int64_t item_size, F f) {
   if (copy.dims.size() <= kMaxRank) return f(copy);
@@ -27,7 +28,7 @@ void split_outer_dims(const Copy& copy, int64_t item_size, F f) {
     split_outer_dims(at_index(copy, smallest, j, item_size), item_size, f);
 }
 
-// Where a copy reads: from its lowest to its highest byte.
+// From the lowest to the highest byte that a copy reads.
 template <class Dims>
 Bounds source_bounds(const char* src, const Dims& dims, int64_t item_size) {
   int64_t low = 0, high = 0;
@@ -38,11 +39,11 @@ Bounds source_bounds(const char* src, const Dims& dims, int64_t item_size) {
   return {src + low * item_size, src + (high + 1) * item_size};
 }
 
-// The largest offset that `size` indices come to.
+// The largest offset, in absolute terms, within a dimension.
 inline int64_t max_offset(int64_t size, int64_t stride) { return (size - 1) * std::abs(stride); }
 
-// Unravels a linear index from the last dimension on: takes the index along a dimension off `rest`, of which the
-// outermost dimension is left all.
+// A step of unravelling a linear index, from the last dimension to the first: returns the index along a dimension of
+// `size` and leaves in `rest` the linear index over the dimensions before it. The outermost gets all that is left.
 template <class Offset>
 __device__ __forceinline__ Offset take_index(Offset& rest, const FastDivmod<Offset>& size, bool is_outermost) {
   if (is_outermost) return rest;

@@ -1,4 +1,4 @@
-// Division by numbers that are known when a kernel is launched.
+// Division in kernels by numbers that are known when they are launched.
 #pragma once
 
 #include <type_traits>
@@ -17,8 +17,8 @@ __device__ __forceinline__ uint64_t mul_hi(uint64_t a, uint64_t b) {
 #endif
 }
 
-// Division by a number that is known at launch, without a division in the kernel: with N bits, for 1 <= d < 2^(N-1) and
-// 0 <= n < 2^(N-1), n / d = (n + the upper half of n · m) >> s (Granlund and Montgomery, 1994).
+// Divides by multiplying: with N bits, for 1 <= d < 2^(N-1) and 0 <= n < 2^(N-1), n / d is (n + the upper half of
+// n · multiplier) >> shift (Granlund and Montgomery, 1994).
 template <class Offset>
 struct FastDivmod {
   using Unsigned = std::make_unsigned_t<Offset>;

@@ -1,3 +1,12 @@
+// Reversals by length on a GPU.
+//
+// reverse_vectorized, for most reversals: vectors, threads and chunks as in copy_vectorized (affine_copy.cu). Vectors
+// that lie within one row and on one side of its length are moved whole.
+//
+// reverse_panels, where each column has a length of its own:
+//   panel   up to 64 columns by the whole axis, in shared memory: read row by row as they lie, and written row by row
+//           from the index that each column's length says
+//   thread  one column of a panel, every so many-th row; a block takes every gridDim.x-th panel
 #include "../reverse_copy.h"
 
 #include <algorithm>
@@ -11,16 +20,17 @@
 namespace torch_dml_ops::cuda {
 namespace {
 
-// Where an element lies in the tensors, in items and lengths, and its index along the axis.
+// Where an item lies in destination and source, in items, where its length lies, and its index along the axis. `src` is
+// that of index 0 of the axis.
 template <class Offset>
 struct ReverseOffsets {
   Offset dst = 0, src = 0, length = 0, axis_index = 0;
 };
 
-// How many panels lie along the last dimension, and which dimensions come before the axis: [outer_dim, kRank - 2).
+// How many panels lie along the last dimension; dimensions [outer_dim, kRank - 2) come before the axis.
 template <class Offset>
 struct PanelPartition {
-  FastDivmod<Offset> panels;
+  FastDivmod<Offset> column_panels;
   int outer_dim;
   int log2_columns;  // of a panel
 };
@@ -47,8 +57,8 @@ struct ReverseParams {
   uint32_t chunks;
   int vecs_per_chunk;  // or one panel
   int axis;
-  bool vectorized;  // a row has one length, and its items follow one another
-  Dim dims[kRank];  // the axis has src_stride 0 here: where it reads depends on the length
+  bool vectorized;  // rows are contiguous in the source, and each has one length
+  Dim dims[kRank];  // src_stride is 0 for the axis, along which the source depends on the length
 
   // Unravels the linear index `index` over dims [from, to) and adds the offsets.
   __device__ __forceinline__ void add_offsets(int from, int to, Offset index, Offsets& offsets) const {
@@ -139,7 +149,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u)
       if (loaded >> u & 1) store_items(dst + at[u], loads[u].items(reversed >> u & 1), 0, kVecSize);
-    // The ends of rows and of lengths, rows shorter than a vector, and a length for every item.
+    // Vectors at the ends of ranges, rows, lengths and of the source's memory, and lengths that differ item by item.
 #pragma unroll 1
     for (int u = 0; remaining >> u != 0; ++u) {
       if ((remaining >> u & 1) == 0) continue;
@@ -156,9 +166,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 
 constexpr int kMaxPanelColumns = 64;
 
-// Where every column has a length of its own: as many columns as fit into shared memory with their whole axis are read
-// row by row, and written row by row from where their lengths say. The last dimension is the columns, the last but one
-// the axis.
+// The last dimension is the columns, the last but one the axis.
 template <class Item, class Offset, int kRank>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     reverse_panels(const __grid_constant__ ReverseParams<Offset, kRank> params) {
@@ -170,7 +178,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
             size = int(params.axis_size);
   const int c = int(threadIdx.x) & (columns - 1), first_row = int(threadIdx.x) >> bits;
   for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
-    const auto [outer, panel_number] = params.panels.panels.divmod(Offset(chunk));
+    const auto [outer, panel_number] = params.panels.column_panels.divmod(Offset(chunk));
     const Offset first = panel_number * columns;
     ReverseOffsets<Offset> offsets{};
     params.add_offsets(params.panels.outer_dim, kRank - 2, outer, offsets);
@@ -195,23 +203,23 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   }
 }
 
-// How many columns a panel takes, 0 if panels do not serve.
+// How many columns a panel has, 0 if reverse_vectorized is to be used.
 int panel_columns(const ReverseCopy& copy) {
   const ReverseDim& column = copy.dims.back();
   const ReverseDim& axis = copy.dims[copy.axis()];
   if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
-  const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // fewer columns would read some of it in vain
+  const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // in items; fewer columns would waste part of it
   const int64_t room = max_shared_bytes() - kMaxPanelColumns * int64_t(sizeof(int64_t));
   const int64_t strips = numel(copy.dims) / axis.size / column.size;
   const auto bytes = [&](int64_t columns) { return columns * axis.size * copy.item_size; };
   const auto panels = [&](int64_t columns) { return (column.size + columns - 1) / columns * strips; };
-  // As many as leave room for three panels on an SM, so that one is read while another is written, and make
-  // panels for all SMs; of two sectors as many as leave room for two panels.
+  // As many columns as leave room for three panels on an SM, so that one is read while another is written, and make two
+  // panels for each SM. Below two sectors, room for two panels is enough.
   int64_t columns = std::min<int64_t>(kMaxPanelColumns, int64_t(std::bit_ceil(uint64_t(column.size))));
   while (columns > sector &&
          (bytes(columns) > room / (columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * sm_count()))
     columns /= 2;
-  const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // most threads
+  const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // would threads have next to nothing to do?
   return bytes(columns) > room || idle ? 0 : int(columns);
 }
 
@@ -257,7 +265,7 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {
-  int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0, length = 0;  // the last chunk counts past the end
+  int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0, length = 0;  // threads of the last chunk count past the end
   for (const ReverseDim& dim : copy.dims) {
     dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
     src += max_offset(dim.size, dim.src_stride);

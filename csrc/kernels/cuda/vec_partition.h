@@ -1,23 +1,30 @@
-// How a destination is cut into aligned vectors: items that follow one another and begin at an address that is a
-// multiple of their size together, so that a thread writes them by one store.
+// How a destination is cut into vectors that a thread writes by one aligned store each.
+//
+//   range   a maximal contiguous part of the destination: all of its inner dimensions at one index of the outer ones
+//   vector  kVecSize items of a range, at an address that is a multiple of their size together; the first and the last
+//           vector of a range may be partial
+//   row     what lies along the last dimension; a range is one row or several, and a vector may span rows
+//
+//   range                 items 0 1 2 3 4 5 6 7 8 9
+//   vectors of 4, offset 2    [. . 0 1][2 3 4 5][6 7 8 9]
 #pragma once
 
 #include "fast_divmod.h"
 
 namespace torch_dml_ops::cuda {
 
+// One vector of the destination. Its items [begin, end) belong to the range.
 template <class Offset>
 struct DstVec {
   Offset range;   // -1 if there is no such vector
-  Offset first;   // which item of its range the vector's item `begin` is
-  Offset offset;  // the destination's item at the vector's item 0
+  Offset first;   // the index in the range of item `begin`
+  Offset offset;  // of item 0 in the destination, whether it belongs to the range or not
   int begin, end;
 
   __device__ bool exists() const { return range >= 0 && begin < end; }
   __device__ bool is_full(int vec_size) const { return begin == 0 && end == vec_size; }
 };
 
-// A destination as ranges without gaps, each of which is cut into vectors.
 template <class Offset>
 struct VecPartition {
   FastDivmod<Offset> vecs_per_range;
@@ -26,14 +33,14 @@ struct VecPartition {
   int outer_dim,
       range_dim;  // dimensions [outer_dim, range_dim) tell the ranges apart, the later ones are a range's own
 
-  // Of a destination with these dimensions, the last of which has stride 1; in a kernel, `padding` come before them.
+  // `dims` are those of the destination, the last of which has stride 1; the kernel has `padding` more before them.
   template <class Item, int kVecSize, class Dims>
   static VecPartition of(const char* dst, const Dims& dims, int padding) {
-    std::size_t first = dims.size() - 1;  // of the dimensions of a range
+    std::size_t first = dims.size() - 1;  // the first dimension within a range
     int64_t range_size = dims.back().size;
     while (first > 0 && dims[first - 1].dst_stride == range_size) range_size *= dims[--first].size;
     int64_t ranges = 1;
-    bool alike = true;  // all ranges begin equally far past an aligned address
+    bool alike = true;  // whether all ranges begin equally far past an aligned address
     for (std::size_t k = 0; k < first; ++k) {
       ranges *= dims[k].size;
       alike = alike && dims[k].dst_stride % kVecSize == 0;
@@ -43,7 +50,7 @@ struct VecPartition {
     return {FastDivmod<Offset>(vecs), Offset(range_size), Offset(vecs * ranges), padding, padding + int(first)};
   }
 
-  // The vector of this number. dst_at(range) is where a range begins.
+  // Vector `number`. dst_at(range) is the offset at which a range begins.
   template <class Item, int kVecSize, class DstAt>
   __device__ __forceinline__ DstVec<Offset> vec(Offset number, const Item* dst, DstAt dst_at) const {
     DstVec<Offset> vec{-1, 0, 0, 0, 0};
@@ -61,17 +68,17 @@ struct VecPartition {
   }
 };
 
-// A vector, and the offsets at which its range and its row begin.
+// A vector, and the offsets at which its range and the row of its first item begin.
 template <class Offset, class Offsets>
 struct LocatedVec {
   DstVec<Offset> vec;
   Offsets range, row;
-  Offset i;         // the index of its first item in the row
-  bool in_one_row;  // all of it, a row being what lies along the last dimension
+  Offset i;         // the index in that row of its first item
+  bool in_one_row;  // whether all of its items are in that row
 };
 
-// Vector `number` of params.vecs. params.add_offsets(from, to, index, offsets) adds to `offsets` what the linear index
-// over dims [from, to) comes to.
+// Vector `number` of params.vecs. params.add_offsets(from, to, index, offsets) must unravel the linear index over dims
+// [from, to) and add the offsets.
 template <class Item, int kVecSize, class Params, class Offset>
 __device__ __forceinline__ auto locate(const Params& params, Offset number) {
   LocatedVec<Offset, typename Params::Offsets> l{};
@@ -80,7 +87,7 @@ __device__ __forceinline__ auto locate(const Params& params, Offset number) {
     params.add_offsets(vecs.outer_dim, vecs.range_dim, range, l.range);
     return l.range.dst;
   });
-  if (!l.vec.exists()) return l;  // what follows could be out of all bounds
+  if (!l.vec.exists()) return l;  // computing more could overflow
   constexpr int kInner = Params::kRank - 1;
   const FastDivmod<Offset>& row_size = params.dims[kInner].size;
   l.i = l.vec.first;

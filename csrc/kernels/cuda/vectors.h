@@ -1,4 +1,4 @@
-// 16 bytes in registers: loaded from any address, reversed, stored.
+// Vectors of 16 bytes in registers: loaded from any address, reversed, stored.
 #pragma once
 
 #include "device.h"
@@ -9,7 +9,7 @@ struct Vector {
   uint32_t word[4];
 } __attribute__((aligned(16)));
 
-// kVecSize items that a thread holds, to be stored as one where all of them are wanted.
+// Items that are loaded or stored at once.
 template <class Item, int kVecSize>
 struct AlignedVector {
   Item item[kVecSize];
@@ -18,12 +18,12 @@ struct AlignedVector {
 template <class Item>
 constexpr int kItemsPerVector = 16 / int(sizeof(Item));
 
-// Memory that may be read: all from the first to the last byte that a copy reads.
+// The memory that a copy may read.
 struct Bounds {
   const char* begin;
   const char* end;
 
-  // Whether the aligned vectors that hold the 16 bytes at an address lie in it whole.
+  // Whether the one or two aligned vectors that hold the 16 bytes at `from` lie within the bounds.
   __device__ bool hold_vectors_at(const char* from) const {
     const auto first = reinterpret_cast<uintptr_t>(from) & ~uintptr_t(15);
     const auto last = (reinterpret_cast<uintptr_t>(from) + 15) | 15;
@@ -31,12 +31,12 @@ struct Bounds {
   }
 };
 
-// The lower 32 bits of high:low shifted right by less than 32 bits.
+// The lower 32 bits of high:low shifted right by less than 32.
 __device__ __forceinline__ uint32_t funnel_shift(uint32_t low, uint32_t high, uint32_t bits) {
   return uint32_t(((uint64_t(high) << 32) | low) >> bits);
 }
 
-// The same items in the other order.
+// The same items in reverse order.
 template <class Item>
 __device__ __forceinline__ Vector reverse_items(const Vector& v) {
   if constexpr (sizeof(Item) == 16) {
@@ -56,8 +56,8 @@ __device__ __forceinline__ Vector reverse_items(const Vector& v) {
   }
 }
 
-// The 16 bytes at any multiple of the item's size, as the one or two aligned vectors that hold them. Loading waits for
-// nothing; what is asked of them afterwards does.
+// A load of 16 bytes from any multiple of the item's size, as the one or two aligned vectors that hold them. load_from
+// only issues the loads; items() waits for them.
 template <class Item>
 class UnalignedLoad {
  public:
@@ -70,8 +70,8 @@ class UnalignedLoad {
   }
   __device__ void set_zero() { *this = {}; }
 
-  // Backwards where `reversed`. No register is chosen by an index that is known only at run time: that would put them
-  // into memory.
+  // The items, in reverse order if `reversed`. They are selected by conditions and not by an index, because registers
+  // that are indexed at run time would be placed in local memory.
   __device__ AlignedVector<Item, kItemsPerVector<Item>> items(bool reversed) const {
     Vector v = low_;
     if constexpr (sizeof(Item) < 16) {
@@ -105,7 +105,7 @@ class UnalignedLoad {
   uint32_t offset_ = 0;
 };
 
-// The items [begin, end) of the kVecSize that would lie at `to`, an address that is a multiple of their size together.
+// Stores items [begin, end) of a vector. `to` is where its item 0 would go, an address aligned to the whole vector.
 template <class Item, int kVecSize>
 __device__ __forceinline__ void store_items(Item* to, const AlignedVector<Item, kVecSize>& items, int begin, int end) {
   if (begin <= 0 && end >= kVecSize) {
@@ -117,8 +117,7 @@ __device__ __forceinline__ void store_items(Item* to, const AlignedVector<Item, 
     if (j >= begin && j < end) store(to + j, items.item[j]);
 }
 
-// Copies items [begin, end) of a vector, of which item j is item_at(j - begin): a few at a time, so that their loads
-// are on their way together.
+// Stores items [begin, end) of a vector, item j being item_at(j - begin): a few at a time, so that their loads overlap.
 template <class Item, int kVecSize, class ItemAt>
 __device__ __forceinline__ void copy_items(Item* to, int begin, int end, ItemAt item_at) {
   constexpr int kGroup = kVecSize < 4 ? kVecSize : 4;

@@ -1,5 +1,7 @@
-// Rows of n items. Where kSrcStride is not 0 it is the source's stride, known to the compiler. [stride 2, last axis, 4
-// MB]
+// Copies that keep the order of the items: rows at any strides, contiguous rows, segments.
+
+// Contiguous rows from a strided source. kSrcStride is the source's stride, or 0 if only t knows it.
+// [case stride 2, last axis, 4 MB]
 template <class T, int64_t kSrcStride>
 void copy_strided_src_rows(const Tile t) {
   const int64_t src_stride = kSrcStride ? kSrcStride : t.src_stride, n = t.n;
@@ -10,7 +12,7 @@ void copy_strided_src_rows(const Tile t) {
   }
 }
 
-// Rows of so few items that a loop over them costs more than they do. [stride -1 of a last axis of 3, 4 MB]
+// Rows of so few items that a loop over them would cost more than the copy. [case stride -1 of a last axis of 3, 4 MB]
 template <class T, int64_t kCount>
 void copy_short_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -20,8 +22,8 @@ void copy_short_rows(const Tile t) {
   }
 }
 
-// Rows at any stride. Unrolled, as otherwise the loop takes once or twice as long, depending on where it comes to lie.
-// [split a last axis of 7 into ones, 4 MB]
+// Rows at any strides. Not unrolled, the loop takes up to twice as long, depending on how its code is aligned.
+// [case split a last axis of 7 into ones, 4 MB]
 template <class T>
 void copy_strided_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -32,7 +34,8 @@ void copy_strided_rows(const Tile t) {
   }
 }
 
-// [slice_grad, last axis halved, 4 MB: the zeros]
+// Rows of one repeated item: the zeros around a window, and broadcast sources. [case slice_grad, last axis halved, 4
+// MB]
 template <class T>
 void fill_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -42,15 +45,15 @@ void fill_rows(const Tile t) {
   }
 }
 
-// Rows of bytes without gaps; strides in bytes.
+// Rows that are contiguous in source and destination, in bytes.
 struct ContiguousRows {
   char* dst;
   const char* src;
   int64_t rows, dst_row_stride, src_row_stride, bytes;
 };
 
-// Rows of sizeof(Part) to 2 · sizeof(Part) bytes: two parts that overlap, or one. A call of memcpy would cost more than
-// they do. [split last axis in 64, 4 MB]
+// Rows of sizeof(Part) to 2 · sizeof(Part) bytes, as one Part or two that overlap. A call of memcpy would cost more
+// than the copy. [case split last axis in 64, 4 MB]
 template <class Part>
 void copy_by_overlap(const ContiguousRows t) {
   constexpr auto kSize = int64_t(sizeof(Part));
@@ -68,10 +71,10 @@ void copy_by_overlap(const ContiguousRows t) {
   }
 }
 
-// At least a vector's bytes. Faster than memcpy, which decides anew for every row how to go about it.
-// [window, last axis halved, 4 MB]
+// One row of a segment, at least kVectorBytes. Faster than memcpy, which chooses its method again for every row.
+// [case window, last axis halved, 4 MB]
 inline void copy_segment(char* __restrict dst, const char* __restrict src, int64_t bytes) {
-  constexpr int64_t kAlignFrom = 512;  // bytes; from here on a store that spans two cache lines costs more
+  constexpr int64_t kAlignFrom = 512;  // bytes; from here on aligning the stores to the vector size pays
   const auto move = [&](int64_t at) {
     reinterpret_cast<UnalignedVector*>(dst + at)->bits = reinterpret_cast<const UnalignedVector*>(src + at)->bits;
   };
@@ -86,7 +89,7 @@ inline void copy_segment(char* __restrict dst, const char* __restrict src, int64
   if (at < bytes) move(bytes - kVectorBytes);
 }
 
-// Of at least 2 bytes: a plan has no dimensions of size 1.
+// Rows of at least 2 bytes: coalesced plans have no dimensions of size 1.
 inline void copy_contiguous_rows(const ContiguousRows t) {
   switch (std::bit_width(uint64_t(t.bytes))) {
     case 2:
@@ -107,9 +110,9 @@ inline void copy_contiguous_rows(const ContiguousRows t) {
     copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes);
 }
 
-// Where the segments are short, a few rows of each at a time: the other side of a split or join lies in as many places
-// as there are segments, often a power of two apart, and such lines do not stay in the cache together until the next
-// row comes to them. [join last axis of 16, 4 MB]
+// Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
+// apart, compete for the same cache sets and evict one another's lines before the next row needs them. [case join last
+// axis of 16, 4 MB]
 void copy_segments(const SegmentBatch& batch) {
   const std::span segments(batch.segments, std::size_t(batch.count));
   if (std::ranges::any_of(segments,

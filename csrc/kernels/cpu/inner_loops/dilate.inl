@@ -1,3 +1,5 @@
+// Items set apart by zeros: what slice_grad does along a strided axis.
+
 template <class T, int64_t kStep>
 void dilate_by(T* __restrict dst, const T* __restrict src, int64_t src_stride, int64_t n) {
   for (int64_t i = 0; i < n - 1; ++i) {
@@ -7,7 +9,7 @@ void dilate_by(T* __restrict dst, const T* __restrict src, int64_t src_stride, i
   dst[(n - 1) * kStep] = src[(n - 1) * src_stride];
 }
 
-// [slice_grad, stride 2, last axis, 4 MB]
+// [case slice_grad, stride 2, last axis, 4 MB]
 template <class T>
 void dilate(char* dst_bytes, const char* src_bytes, int64_t src_stride, int64_t n, int64_t step) {
   T* dst = reinterpret_cast<T*>(dst_bytes);

@@ -1,4 +1,6 @@
-// dst[i · kCount + k] = sources[k][i] for i in [0, n), k in [0, kCount). [join ones to a last axis of 2, 4 MB]
+// Single items of several sources in turn: what a join of ones along the last axis does.
+
+// dst[i · kCount + k] = sources[k][i] for i in [0, n), k in [0, kCount). [case join ones to a last axis of 2, 4 MB]
 template <class T, int64_t kCount>
 void interleave_sources(T* __restrict dst, const char* const* sources, int64_t n) {
   const T* __restrict src[kCount];

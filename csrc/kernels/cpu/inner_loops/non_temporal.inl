@@ -1,3 +1,6 @@
+// Copies by non-temporal stores, which write whole cache lines to memory without reading them first or keeping them in
+// the cache.
+
 // Bytes from an address to the next cache line.
 inline int64_t bytes_to_line(const void* address) {
   return int64_t(-reinterpret_cast<uintptr_t>(address) & uintptr_t(kCacheLineBytes - 1));
@@ -8,14 +11,18 @@ inline void store_line_non_temporal(char* dst, const char* src) {
     store_non_temporal(reinterpret_cast<Vector*>(dst + k), reinterpret_cast<const UnalignedVector*>(src + k)->bits);
 }
 
-// Into the level of the cache that is the core's own, but not the one nearest to it.
+// Into the L2 cache.
 inline void prefetch(const char* address) { __builtin_prefetch(address, 0, 2); }
 
-// [split middle axis in 4, 128 MB, out] Only whole lines go past the cache: one that is written there in part is
-// written slowly. The line at the beginning is shared with the segment whose source ends at `before`, if there is one,
-// and is put together from both; the line at the end is left to the segment that `continues` this one, if one does.
-// `prefetch_src` is what will be read instead of src a while later. [join last axis of 3, 128 MB, out, for `before`;
-// window, last axis halved, 128 MB, out, for `prefetch_src`]
+// One row of a segment. Non-temporal stores of partial cache lines are slow, so only whole lines get them.
+// [case split middle axis in 4, 128 MB, out]
+//
+// `before`: where the source ends of the segment that shares the first line, or null. The shared line is assembled from
+// both. `continues`: whether another segment shares the last line, which is then left to it.
+// [case join last axis of 3, 128 MB, out]
+//
+// `prefetch_src`: what will be read a while later, when src is what is read now.
+// [case window, last axis halved, 128 MB, out]
 inline void copy_segment_non_temporal(char* __restrict dst, const char* src, int64_t bytes, const char* prefetch_src,
                                       const char* before, bool continues) {
   const int64_t head = std::min(bytes_to_line(dst), bytes);
@@ -63,8 +70,9 @@ void copy_segments_non_temporal(const SegmentBatch& batch) {
   }
 }
 
-// n items at a stride that the compiler knows, past the cache, a few lines at a time: in the order in which the source
-// is read upwards or in the other, whichever goes on from the row before. [stride 2, last axis, 128 MB, out]
+// dst[i] = src[i · kSrcStride] for i in [0, n), gathered a few lines at a time into a buffer. The source is read
+// upwards (kAscending) or downwards: whichever direction leads on to the next row. [case stride 2, last axis, 128 MB,
+// out]
 template <class T, int64_t kSrcStride, bool kAscending>
 void copy_strided_segment_non_temporal(T* __restrict dst, const T* __restrict src, int64_t n,
                                        int64_t prefetch_distance) {

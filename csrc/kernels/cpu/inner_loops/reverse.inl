@@ -1,5 +1,6 @@
-// Rows turned round, in the order of the source: processors fetch ahead better on the way up.
-// [stride -1, last axis, 4 MB]
+// Copies that reverse the order of the items: rows, rows at a negative stride below -1, panels of columns.
+
+// Reversed rows, read upwards: the hardware prefetches better in that direction. [case stride -1, last axis, 4 MB]
 template <class T>
 void copy_reversed_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -9,20 +10,20 @@ void copy_reversed_rows(const Tile t) {
   }
 }
 
-// A vector of src[0], src[-kStep], src[-2 · kStep] and so on, made from kStep vectors that end at src[0]. It reads
-// kStep - 1 items below the last that it takes. Compilers know vector instructions for items at a stride and for items
-// turned round, but not for the two in one. [stride -2, last axis, 4 MB]
+// A vector of src[0], src[-kStep], src[-2 · kStep] and so on, shuffled from the kStep vectors that end at src[0]. It
+// reads kStep - 1 items below the last one that it returns. Compilers vectorize strided loads and reversed loads, but
+// not both at once. [case stride -2, last axis, 4 MB]
 template <class T, int64_t kStep>
 inline Vector load_reversed_strided(const T* src) {
   typedef T Lanes __attribute__((vector_size(kVectorBytes)));
   constexpr auto kLanes = kVectorBytes / int64_t(sizeof(T));
   Lanes result{};
-  for (int64_t part = 0; part < kStep; ++part) {  // upwards through what is read
+  for (int64_t part = 0; part < kStep; ++part) {  // from the lowest address up
     const T* from = src + 1 - (kStep - part) * kLanes;
     const Lanes next = (Lanes) reinterpret_cast<const UnalignedVector*>(from)->bits;
     Lanes order{};
     for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const int64_t at = kStep * kLanes - 1 - lane * kStep - part * kLanes;  // where in `next`, if there
+      const int64_t at = kStep * kLanes - 1 - lane * kStep - part * kLanes;  // the lane of `next`, if it is in there
       order[lane] = T(at >= 0 && at < kLanes ? kLanes + at : lane);
     }
     result = __builtin_shuffle(result, next, order);
@@ -30,8 +31,7 @@ inline Vector load_reversed_strided(const T* src) {
   return (Vector)result;
 }
 
-// n items that go backwards from src by a stride that the compiler knows, in the order in which the source is read
-// upwards or in the other.
+// dst[i] = src[-i · kStep] for i in [0, n), the source being read upwards (kAscending) or downwards.
 template <class T, int64_t kStep, bool kAscending>
 inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
   const auto items = [&](int64_t from, int64_t to) {
@@ -46,12 +46,12 @@ inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
   int64_t end = 0;
   if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
     constexpr auto kLanes = kVectorBytes / int64_t(sizeof(T));
-    end = (n - 1) / kLanes * kLanes;  // at least one item is left: a vector reads a little more than it takes
+    end = (n - 1) / kLanes * kLanes;  // leaves at least one item, as a vector reads a little below its last item
     if (kAscending) items(end, n);
     in_order(kLanes, end, [&](int64_t i) {
       reinterpret_cast<UnalignedVector*>(dst + i)->bits = load_reversed_strided<T, kStep>(src - i * kStep);
     });
-  } else {  // there are no such shuffles: forwards into a buffer, then turned round
+  } else {  // no shuffles for these items: strided into a buffer, then reversed
     constexpr int64_t kBuffered = 256;
     T buffer[kBuffered];
     const auto reverse = [&](int64_t i, int64_t some) {
@@ -77,8 +77,8 @@ void copy_reversed_strided_rows(const Tile t) {
              reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
 }
 
-// Column by column with vectors: the panel transposed, so that each column is a row; those rows reversed; and back.
-// [reverse axis 1, a length per column]
+// Transposes the panel, so that each column is a row, reverses those rows by vectors, and transposes back.
+// [case reverse axis 1, a length per column]
 template <class T>
 void reverse_panel(const Panel& p) {
   const int64_t n = p.axis_size, columns = p.columns;

@@ -1,5 +1,7 @@
-// Transposes a square of kSquareSide<T> rows, 16 bytes each: putting the items of its first half between those of its
-// second as often as the square's side can be halved.
+// Transposition: neighbours in the source lie in different rows of the destination.
+
+// Squares of kSquareSide<T> rows of 16 bytes are transposed in registers: interleaving the first half of the rows with
+// the second, log2(side) times.
 template <class T>
 constexpr int64_t kSquareSide = 16 / int64_t(sizeof(T));
 
@@ -30,9 +32,9 @@ __attribute__((always_inline)) inline void transpose_square(T* dst, int64_t dst_
   }
 }
 
-// dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, rows), c in [0, columns). It goes along the lines of
-// the source, or with kAlongDst of the destination: of whichever does not lie in a scratch, whose lines stay in the
-// cache.
+// dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, rows), c in [0, columns). Moves along the contiguous
+// dimension of the source, or with kAlongDst of the destination. It should be the one of the two that is not in a
+// buffer or workspace: the cache lines of those stay in the cache in any order.
 template <class T, bool kAlongDst>
 void transpose_matrix(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = kSquareSide<T>;
@@ -48,9 +50,9 @@ void transpose_matrix(T* dst, int64_t dst_stride, const T* src, int64_t src_stri
       dst[r * dst_stride + c] = src[r + c * src_stride];
 }
 
-// The source's neighbours are the destination's rows. Blocks go through a scratch, so that each cache line of the
-// source is read whole and once: lines that lie a power of two apart do not stay in the cache together.
-// [window, axis 1, to contiguous, 4 MB, out, transposed]
+// A tile whose src_row_stride is 1 or -1. A cache line's width of rows goes through a buffer at a time, so that each
+// cache line of the source is read once and whole: lines a power of two apart compete for the same cache sets and would
+// not stay until they are read again. [case window, axis 1, to contiguous, 4 MB, out, transposed]
 template <class T>
 void transpose_tile(const Tile t) {
   constexpr int64_t kRows = kCacheLineBytes / int64_t(sizeof(T)), kColumns = 64;
