@@ -7,7 +7,8 @@
 //   panel    columns of a reversal, each with a length  -> reverse_panel
 //   vector   kVectorBytes (16, 32 or 64), loaded and stored at once
 //
-// [case …] names the benchmark case that a loop is there for: `bench.py --case "…"` measures it.
+// A loop that is faster than a simpler one names the benchmark case that shows it, in brackets, as `bench.py --case`
+// takes it.
 
 // clang-format off: files use those before them
 #include "inner_loops/vectors.inl"
