@@ -32,7 +32,7 @@ FRONTS = [
 ]
 CPU_ENGINE = [
     "csrc/ops/execute_cpu.cpp",
-    *(f"csrc/kernels/cpu/{name}.cpp" for name in ("affine_copy", "huge_pages", "reverse_copy", "rows")),
+    *(f"csrc/kernels/cpu/{name}.cpp" for name in ("affine_copy", "huge_pages", "inner_loops", "reverse_copy")),
 ]
 CUDA_ENGINE = [
     "csrc/ops/execute_cuda.cpp",

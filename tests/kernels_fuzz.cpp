@@ -193,9 +193,9 @@ bool affine_case() {
       plan.copies.back().dst = (cuda ? c.cuda_dst : c.cpu_dst)->data + c.dst_first;
     }
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     for (const Case& c : cases)
       if (!same(cuda ? "affine_copy on CUDA" : "affine_copy on the CPU", *(cuda ? c.cuda_dst : c.cpu_dst), c.expected))
         return false;
@@ -243,9 +243,9 @@ bool pieces_case() {
       at += size;
     }
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     const char* engine = cuda ? "split or join on CUDA" : "split or join on the CPU";
     if (!same(engine, whole, whole_expected)) return false;
     for (std::size_t k = 0; k < pieces.size(); ++k)
@@ -288,9 +288,9 @@ bool reverse_case(LengthType type) {
     for (std::size_t d = 0; d < sizes.size(); ++d)
       plan.dims.push_back({sizes[d], dst_strides[d], src_strides[d], length_strides[d], d == axis});
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     if (!same(cuda ? "reverse_copy on CUDA" : "reverse_copy on the CPU", out, expected)) return false;
   }
   return true;
@@ -318,9 +318,9 @@ bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, i
     AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(2, dst_pitch, src_pitch)}}}};
     plan.copies[0].dims.push_back({n + 2 * margin, 1, stride, margin, 1, n});
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     if (!same(cuda ? "a row on CUDA" : "a row on the CPU", dst, expected)) return false;
   }
   return true;
@@ -344,9 +344,9 @@ bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int
     ReverseCopy plan{item, dst.data, src.data, lengths, LengthType::kInt32, {}};
     plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
     if (cuda)
-      cuda::run(std::move(plan), nullptr);
+      cuda::execute(std::move(plan), nullptr);
     else
-      cpu::run(std::move(plan), ragged_parallel_for);
+      cpu::execute(std::move(plan), ragged_parallel_for);
     if (!same(cuda ? "a reversed row on CUDA" : "a reversed row on the CPU", dst, expected)) return false;
   }
   return true;
@@ -360,28 +360,28 @@ bool rows_case() {
 }
 
 // So low that small cases take the ways of large ones.
-void choose_limits() {
-  cpu::limits = {};
-  if (chance(0.5)) cpu::limits.stream = 300;
+void choose_tuning() {
+  cpu::tuning = {};
+  if (chance(0.5)) cpu::tuning.non_temporal_bytes = 300;
   if (chance(0.5))
-    cpu::limits = {.grain = 256,
-                   .block = 1024,
-                   .stream = cpu::limits.stream,
-                   .chunk = 256,
-                   .ahead = 300,
-                   .short_run = 64,
-                   .streamed_run = 64,
-                   .strided_run = 64,
-                   .panel = 4096};
+    cpu::tuning = {.grain_bytes = 256,
+                   .chunk_bytes = 1024,
+                   .non_temporal_bytes = cpu::tuning.non_temporal_bytes,
+                   .staging_bytes = 256,
+                   .prefetch_bytes = 300,
+                   .short_segment_bytes = 64,
+                   .non_temporal_segment_bytes = 64,
+                   .non_temporal_strided_segment_bytes = 64,
+                   .panel_bytes = 4096};
 }
 
 bool run_case() {
-  cuda_on_host::largest_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
+  cuda_on_host::max_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
   cuda_on_host::reversed = chance(0.5);
-  cuda_on_host::multiprocessors = any(1, 3);
-  cuda_on_host::takes_many_parameters = chance(0.5);
-  cuda_on_host::most_shared_bytes = any(1, 100) << 10;
-  choose_limits();
+  cuda_on_host::sm_count = any(1, 3);
+  cuda_on_host::has_large_kernel_parameters = chance(0.5);
+  cuda_on_host::max_shared_bytes = any(1, 100) << 10;
+  choose_tuning();
   switch (any(0, 10)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);
@@ -404,7 +404,7 @@ bool run_case() {
 
 // A few items so far apart that the offset of one more would overflow 32 bits, which UBSan sees.
 bool far_apart_case() {
-  cuda_on_host::largest_32_bit_offset = INT32_MAX;
+  cuda_on_host::max_32_bit_offset = INT32_MAX;
   constexpr int64_t kApart = int64_t(1) << 30, kRows = 93, kRowApart = 23'090'848;
   const Placed src(kApart + 3), rows(2 * (kRows - 1) * kRowApart + 8);
   bool right = true;
@@ -413,10 +413,10 @@ bool far_apart_case() {
     const Placed dst(std::vector<char>(300, 9), 0);
     std::vector<char> expected(300);
     for (int64_t k = 0; k < 6; ++k) expected[std::size_t(k / 3 * 6 + k % 3)] = char(k + 1);
-    cuda::run(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
+    cuda::execute(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
     right &= same("a window far apart on CUDA", dst, expected);
   }
-  {  // ranges that begin at different places of a slot
+  {  // ranges that begin at different items of a vector
     const int64_t lengths[] = {0};
     const Placed dst(std::vector<char>(2 * (3 * 746 + kRows), 9), 0);
     std::vector<char> expected(dst.size, 9);
@@ -429,7 +429,7 @@ bool far_apart_case() {
     }
     ReverseCopy plan{2, dst.data, rows.data, lengths, LengthType::kInt64, {}};
     plan.dims = {{4, 746, 1, 0, false}, {kRows, 1, kRowApart, 0, false}, {1, 372, 1, 0, true}};
-    cuda::run(std::move(plan), nullptr);
+    cuda::execute(std::move(plan), nullptr);
     right &= same("rows far apart on CUDA", dst, expected);
   }
   return right;
@@ -443,7 +443,7 @@ int64_t alignment_cases() {
     const int64_t v = 16 / item;  // items of a vector
     for (const int64_t stride : {-4, -3, -2, -1, 1, 2, 3, 4}) {
       for (int k = 0; k < 20; ++k, ++cases) {
-        choose_limits();
+        choose_tuning();
         if (!row_case(item, 0, 0, 100 * v, stride, false)) return -1;
       }
     }
@@ -451,10 +451,10 @@ int64_t alignment_cases() {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
         for (const int64_t n : {int64_t(1), v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
           if (n < 1) continue;
-          cuda_on_host::largest_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
+          cuda_on_host::max_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
           const int64_t strides[] = {1, -1, 2, -3};
           const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
-          choose_limits();
+          choose_tuning();
           if (!row_case(item, src_offset, dst_offset, n, strides[cases / 2 % 4], cases / 8 % 2 == 0) ||
               !row_reversal_case(item, src_offset, dst_offset, n, length)) {
             std::printf("items of %d bytes, %d and %d past a boundary, %d a row\n", int(item), int(src_offset),
@@ -481,7 +481,7 @@ int main(int argc, char** argv) {
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const Placed large(std::vector<char>(40 << 20), 1), small(std::vector<char>(1 << 20), 1);
   for (const Placed* memory : {&large, &small})
-    cpu::provide_huge_pages(memory->data, int64_t(memory->size), ragged_parallel_for);
+    cpu::prefault_huge_pages(memory->data, int64_t(memory->size), ragged_parallel_for);
   for (int k = 0; k < cases; ++k) {
     random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
     if (!run_case()) {

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
@@ -63,6 +65,28 @@ print(seen)
     done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 30
+
+
+def cases_named_in(source: str) -> list[str]:
+    """The references [case NAME] in comments, which may go on in the next line; nothing else in brackets has a size."""
+    comments = re.sub(r"\n\s*// ?", " ", source)
+    assert re.findall(r"\[(?!case )[a-z][^\]]* [KMG]B\b[^\]]*\]", comments) == []
+    return re.findall(r"\[case ([^\]]+)\]", comments)
+
+
+def test_cases_that_kernels_name_are_measured() -> None:
+    """The fast paths name their benchmark cases as `bench.py --case` takes them: by a part of the name."""
+    assert cases_named_in("// Fast. [case stride 2,\n  // last axis, 4 MB]\nf[k];") == ["stride 2, last axis, 4 MB"]
+    with pytest.raises(AssertionError):
+        cases_named_in("// [stride 2, last axis, 4 MB]")
+    program = "import cases; print(*(case.key for case in cases.all_cases() + cases.gpu_cases()), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    measured = done.stdout.splitlines()
+    files = [path for path in (FOLDER.parent / "csrc").rglob("*") if path.is_file()]
+    named = [(path.name, name) for path in files for name in cases_named_in(path.read_text())]
+    assert len(named) > 15
+    assert [(file, name) for file, name in named if not any(name in key for key in measured)] == []
 
 
 def test_the_readme_quotes_the_results_whose_picture_it_shows() -> None:

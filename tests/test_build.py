@@ -99,7 +99,7 @@ def test_no_kernel_uses_local_memory():
     architectures = re.findall(r"[\d.]+", _libraries.cuda_architectures())
     for architecture in architectures:
         kernels = [line for line in lines if line.startswith(f"sm_{architecture.replace('.', '')} ")]
-        for name in ("copy_slots<", "copy_tiles<", "reverse_slots<", "reverse_panels<"):
+        for name in ("copy_vectorized<", "copy_tiled<", "reverse_vectorized<", "reverse_panels<"):
             assert any(name in line for line in kernels)
     assert [line for line in lines if uses_local_memory(line)] == []
 

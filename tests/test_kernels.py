@@ -151,7 +151,7 @@ def test_rows_that_begin_anywhere_are_moved_by_vectors(dtype):
     """A thread that stores 16 bytes loads the one or two vectors that hold them; ends of rows go one by one."""
     item, n = dtype.itemsize, 4096 // dtype.itemsize
     x = torch.zeros(8, n, dtype=dtype)
-    rows, ends = 8, 4 * 16 // item  # of a row's slots, at most so many items lie at an end, or where a length ends
+    rows, ends = 8, 4 * 16 // item  # of a row's vectors, at most so many items lie at an end, or where a length ends
     for name, arguments in (
         ("slice1", (x, [0, 3], [8, n - 5], [1, 1])),
         ("slice1", (x, [0, 3], [8, n - 5], [1, -1])),
@@ -196,7 +196,7 @@ def test_many_pieces_take_one_launch(pieces, launches):
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_narrow_rows_are_stored_side_by_side(dtype):
-    """Slots of 16 bytes would hold parts of several rows; threads that follow one another take an item each."""
+    """Vectors of 16 bytes would hold parts of several rows; threads that follow one another take an item each."""
     size = 4096 * 3 * dtype.itemsize
     for x, offset, stride in ((torch.zeros(4096, 8, dtype=dtype), 1, 1), (torch.zeros(4096, 3, dtype=dtype), 0, -1)):
         _, accesses = on_host("slice1", x, [0, offset], [4096, 3], [1, stride])

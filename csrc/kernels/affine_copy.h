@@ -1,26 +1,55 @@
-// A batch of affine copies: what slice1, slice_grad, split and join have the engines do, as plain data.
+// The plan of slice1, slice_grad, split and join: a batch of affine copies, dst[d0 + D·i] = src[s0 + S·i], as plain
+// data.
 #pragma once
 
-#include <algorithm>
-#include <bit>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "plan.h"
 
 namespace torch_dml_ops {
 
 // One dimension of a copy. Index j of the destination reads index (j - begin) / step of the source where that is a
 // whole number in [0, count), and is zero everywhere else. A plain copy reads every index: begin 0, step 1, count size.
-// Neither size nor count is 0.
+// The size is at least 1; so is the count, except in the parts that at_index makes of a copy, where 0 means that
+// nothing is read.
 struct CopyDim {
   int64_t size;
   int64_t dst_stride;  // in items; never negative
   int64_t src_stride;  // in items; any sign, 0 for a broadcast source
   int64_t begin;
-  int64_t step;  // never negative: a backward walk has a negative src_stride
+  int64_t step;  // at least 1; where the source is read backwards, src_stride is negative
   int64_t count;
 
   bool reads_all() const { return begin == 0 && step == 1 && count == size; }
+
+  int64_t source_size() const { return count; }
+
+  // The index of the source that index j of the destination reads; -1 if it is zero instead.
+  int64_t source_index(int64_t j) const {
+    const int64_t distance = j - begin, index = distance / step;
+    return distance < 0 || distance % step != 0 || index >= count ? -1 : index;
+  }
+
+  bool can_split() const { return true; }
+  bool can_drop() const { return size == 1 && begin == 0; }
+  bool can_coalesce(const CopyDim& inner) const {
+    return inner.reads_all() && step == 1 && dst_stride == inner.size * inner.dst_stride &&
+           (count == 1 || src_stride == inner.size * inner.src_stride);
+  }
+  void coalesce(const CopyDim& inner) {
+    *this = {size * inner.size, inner.dst_stride, inner.src_stride, begin * inner.size, 1, count * inner.size};
+  }
+
+  bool can_vectorize() const { return dst_stride == 1 && src_stride == 1 && step == 1; }
+  std::array<int64_t, 3> extents() const { return {size, begin, count}; }
+  void vectorize(int64_t vec_size) {
+    size /= vec_size;
+    begin /= vec_size;
+    count /= vec_size;
+  }
 };
 
 inline CopyDim plain_dim(int64_t size, int64_t dst_stride, int64_t src_stride) {
@@ -31,12 +60,6 @@ struct AffineCopy {
   char* dst;        // where index 0 of every dimension is written
   const char* src;  // where index 0 of every dimension is read
   std::vector<CopyDim> dims;
-
-  int64_t numel() const {
-    int64_t n = 1;
-    for (const CopyDim& d : dims) n *= d.size;
-    return n;
-  }
 };
 
 struct AffineCopies {
@@ -44,91 +67,37 @@ struct AffineCopies {
   std::vector<AffineCopy> copies;
 };
 
-// The largest power of two, up to `limit`, that divides every one of the numbers seen.
-class CommonPowerOfTwo {
- public:
-  explicit CommonPowerOfTwo(int64_t limit) : bits_(uint64_t(limit)) {}
-  void see(int64_t number) { bits_ |= uint64_t(number); }
-  void see(const void* address) { bits_ |= uint64_t(reinterpret_cast<uintptr_t>(address)); }
-  int64_t value() const { return int64_t(1) << std::countr_zero(bits_); }
-
- private:
-  uint64_t bits_;
-};
-
-// Items that do not lie at multiples of their own size, as on a foreign buffer they may, are moved in smaller ones that
-// do.
-inline void align(AffineCopies& plan) {
-  CommonPowerOfTwo aligned(plan.item_size);
+// Splits the items so that each is aligned to its own size. (Items of a buffer that torch did not allocate may not be.)
+inline void align_items(AffineCopies& plan) {
+  CommonAlignment aligned(plan.item_size);
   for (const AffineCopy& copy : plan.copies) {
-    aligned.see(copy.dst);
-    aligned.see(copy.src);
+    aligned.include(copy.dst);
+    aligned.include(copy.src);
   }
-  const int64_t factor = plan.item_size / aligned.value();
-  if (factor == 1) return;
-  plan.item_size /= factor;
-  for (AffineCopy& copy : plan.copies) {
-    for (CopyDim& d : copy.dims) {
-      d.dst_stride *= factor;
-      d.src_stride *= factor;
-    }
-    copy.dims.push_back(plain_dim(factor, 1, 1));
-  }
+  const int64_t parts = plan.item_size / aligned.value();
+  if (parts == 1) return;
+  plan.item_size /= parts;
+  for (AffineCopy& copy : plan.copies) split_items(copy.dims, plain_dim(parts, 1, 1));
 }
 
-// The same copy with as few dimensions as possible, the one whose writes lie closest together last.
-inline void normalize(AffineCopy& copy) {
-  std::vector<CopyDim>& dims = copy.dims;
-  std::erase_if(dims, [](const CopyDim& d) { return d.size == 1 && d.begin == 0; });
-  for (CopyDim& d : dims)
-    if (d.count == 1) d.step = 1, d.src_stride = 0;  // whatever they were: there is one index to read
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const CopyDim& a, const CopyDim& b) { return a.dst_stride > b.dst_stride; });
-  for (std::size_t k = dims.size(); k-- > 1;) {
-    CopyDim& outer = dims[k - 1];
-    const CopyDim inner = dims[k];
-    if (inner.reads_all() && outer.step == 1 && outer.dst_stride == inner.size * inner.dst_stride &&
-        (outer.count == 1 || outer.src_stride == inner.size * inner.src_stride)) {
-      outer = {outer.size * inner.size, inner.dst_stride, inner.src_stride, outer.begin * inner.size, 1,
-               outer.count * inner.size};
-      dims.erase(dims.begin() + std::ptrdiff_t(k));
-    }
-  }
+// The part of a copy at index j of dimension k: a copy without that dimension.
+inline AffineCopy at_index(const AffineCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
+  const CopyDim& d = copy.dims[k];
+  const int64_t index = d.source_index(j);
+  AffineCopy part = copy;
+  part.dims.erase(part.dims.begin() + std::ptrdiff_t(k));
+  part.dst += j * d.dst_stride * item_size;
+  if (index >= 0)
+    part.src += index * d.src_stride * item_size;
+  else
+    part.dims.front().count = 0;
+  return part;
 }
 
-constexpr int64_t kWidestItem = 16;  // bytes: the widest load and store of both engines
-
-// How many items of a normalised copy can be moved as one item of at most kWidestItem bytes, 1 if none. With `aligned`,
-// every wide item must lie at a multiple of its own size, as GPUs require.
-inline int64_t items_per_wide_item(const AffineCopy& copy, int64_t item_size, bool aligned) {
-  if (copy.dims.empty()) return 1;
-  const CopyDim& inner = copy.dims.back();
-  if (inner.dst_stride != 1 || inner.src_stride != 1 || inner.step != 1) return 1;
-  CommonPowerOfTwo wide(kWidestItem);
-  for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    wide.see(copy.dims[k].dst_stride * item_size);
-    wide.see(copy.dims[k].src_stride * item_size);
-  }
-  for (const int64_t extent : {inner.size, inner.begin, inner.count}) wide.see(extent * item_size);
-  if (aligned) {
-    wide.see(copy.dst);
-    wide.see(copy.src);
-  }
-  return std::max<int64_t>(wide.value() / item_size, 1);
-}
-
-// The same copy in items `factor` times as wide, `factor` being a divisor of items_per_wide_item.
-inline void widen(AffineCopy& copy, int64_t factor) {
-  if (factor == 1) return;
-  for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    copy.dims[k].dst_stride /= factor;
-    copy.dims[k].src_stride /= factor;
-  }
-  CopyDim& inner = copy.dims.back();
-  inner.size /= factor;
-  inner.begin /= factor;
-  inner.count /= factor;
-  if (inner.size == 1 && inner.begin == 0) copy.dims.pop_back();
+inline void reorder_and_coalesce(AffineCopy& copy) {
+  for (CopyDim& d : copy.dims)
+    if (d.count == 1) d.step = 1, d.src_stride = 0;  // as one index is read, they can have the values that coalesce
+  reorder_and_coalesce(copy.dims);
 }
 
 }  // namespace torch_dml_ops

@@ -1,16 +1,21 @@
-// The data-dependent move of reverse_subsequences, as plain data.
+// The plan of reverse_subsequences, as plain data.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "affine_copy.h"
+#include "plan.h"
 
 namespace torch_dml_ops {
 
 enum class LengthType { kInt32, kInt64, kUInt32, kUInt64 };
+
+inline int64_t length_bytes(LengthType type) {
+  return type == LengthType::kInt32 || type == LengthType::kUInt32 ? 4 : 8;
+}
 
 struct ReverseDim {
   int64_t size;
@@ -18,10 +23,27 @@ struct ReverseDim {
   int64_t src_stride;     // in items
   int64_t length_stride;  // in lengths; 0 for a broadcast and along the axis
   bool is_axis;
+
+  int64_t source_size() const { return size; }
+
+  bool can_split() const { return !is_axis; }
+  bool can_drop() const { return size == 1 && !is_axis; }
+  bool can_coalesce(const ReverseDim& inner) const {
+    return !is_axis && !inner.is_axis && dst_stride == inner.size * inner.dst_stride &&
+           src_stride == inner.size * inner.src_stride && length_stride == inner.size * inner.length_stride;
+  }
+  void coalesce(const ReverseDim& inner) {
+    *this = {size * inner.size, inner.dst_stride, inner.src_stride, inner.length_stride, false};
+  }
+
+  // Items move together only where they share a length.
+  bool can_vectorize() const { return !is_axis && dst_stride == 1 && src_stride == 1 && length_stride == 0; }
+  std::array<int64_t, 1> extents() const { return {size}; }
+  void vectorize(int64_t vec_size) { size /= vec_size; }
 };
 
-// dst[…, i, …] = src[…, i < length ? length - 1 - i : i, …], the index along the axis being i and `length` the entry of
-// `lengths` at the other indices, at least 0 and at most the axis' size. Exactly one dimension is the axis.
+// dst[…, i, …] = src[…, i < length ? length - 1 - i : i, …], where i is the index along the axis and `length` the entry
+// of `lengths` at the other indices, clamped to [0, size of the axis]. Exactly one dimension is the axis.
 struct ReverseCopy {
   int64_t item_size;  // in bytes: 1, 2, 4, 8 or 16
   char* dst;
@@ -30,75 +52,32 @@ struct ReverseCopy {
   LengthType length_type;
   std::vector<ReverseDim> dims;
 
-  int64_t numel() const {
-    int64_t n = 1;
-    for (const ReverseDim& d : dims) n *= d.size;
-    return n;
-  }
   std::size_t axis() const {
     return std::size_t(std::find_if(dims.begin(), dims.end(), [](const ReverseDim& d) { return d.is_axis; }) -
                        dims.begin());
   }
 };
 
-// As for an AffineCopy. (Lengths are read from tensors of integers, which are aligned.)
-inline void align(ReverseCopy& copy) {
-  CommonPowerOfTwo aligned(copy.item_size);
-  aligned.see(copy.dst);
-  aligned.see(copy.src);
-  const int64_t factor = copy.item_size / aligned.value();
-  if (factor == 1) return;
-  copy.item_size /= factor;
-  for (ReverseDim& d : copy.dims) {
-    d.dst_stride *= factor;
-    d.src_stride *= factor;
-  }
-  copy.dims.push_back({factor, 1, 1, 0, false});
+// As for AffineCopies. (Lengths are aligned already.)
+inline void align_items(ReverseCopy& copy) {
+  CommonAlignment aligned(copy.item_size);
+  aligned.include(copy.dst);
+  aligned.include(copy.src);
+  const int64_t parts = copy.item_size / aligned.value();
+  if (parts == 1) return;
+  copy.item_size /= parts;
+  split_items(copy.dims, ReverseDim{parts, 1, 1, 0, false});
 }
 
-// The same move with as few dimensions as possible, the one whose writes lie closest together last.
-inline void normalize(ReverseCopy& copy) {
-  std::vector<ReverseDim>& dims = copy.dims;
-  std::erase_if(dims, [](const ReverseDim& d) { return d.size == 1 && !d.is_axis; });
-  std::stable_sort(dims.begin(), dims.end(),
-                   [](const ReverseDim& a, const ReverseDim& b) { return a.dst_stride > b.dst_stride; });
-  for (std::size_t k = dims.size(); k-- > 1;) {
-    ReverseDim& outer = dims[k - 1];
-    const ReverseDim inner = dims[k];
-    if (!outer.is_axis && !inner.is_axis && outer.dst_stride == inner.size * inner.dst_stride &&
-        outer.src_stride == inner.size * inner.src_stride && outer.length_stride == inner.size * inner.length_stride) {
-      outer = {outer.size * inner.size, inner.dst_stride, inner.src_stride, inner.length_stride, false};
-      dims.erase(dims.begin() + std::ptrdiff_t(k));
-    }
-  }
-}
-
-// As for an AffineCopy: how many neighbouring items share a length and can be moved as one.
-inline int64_t items_per_wide_item(const ReverseCopy& copy, bool aligned) {
-  const ReverseDim& inner = copy.dims.back();
-  if (inner.is_axis || inner.dst_stride != 1 || inner.src_stride != 1 || inner.length_stride != 0) return 1;
-  CommonPowerOfTwo wide(kWidestItem);
-  wide.see(inner.size * copy.item_size);
-  for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    wide.see(copy.dims[k].dst_stride * copy.item_size);
-    wide.see(copy.dims[k].src_stride * copy.item_size);
-  }
-  if (aligned) {
-    wide.see(copy.dst);
-    wide.see(copy.src);
-  }
-  return std::max<int64_t>(wide.value() / copy.item_size, 1);
-}
-
-inline void widen(ReverseCopy& copy, int64_t factor) {
-  if (factor == 1) return;
-  copy.item_size *= factor;
-  for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
-    copy.dims[k].dst_stride /= factor;
-    copy.dims[k].src_stride /= factor;
-  }
-  copy.dims.back().size /= factor;
-  if (copy.dims.back().size == 1) copy.dims.pop_back();
+// As for an AffineCopy: the part at index j of dimension k, which is not the axis.
+inline ReverseCopy at_index(const ReverseCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
+  const ReverseDim& d = copy.dims[k];
+  ReverseCopy part = copy;
+  part.dims.erase(part.dims.begin() + std::ptrdiff_t(k));
+  part.dst += j * d.dst_stride * item_size;
+  part.src += j * d.src_stride * item_size;
+  part.lengths = static_cast<const char*>(copy.lengths) + j * d.length_stride * length_bytes(copy.length_type);
+  return part;
 }
 
 }  // namespace torch_dml_ops

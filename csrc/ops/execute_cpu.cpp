@@ -5,7 +5,7 @@
 
 #include "../kernels/cpu/engine.h"
 #include "../kernels/cpu/huge_pages.h"
-#include "../kernels/cpu/rows.h"
+#include "../kernels/cpu/inner_loops.h"
 #include "execute.h"
 #include "overlap.h"
 
@@ -19,17 +19,17 @@ void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_
 }  // namespace
 
 void prepare(const torch::stable::Tensor& result) {
-  cpu::provide_huge_pages(result.mutable_data_ptr(), result.numel() * int64_t(result.element_size()), torch_threads);
+  cpu::prefault_huge_pages(result.mutable_data_ptr(), result.numel() * int64_t(result.element_size()), torch_threads);
 }
-void execute(AffineCopies plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
-void execute(ReverseCopy plan, const torch::stable::Tensor&) { cpu::run(std::move(plan), torch_threads); }
+void execute(AffineCopies plan, const torch::stable::Tensor&) { cpu::execute(std::move(plan), torch_threads); }
+void execute(ReverseCopy plan, const torch::stable::Tensor&) { cpu::execute(std::move(plan), torch_threads); }
 
 }  // namespace torch_dml_ops
 
 // What the Python package asks for by name.
 
 extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_level() {
-  return torch_dml_ops::cpu::rows().level;
+  return torch_dml_ops::cpu::inner_loops().level;
 }
 
 // Of `count` views, each as its address in bytes, item size, rank, sizes and strides: what find_overlap says of them.

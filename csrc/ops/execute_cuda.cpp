@@ -16,7 +16,7 @@ void execute_on_stream(Plan plan, const torch::stable::Tensor& on) {
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-  cuda::run(std::move(plan), stream);
+  cuda::execute(std::move(plan), stream);
 }
 
 }  // namespace

@@ -63,10 +63,10 @@ inline Index block_index, thread_index, grid_size;
 inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
-inline int64_t largest_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
-inline int64_t multiprocessors = 1;                // so few that blocks come back for more
-inline bool takes_many_parameters = true;
-inline int64_t most_shared_bytes = 99 << 10;
+inline int64_t max_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
+inline int64_t sm_count = 1;                   // so few that blocks come back for more
+inline bool has_large_kernel_parameters = true;
+inline int64_t max_shared_bytes = 99 << 10;
 inline std::vector<uint64_t> shared_memory;  // of the block that runs
 inline bool reversed = false;                // the order in which the threads of a block take turns
 
@@ -170,15 +170,15 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 
 namespace torch_dml_ops::cuda {
 
-inline int64_t largest_32_bit_offset() { return cuda_on_host::largest_32_bit_offset; }
-inline int64_t multiprocessors() { return cuda_on_host::multiprocessors; }
-inline int64_t threads_per_multiprocessor() { return 256; }
-inline int64_t most_shared_bytes() { return cuda_on_host::most_shared_bytes; }
+inline int64_t max_32_bit_offset() { return cuda_on_host::max_32_bit_offset; }
+inline int64_t sm_count() { return cuda_on_host::sm_count; }
+inline int64_t max_threads_per_sm() { return 256; }
+inline int64_t max_shared_bytes() { return cuda_on_host::max_shared_bytes; }
 template <class T>
 T* shared_memory() {
   return reinterpret_cast<T*>(cuda_on_host::shared_memory.data());
 }
-inline bool takes_many_parameters() { return cuda_on_host::takes_many_parameters; }
+inline bool has_large_kernel_parameters() { return cuda_on_host::has_large_kernel_parameters; }
 
 template <class T>
 T load(const T* from, const std::source_location& place = std::source_location::current()) {
@@ -203,10 +203,10 @@ void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int th
   static_assert(std::is_trivially_copyable_v<Parameters>);
   require(blocks >= 1 && blocks <= INT32_MAX, std::string(name) + " was given " + std::to_string(blocks) + " blocks");
   require(threads >= 1 && threads <= 1024, std::string(name) + " was given " + std::to_string(threads) + " threads");
-  const std::size_t most = cuda_on_host::takes_many_parameters ? 32764 : 4096;
+  const std::size_t most = cuda_on_host::has_large_kernel_parameters ? 32764 : 4096;
   require(sizeof(Parameters) <= most,
           std::string(name) + " has more than " + std::to_string(most) + " bytes of parameters");
-  require(shared_bytes <= cuda_on_host::most_shared_bytes, std::string(name) + " asks for too much shared memory");
+  require(shared_bytes <= cuda_on_host::max_shared_bytes, std::string(name) + " asks for too much shared memory");
   const std::lock_guard lock(cuda_on_host::one_launch_at_a_time);
   cuda_on_host::shared_memory.assign(std::size_t(shared_bytes + 7) / 8, 0);
   cuda_on_host::shared_memory.shrink_to_fit();  // its end is the end of what may be accessed

@@ -8,8 +8,8 @@
 namespace torch_dml_ops {
 
 void prepare(const torch::stable::Tensor&) {}
-void execute(AffineCopies plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
-void execute(ReverseCopy plan, const torch::stable::Tensor&) { cuda::run(std::move(plan), nullptr); }
+void execute(AffineCopies plan, const torch::stable::Tensor&) { cuda::execute(std::move(plan), nullptr); }
+void execute(ReverseCopy plan, const torch::stable::Tensor&) { cuda::execute(std::move(plan), nullptr); }
 
 }  // namespace torch_dml_ops
 

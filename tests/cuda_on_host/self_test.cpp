@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "../../csrc/kernels/cuda/device.h"
+#include "../../csrc/kernels/cuda/fast_divmod.h"
 
 namespace {
 
@@ -65,7 +65,7 @@ bool counts(int apart, int times, int64_t sectors) {
 
 template <class Offset>
 bool divides() {
-  using torch_dml_ops::cuda::Divisor;
+  using torch_dml_ops::cuda::FastDivmod;
   constexpr Offset kMost = std::numeric_limits<Offset>::max();
   std::mt19937_64 random;
   for (int k = 0; k < 200'000; ++k) {
@@ -73,7 +73,7 @@ bool divides() {
     const auto any = [&] { return Offset(uint64_t(kMost) >> random() % (8 * sizeof(Offset))) - Offset(random() % 3); };
     const Offset d = std::max<Offset>(any(), 1), q = std::max<Offset>(any(), 0) % (kMost / d + 1);
     for (const Offset n : {std::max<Offset>(any(), 0), Offset(q * d), Offset(std::max<Offset>(q * d, 1) - 1), kMost})
-      if (d <= kMost / 2 + 1 && Divisor<Offset>(d).quotient(n) != n / d) return false;
+      if (d <= kMost / 2 + 1 && FastDivmod<Offset>(d).div(n) != n / d) return false;
   }
   return true;
 }

@@ -1,3 +1,12 @@
+// Affine copies on the CPU.
+//
+//   fused copies  the pieces of a split or join, which read or write neighbouring memory, or a single copy
+//   chunk         what a thread writes at a time, about 64 KB of all fused copies together: one index of each dimension
+//                 before `chunk_dim`, a range of indices of that dimension, and all of the later dimensions
+//   tile          the last two dimensions of a chunk: one call of an inner loop
+//   vector        16, 32 or 64 bytes, which an inner loop loads and stores at once
+//
+// parallel_for runs over the chunks of all copies; at least grain_bytes of them go to a thread.
 #include "../affine_copy.h"
 
 #include <algorithm>
@@ -6,16 +15,16 @@
 #include <span>
 #include <vector>
 
+#include "chunk_writer.h"
 #include "engine.h"
-#include "writer.h"
 
 namespace torch_dml_ops::cpu {
 namespace {
 
-// Whether the copies join single items, few enough of them for loops that know how many.
-bool take_turns(std::span<const AffineCopy> copies, const Writer& writer) {
+// Whether the copies join single items along the last axis, and are few enough for the inner loop `interleave`.
+bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer) {
   const auto count = int64_t(copies.size());
-  if (count < 2 || count > kMostInterleaved) return false;
+  if (count < 2 || count > kMaxInterleaved) return false;
   for (int64_t k = 0; k < count; ++k) {
     const AffineCopy& copy = copies[std::size_t(k)];
     const CopyDim& d = copy.dims.front();
@@ -26,179 +35,183 @@ bool take_turns(std::span<const AffineCopy> copies, const Writer& writer) {
   return true;
 }
 
-// Copies that are worked on together, block by block [split last axis in 16, 4 MB]: the pieces of a split or join read,
-// or write, neighbouring memory, and a block of all of them stays in the cache. A block is one index of each dimension
-// before `level`, a range of indices of that dimension, and all of the later ones.
-struct Group {
+// Copies whose chunks are executed together, so that the neighbouring memory that they read or write stays in the
+// cache. [case split last axis in 16, 4 MB]
+struct FusedCopies {
   std::span<const AffineCopy> copies;
-  std::size_t level;
-  int64_t block;          // indices of the dimension at `level`
-  int64_t blocks;         // of the whole group
-  std::vector<Run> runs;  // where the copies are runs of the same rows, along `level`
-  Runs moves;             // none if they are not, or if it does not pay
-  bool interleaves;       // whether single items of the copies take turns in the destination
+  std::size_t chunk_dim;
+  int64_t chunk_size;             // how many indices of dimension chunk_dim a chunk has
+  int64_t chunks;                 // how many chunks there are
+  std::vector<Segment> segments;  // if the copies are segments of the same rows, along chunk_dim
+  SegmentBatch batch;             // of those segments; empty if there are none or another way is faster
+  bool interleaved;               // whether the copies' single items alternate in the destination
 
-  Group(std::span<const AffineCopy> of, const Writer& writer)
-      : copies(of), level(0), blocks(1), moves{}, interleaves(take_turns(of, writer)) {
+  FusedCopies(std::span<const AffineCopy> of, const ChunkWriter& writer)
+      : copies(of), chunk_dim(0), chunks(1), batch{}, interleaved(is_interleave(of, writer)) {
     const Dims dims = copies.front().dims;
-    const auto below = [&] {  // bytes in one index of the dimension at `level`
+    const auto bytes_per_index = [&] {  // of dimension chunk_dim
       int64_t items = 0;
-      for (const AffineCopy& copy : copies) items += numel_of(Dims(copy.dims).subspan(level + 1));
+      for (const AffineCopy& copy : copies) items += numel(Dims(copy.dims).subspan(chunk_dim + 1));
       return writer.bytes(items);
     };
-    const int64_t most = writer.streams() ? limits.chunk : limits.block;
-    while (copies.size() == 1 && level + 1 < dims.size() && below() > most) ++level;
+    const int64_t max_bytes = writer.non_temporal() ? tuning.staging_bytes : tuning.chunk_bytes;
+    while (copies.size() == 1 && chunk_dim + 1 < dims.size() && bytes_per_index() > max_bytes) ++chunk_dim;
     if (copies.size() == 1 && dims.size() >= 2) {
-      const bool last = level + 1 == dims.size();
+      const bool last = chunk_dim + 1 == dims.size();
       if (is_transposition(dims) ||
-          (last && rows_of_runs(dims.last(2)) && writer.bytes(dims.back().size) <= limits.block))
-        level = dims.size() - 2;
+          (last && are_segments(dims.last(2)) && writer.bytes(dims.back().size) <= tuning.chunk_bytes))
+        chunk_dim = dims.size() - 2;
     }
-    block = limits.block / below();
-    if (is_transposition(dims)) block = std::max(block, writer.items(kCacheLineBytes));
-    block = std::clamp<int64_t>(block, 1, dims[level].size);
-    for (std::size_t k = 0; k < level; ++k) blocks *= dims[k].size;
-    blocks *= blocks_along_level();
+    chunk_size = tuning.chunk_bytes / bytes_per_index();
+    if (is_transposition(dims)) chunk_size = std::max(chunk_size, writer.items(kCacheLineBytes));
+    chunk_size = std::clamp<int64_t>(chunk_size, 1, dims[chunk_dim].size);
+    for (std::size_t k = 0; k < chunk_dim; ++k) chunks *= dims[k].size;
+    chunks *= chunks_along_dim();
     if (copies.size() > 1 && std::ranges::all_of(copies, [](const AffineCopy& copy) {
-          return copy.dims.size() == 2 && rows_of_runs(copy.dims) && copy.dims.back().src_stride == 1;
+          return copy.dims.size() == 2 && are_segments(copy.dims) && copy.dims.back().src_stride == 1;
         })) {
-      for (const AffineCopy& copy : copies) runs.push_back(writer.run_of(copy.dims, copy.dst, copy.src, 0, 1));
-      moves = writer.plan(runs, dims.front().size, 1);
+      for (const AffineCopy& copy : copies) segments.push_back(writer.segment_of(copy.dims, copy.dst, copy.src, 0, 1));
+      batch = writer.plan_segments(segments, dims.front().size, 1);
     }
   }
 
-  int64_t blocks_along_level() const { return (copies.front().dims[level].size + block - 1) / block; }
+  // `batch` points to `segments`, whose memory stays where it is in a move but not in a copy.
+  FusedCopies(FusedCopies&&) = default;
+  FusedCopies(const FusedCopies&) = delete;
+
+  int64_t chunks_along_dim() const { return (copies.front().dims[chunk_dim].size + chunk_size - 1) / chunk_size; }
 };
 
-// Whether pieces can be a group: they lie among one another, their first dimensions go together, and no more than a
-// block lies in one index of them.
-bool belong_together(std::span<const AffineCopy> copies, int64_t item_size) {
+// Whether copies can be fused: their first dimensions have the same size, no copy is contiguous along it in both source
+// and destination, and one index of it in all copies is at most a chunk.
+bool can_fuse(std::span<const AffineCopy> copies, int64_t item_size) {
   int64_t items = 0;
   for (const AffineCopy& copy : copies) {
     const CopyDim& first = copy.dims.front();
     if (first.size != copies.front().dims.front().size || (first.dst_stride == 1 && first.src_stride == 1))
       return false;
-    items += numel_of(Dims(copy.dims).subspan(1));
+    items += numel(Dims(copy.dims).subspan(1));
   }
-  return copies.size() > 1 && items * item_size <= limits.block;
+  return copies.size() > 1 && items * item_size <= tuning.chunk_bytes;
 }
 
-class Work {
+class CopyExecutor {
  public:
-  Work(std::span<const AffineCopy> copies, int64_t item_size) : writer_(item_size, numel_of_all(copies)) {
-    if (belong_together(copies, item_size)) {
-      groups_.emplace_back(copies, writer_);
+  CopyExecutor(std::span<const AffineCopy> copies, int64_t item_size) : writer_(item_size, total_numel(copies)) {
+    if (can_fuse(copies, item_size)) {
+      fused_.emplace_back(copies, writer_);
     } else {
-      for (std::size_t k = 0; k < copies.size(); ++k) groups_.emplace_back(copies.subspan(k, 1), writer_);
+      for (std::size_t k = 0; k < copies.size(); ++k) fused_.emplace_back(copies.subspan(k, 1), writer_);
     }
-    for (const Group& group : groups_) ends_.push_back(blocks() + group.blocks);
+    for (const FusedCopies& fused : fused_) ends_.push_back(chunks() + fused.chunks);
   }
 
-  int64_t blocks() const { return ends_.empty() ? 0 : ends_.back(); }
+  int64_t chunks() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  void run(int64_t begin, int64_t end) const {
-    const auto scratch = writer_.new_scratch();
+  void execute(int64_t begin, int64_t end) const {
+    const auto staging = writer_.new_staging_buffer();
     auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
     for (; begin < end; ++g) {
       const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
-      for (; begin < stop; ++begin) run_block(groups_[g], begin - start, scratch.get());
+      for (; begin < stop; ++begin) execute_chunk(fused_[g], begin - start, staging.get());
     }
-    writer_.finish();
+    writer_.fence();
   }
 
  private:
-  void run_block(const Group& group, int64_t at, Scratch* scratch) const {
-    const int64_t along = group.blocks_along_level(), begin = at % along * group.block;
-    const int64_t end = std::min(begin + group.block, group.copies.front().dims[group.level].size);
+  void execute_chunk(const FusedCopies& fused, int64_t at, StagingBuffer* staging) const {
+    const int64_t along = fused.chunks_along_dim(), begin = at % along * fused.chunk_size;
+    const int64_t end = std::min(begin + fused.chunk_size, fused.copies.front().dims[fused.chunk_dim].size);
     at /= along;
-    if (group.moves.count > 0) {
-      Runs moves = group.moves;
-      moves.begin = begin;
-      moves.end = end;
-      writer_.move(moves, 1);
+    if (fused.batch.count > 0) {
+      SegmentBatch batch = fused.batch;
+      batch.row_begin = begin;
+      batch.row_end = end;
+      writer_.copy_batch(batch, 1);
       return;
     }
-    if (group.interleaves) {
-      std::array<const char*, kMostInterleaved> sources;
-      for (std::size_t k = 0; k < group.copies.size(); ++k) sources[k] = group.copies[k].src + writer_.bytes(begin);
-      char* dst = group.copies.front().dst + writer_.bytes(begin * int64_t(group.copies.size()));
-      return writer_.interleave(dst, std::span(sources).first(group.copies.size()), end - begin, scratch);
+    if (fused.interleaved) {
+      std::array<const char*, kMaxInterleaved> sources;
+      for (std::size_t k = 0; k < fused.copies.size(); ++k) sources[k] = fused.copies[k].src + writer_.bytes(begin);
+      char* dst = fused.copies.front().dst + writer_.bytes(begin * int64_t(fused.copies.size()));
+      return writer_.interleave(dst, std::span(sources).first(fused.copies.size()), end - begin, staging);
     }
-    if (writer_.streams() && group.copies.size() > 1 && make_together(group, begin, end, scratch)) return;
-    for (const AffineCopy& copy : group.copies) {
+    if (writer_.non_temporal() && fused.copies.size() > 1 && stage_fused(fused, begin, end, staging)) return;
+    for (const AffineCopy& copy : fused.copies) {
       char* dst = copy.dst;
       const char* src = copy.src;
       int64_t rest = at;
-      for (std::size_t k = group.level; k-- > 0;) {
+      for (std::size_t k = fused.chunk_dim; k-- > 0;) {
         const CopyDim& d = copy.dims[k];
         const int64_t index = rest % d.size;
         rest /= d.size;
         dst += writer_.bytes(index * d.dst_stride);
-        src = writer_.place(d, src, index);
+        src = writer_.source_at(d, src, index);
       }
-      writer_.write_block(Dims(copy.dims).subspan(group.level), dst, src, begin, end, scratch);
+      writer_.write_chunk(Dims(copy.dims).subspan(fused.chunk_dim), dst, src, begin, end, staging);
     }
   }
 
-  // A block of pieces that fill one range of memory between them, as a join's do. [join ones to a last axis of 7,
-  // 128 MB]
-  bool make_together(const Group& group, int64_t begin, int64_t end, Scratch* free) const {
-    const int64_t stride = group.copies.front().dims.front().dst_stride;
-    char* first = group.copies.front().dst;
-    for (const AffineCopy& copy : group.copies) first = std::min(first, copy.dst);
+  // Stages a chunk of copies that together fill a contiguous range of the destination, as those of a join do. Returns
+  // false if they do not. [case join ones to a last axis of 7, 128 MB]
+  bool stage_fused(const FusedCopies& fused, int64_t begin, int64_t end, StagingBuffer* staging) const {
+    const int64_t stride = fused.copies.front().dims.front().dst_stride;
+    char* first = fused.copies.front().dst;
+    for (const AffineCopy& copy : fused.copies) first = std::min(first, copy.dst);
     int64_t items = 0;
-    for (const AffineCopy& copy : group.copies) {
+    for (const AffineCopy& copy : fused.copies) {
       const Dims inner = Dims(copy.dims).subspan(1);
-      const int64_t n = numel_of(inner);
+      const int64_t n = numel(inner);
       items += n;
-      // Ranges without gaps, all within the first index's; as they do not overlap, their sum tells whether they fill
-      // it.
-      if (copy.dims.front().dst_stride != stride || !dense(inner) ||
+      // Each copy is contiguous and within the range of one index. As copies do not overlap, they fill that range if
+      // their sizes add up to it.
+      if (copy.dims.front().dst_stride != stride || !is_dense(inner) ||
           copy.dst - first + writer_.bytes(n) > writer_.bytes(stride))
         return false;
     }
     const int64_t bytes = writer_.bytes((end - begin) * stride);
-    if (items != stride || bytes > kMostBlockBytes) return false;
-    char* block = first + writer_.bytes(begin * stride);
-    char* scratch = free->bytes + reinterpret_cast<uintptr_t>(block) % kCacheLineBytes;
-    for (const AffineCopy& copy : group.copies)
-      writer_.write(copy.dims, scratch + (copy.dst - block), copy.src, begin, end);
-    writer_.stream(block, scratch, bytes);
+    if (items != stride || bytes > kMaxChunkBytes) return false;
+    char* chunk = first + writer_.bytes(begin * stride);
+    char* staged = staging->bytes + reinterpret_cast<uintptr_t>(chunk) % kCacheLineBytes;
+    for (const AffineCopy& copy : fused.copies)
+      writer_.write(copy.dims, staged + (copy.dst - chunk), copy.src, begin, end);
+    writer_.store_non_temporal(chunk, staged, bytes);
     return true;
   }
 
-  static int64_t numel_of_all(std::span<const AffineCopy> copies) {
+  static int64_t total_numel(std::span<const AffineCopy> copies) {
     int64_t n = 0;
-    for (const AffineCopy& copy : copies) n += copy.numel();
+    for (const AffineCopy& copy : copies) n += numel(copy.dims);
     return n;
   }
 
-  const Writer writer_;
-  std::vector<Group> groups_;
-  std::vector<int64_t> ends_;  // of each group, in blocks of all groups one after another
+  const ChunkWriter writer_;
+  std::vector<FusedCopies> fused_;
+  std::vector<int64_t> ends_;  // where the chunks of each end, chunks being numbered throughout
 };
 
-// Brings the source's unit stride next to the destination's, so that a tile is a transposition of neighbours.
+// Moves the dimension in which the source is contiguous next to the last one, in which the destination is: a tile is
+// then a transposition.
 void pair_unit_strides(AffineCopy& copy) {
   std::vector<CopyDim>& dims = copy.dims;
   if (dims.size() < 3 || dims.back().dst_stride != 1) return;
-  if (unit_source(dims.back())) return;
-  const auto found = std::find_if(dims.begin(), dims.end() - 1, unit_source);
+  if (has_unit_source_stride(dims.back())) return;
+  const auto found = std::find_if(dims.begin(), dims.end() - 1, has_unit_source_stride);
   if (found != dims.end() - 1) std::rotate(found, found + 1, dims.end() - 1);
 }
 
 }  // namespace
 
-void run(AffineCopies plan, ParallelFor parallel_for) {
-  align(plan);
+void execute(AffineCopies plan, ParallelFor parallel_for) {
+  align_items(plan);
   for (AffineCopy& copy : plan.copies) {
-    normalize(copy);
+    reorder_and_coalesce(copy);
     pair_unit_strides(copy);
     if (copy.dims.empty()) copy.dims.push_back(plain_dim(1, 1, 1));
   }
-  const Work work(plan.copies, plan.item_size);
-  parallel_for(work.blocks(), std::max<int64_t>(limits.grain / limits.block, 1),
-               [&](int64_t begin, int64_t end) { work.run(begin, end); });
+  const CopyExecutor executor(plan.copies, plan.item_size);
+  parallel_for(executor.chunks(), std::max<int64_t>(tuning.grain_bytes / tuning.chunk_bytes, 1),
+               [&](int64_t begin, int64_t end) { executor.execute(begin, end); });
 }
 
 }  // namespace torch_dml_ops::cpu

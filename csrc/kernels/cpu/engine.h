@@ -1,4 +1,4 @@
-// The CPU engine: runs plans on plain memory, with the threads that the caller lends.
+// The CPU engine: executes plans on plain memory, on threads that the caller provides.
 #pragma once
 
 #include <cstdint>
@@ -9,49 +9,50 @@
 
 namespace torch_dml_ops::cpu {
 
-// Calls body(begin, end) on ranges that together cover [0, total), each range but the last at least `grain` long.
+// Calls body(begin, end) on ranges that together cover [0, total); all but the last are at least `grain` long.
 using ParallelFor = void (*)(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
-// Both write every element of the destinations once; source and destinations must not overlap.
-void run(AffineCopies plan, ParallelFor parallel_for);
-void run(ReverseCopy plan, ParallelFor parallel_for);
+// Both write every element of the destinations once. Sources and destinations must not overlap.
+void execute(AffineCopies plan, ParallelFor parallel_for);
+void execute(ReverseCopy plan, ParallelFor parallel_for);
 
 constexpr int64_t kCacheLineBytes = 64;
-constexpr int64_t kMostBlockBytes = 64 << 10;
+constexpr int64_t kMaxChunkBytes = 64 << 10;
 
-// Where one way of doing things gives way to another, in bytes. (The tests set them low, to take every way with small
+// Sizes, in bytes, at which the engine changes its method. (The tests set them low, to reach every method with small
 // tensors.)
-struct Limits {
-  // What a thread is given at least: less does not repay the time in which a thread of the pool wakes up.
-  int64_t grain = 1 << 17;
+struct Tuning {
+  // Minimum work per thread; below it the wake-up cost dominates.
+  int64_t grain_bytes = 1 << 17;
 
-  // Work is done in blocks of about this size, at most kMostBlockBytes, which stay in a core's own cache together with
-  // what they are made from.
-  int64_t block = kMostBlockBytes;
+  // Work is divided into chunks of about this size, at most kMaxChunkBytes. A chunk and what it is made from fit into a
+  // core's L2 cache.
+  int64_t chunk_bytes = kMaxChunkBytes;
 
-  // Results from here on are written past the cache: they would push one another out of it before anyone reads them,
-  // and a store that goes through the cache first reads what it is about to overwrite.
-  int64_t stream = 32 << 20;
+  // Results of at least this size are written with non-temporal stores. They are too large to stay in the cache until
+  // someone reads them, and an ordinary store first reads the cache line that it overwrites.
+  int64_t non_temporal_bytes = 32 << 20;
 
-  // What has to be put in order first is written past the cache in chunks of at most this size, at most block.
-  int64_t chunk = 4 << 10;
+  // What has to be put in order before a non-temporal store is staged in parts of at most this size, which is at most
+  // chunk_bytes.
+  int64_t staging_bytes = 4 << 10;
 
-  // How far ahead the source is asked for where the processor would not guess what is read next: where it guesses
-  // wrong, half of what it fetches is wasted.
-  int64_t ahead = 4 << 10;
+  // How far ahead the source is prefetched where the hardware prefetcher would guess wrong: half of what it fetches
+  // would be wasted.
+  int64_t prefetch_bytes = 4 << 10;
 
-  // Where a piece of a split or join has shorter runs than this, a few rows of each piece are moved at a time, else all
-  // pieces of a row. At least kCacheLineBytes.
-  int64_t short_run = 512;
+  // If any segment is shorter than this, a few rows of each segment are copied at a time, otherwise all segments of a
+  // row. At least kCacheLineBytes.
+  int64_t short_segment_bytes = 512;
 
-  // Runs that do not fill whole cache lines are streamed from these sizes on: plain ones, and strided or reversed ones.
-  // Of shorter ones, too much lies in lines that are written in part.
-  int64_t streamed_run = 1 << 10;
-  int64_t strided_run = 8 << 10;
+  // Segments that do not fill whole cache lines get non-temporal stores from these sizes on: contiguous ones, and
+  // strided or reversed ones. In shorter segments too many of the lines are written only in part.
+  int64_t non_temporal_segment_bytes = 1 << 10;
+  int64_t non_temporal_strided_segment_bytes = 8 << 10;
 
-  // Panels that take more scratch than this do not stay in a core's own cache.
-  int64_t panel = 1 << 20;
+  // The largest workspace of a panel that fits into a core's L2 cache.
+  int64_t panel_bytes = 1 << 20;
 };
-inline Limits limits;
+inline Tuning tuning;
 
 }  // namespace torch_dml_ops::cpu

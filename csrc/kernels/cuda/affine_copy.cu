@@ -1,3 +1,13 @@
+// Affine copies on a GPU: all copies of a plan in one launch, or a few if there are very many.
+//
+// copy_vectorized, for most copies:
+//   vector  16 aligned bytes of the destination (fewer with a strided source), written by one store
+//   thread  up to 4 vectors of a chunk, 256 apart, so that neighbouring threads store neighbouring vectors
+//   chunk   up to 256 · 4 vectors of one copy; a block takes every gridDim.x-th chunk of all copies
+//
+// copy_tiled, where the source is contiguous along another dimension than the destination:
+//   tile    32 × 32 items (64 × 64 of less than 4 bytes) of these two dimensions, transposed in shared memory
+//   thread  4 to 16 items of a tile; a block takes every gridDim.x-th tile
 #include "../affine_copy.h"
 
 #include <algorithm>
@@ -5,7 +15,8 @@
 #include <vector>
 
 #include "device.h"
-#include "slots.h"
+#include "dims.h"
+#include "vec_partition.h"
 #include "vectors.h"
 
 namespace torch_dml_ops::cuda {
@@ -13,190 +24,159 @@ namespace {
 
 template <class Offset>
 struct Dim {
-  Divisor<Offset> size;
+  FastDivmod<Offset> size;
   Offset dst_stride, src_stride;
 };
 
 template <class Offset>
 struct WindowDim : Dim<Offset> {
   Offset begin, count;
-  Divisor<Offset> step;
+  FastDivmod<Offset> step;
 };
 
-// How many tiles lie along the last two dimensions, and which dimensions come before them: [first, kRank - 2).
+// How many tiles lie along the last two dimensions; dimensions [outer_dim, kRank - 2) come before them.
 template <class Offset>
-struct Tiles {
-  Divisor<Offset> columns, lines;
-  int first;
+struct TilePartition {
+  FastDivmod<Offset> column_tiles, row_tiles;
+  int outer_dim;
 };
 
-// What the rows of a source, its last dimension, mostly are.
-enum class Row {
-  kDense,     // items follow one another, forwards or backwards
-  kStrided,   // they lie apart
-  kNarrow,    // of so few items, here or in the destination, that each goes alone
-  kWindowed,  // an index may read nothing
+// How most rows of the source are read, a row being what lies along the last dimension.
+enum class AccessPattern {
+  kContiguous,  // vector by vector, forwards or backwards
+  kStrided,     // item by item into vectors
+  kScalar,      // item by item, because rows are too short for vectors
+  kWindowed,    // as kContiguous, but some indices are zero instead
 };
 
-// One copy, in kRank dimensions; the outer ones have size 1 where it needs fewer.
-template <class Offset, int kRank, bool kWindowed>
-struct Piece {
+// Where an item lies in destination and source, in items.
+template <class Offset>
+struct CopyOffsets {
+  Offset dst = 0, src = 0;
+  bool outside = false;  // of the window: it is zero and reads nothing
+};
+
+// One copy. If it has fewer than kRank dimensions, the outermost have size 1.
+template <class Offset, int kRankOf, bool kWindowed>
+struct CopyParams {
+  static constexpr int kRank = kRankOf;
+  using Offsets = CopyOffsets<Offset>;
+
   char* dst;
   const char* src;
-  Range readable;
+  Bounds source_bounds;
   union {
-    Slots<Offset> slots;
-    Tiles<Offset> tiles;
+    VecPartition<Offset> vecs;
+    TilePartition<Offset> tiles;
   };
   uint32_t first_chunk;
   std::conditional_t<kWindowed, WindowDim<Offset>, Dim<Offset>> dims[kRank];
+
+  // Unravels the linear index `index` over dims [from, to) and adds the offsets.
+  __device__ __forceinline__ void add_offsets(int from, int to, Offset index, Offsets& offsets) const {
+#pragma unroll
+    for (int k = kRank - 1; k >= 0; --k) {
+      if (k < from || k >= to) continue;
+      const Offset j = take_index(index, dims[k].size, k <= from);
+      const auto& dim = dims[k];
+      offsets.dst += j * dim.dst_stride;
+      if constexpr (kWindowed) {
+        const Offset distance = j - dim.begin;
+        const Offset q = distance < 0 ? 0 : dim.step.div(distance);
+        const bool outside = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
+        offsets.outside |= outside;
+        if (!outside) offsets.src += q * dim.src_stride;  // outside, it could overflow
+      } else {
+        offsets.src += j * dim.src_stride;
+      }
+    }
+  }
 };
 
-// A chunk of the copies of a launch: which of them, and which chunk of it.
-template <class Piece>
+// Chunk `number` of one of the copies of a launch.
+template <class Params>
 struct Chunk {
-  const Piece& piece;
+  const Params& copy;
   uint32_t number;
 };
 
-// The copies of a launch, by value.
-template <class Piece, int kMostPieces>
-struct Batch {
-  uint32_t chunks;  // of all pieces: what a block does before it looks for more
-  int per_chunk;    // slots; or one tile
-  int pieces;
-  bool alike;                 // in their numbers of chunks. They take turns then: what is near in one place is done
-  Divisor<int32_t> by_piece;  // at one time, and a sector with items of several pieces moves once
-  Piece piece[kMostPieces];
+// The copies of a launch, passed as the kernel's parameter.
+template <class Params, int kMaxCopies>
+struct CopyBatch {
+  uint32_t chunks;     // of all copies
+  int vecs_per_chunk;  // or one tile
+  int copies;
+  // Whether all copies have the same number of chunks. If so, chunk after chunk belongs to the next copy: neighbouring
+  // memory is then accessed at about the same time, and a sector with items of several copies moves once.
+  bool same_chunks;
+  FastDivmod<int32_t> by_copy;
+  Params copy[kMaxCopies];
 
-  __device__ Chunk<Piece> chunk(uint32_t chunk) const {
-    if constexpr (kMostPieces == 1) return {piece[0], chunk};
-    if (alike) {
-      const auto number = uint32_t(by_piece.quotient(int32_t(chunk)));
-      return {piece[chunk - number * by_piece.divisor], number};
+  __device__ Chunk<Params> chunk(uint32_t chunk) const {
+    if constexpr (kMaxCopies == 1) return {copy[0], chunk};
+    if (same_chunks) {
+      const auto number = uint32_t(by_copy.div(int32_t(chunk)));
+      return {copy[chunk - number * by_copy.divisor], number};
     }
-    int first = 0, last = pieces - 1;  // it is among these
+    int first = 0, last = copies - 1;  // binary search among these
     while (first < last) {
       const int middle = (first + last + 1) / 2;
-      if (piece[middle].first_chunk <= chunk)
+      if (copy[middle].first_chunk <= chunk)
         first = middle;
       else
         last = middle - 1;
     }
-    return {piece[first], chunk - piece[first].first_chunk};
+    return {copy[first], chunk - copy[first].first_chunk};
   }
 };
 
-// Where something begins in the source, in items, or that it reads nothing.
-template <class Offset>
-struct Source {
-  Offset at = 0;
-  bool none = false;
-};
+template <class Item, AccessPattern kAccess>
+constexpr int kVecSizeOf = kAccess == AccessPattern::kScalar    ? 1
+                           : kAccess == AccessPattern::kStrided ? std::min(4, kItemsPerVector<Item>)
+                                                                : kItemsPerVector<Item>;
 
-// Adds what dimensions [from, to) make of place `rest` of theirs.
-template <class Offset, int kRank, bool kWindowed>
-__device__ __forceinline__ void walk(const Piece<Offset, kRank, kWindowed>& piece, int from, int to, Offset rest,
-                                     Offset& dst, Source<Offset>& src) {
-#pragma unroll
-  for (int k = kRank - 1; k >= 0; --k) {
-    if (k < from || k >= to) continue;
-    const auto& dim = piece.dims[k];
-    Offset index = rest;
-    if (k > from) {
-      rest = dim.size.quotient(rest);
-      index -= rest * Offset(dim.size.divisor);
-    }
-    dst += index * dim.dst_stride;
-    if constexpr (kWindowed) {
-      const Offset distance = index - dim.begin;
-      const Offset q = distance < 0 ? 0 : dim.step.quotient(distance);
-      const bool none = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
-      src.none |= none;
-      if (!none) src.at += q * dim.src_stride;  // which could be out of all bounds
-    } else {
-      src.at += index * dim.src_stride;
-    }
-  }
-}
+// The load of a full vector within one row of the source.
+template <class Item, AccessPattern kAccess,
+          bool kVectorized = kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed>
+struct VecLoad {
+  UnalignedLoad<Item> vector;
 
-// A slot and where it reads.
-template <class Offset>
-struct Located {
-  Slot<Offset> slot;
-  Source<Offset> range, row;  // that of the slot's first item
-  Offset i;                   // the first item's index in its row
-  bool in_one_row;
-};
-
-template <class Item, int kCount, class Offset, int kRank, bool kWindowed>
-__device__ __forceinline__ Located<Offset> locate(const Piece<Offset, kRank, kWindowed>& piece, Offset number) {
-  Located<Offset> l{};
-  const Slots<Offset>& slots = piece.slots;
-  l.slot = slots.template slot<Item, kCount>(number, reinterpret_cast<const Item*>(piece.dst), [&](Offset range) {
-    Offset dst = 0;
-    walk(piece, slots.first, slots.last, range, dst, l.range);
-    return dst;
-  });
-  if (!l.slot.exists()) return l;  // what follows could be out of all bounds
-  l.i = l.slot.first;
-  l.row = l.range;
-  const Divisor<Offset>& row_size = piece.dims[kRank - 1].size;
-  if (slots.last < kRank - 1) {
-    const Offset outer = row_size.quotient(l.i);
-    l.i -= outer * Offset(row_size.divisor);
-    Offset unused = 0;
-    walk(piece, slots.last, kRank - 1, outer, unused, l.row);
-  }
-  l.in_one_row = l.i + (l.slot.end - l.slot.begin) <= Offset(row_size.divisor);
-  return l;
-}
-
-template <class Item, Row kRow>
-constexpr int kSlotItems = kRow == Row::kNarrow    ? 1
-                           : kRow == Row::kStrided ? std::min(4, kItemsPerVector<Item>)
-                                                   : kItemsPerVector<Item>;
-
-// A whole slot in one row, on its way from the source.
-template <class Item, Row kRow, bool kByVectors = kRow == Row::kDense || kRow == Row::kWindowed>
-struct Whole {
-  Unaligned<Item> vector;
-
-  // Begins to load it from index i of a row on; false if that cannot be done in vectors.
+  // Issues the loads from index i of a row on. Returns false if the vector cannot be loaded in one piece.
   template <class Dim, class Offset>
-  __device__ bool load_from(const Dim& row, const Range& readable, const char* src, Source<Offset> from, Offset i) {
-    constexpr int kCount = kItemsPerVector<Item>;
-    if constexpr (kRow == Row::kWindowed) {
-      i -= row.begin;
-      const auto step = Offset(row.step.divisor);
-      if (from.none || i + kCount <= 0 || i > (row.count - 1) * step) {
+  __device__ bool load_from(const Dim& inner, const Bounds& source_bounds, const char* src, CopyOffsets<Offset> from,
+                            Offset i) {
+    constexpr int kVecSize = kItemsPerVector<Item>;
+    if constexpr (kAccess == AccessPattern::kWindowed) {
+      i -= inner.begin;
+      const auto step = Offset(inner.step.divisor);
+      if (from.outside || i + kVecSize <= 0 || i > (inner.count - 1) * step) {
         vector.set_zero();
         return true;
       }
-      if (step != 1 || i < 0 || i + kCount > row.count) return false;
+      if (step != 1 || i < 0 || i + kVecSize > inner.count) return false;
     }
-    if (row.src_stride != 1 && row.src_stride != -1) return false;
-    const Item* first = reinterpret_cast<const Item*>(src) + from.at;
-    const char* low = reinterpret_cast<const char*>(row.src_stride < 0 ? first - i - (kCount - 1) : first + i);
-    if (!readable.has_vectors_at(low)) return false;
+    if (inner.src_stride != 1 && inner.src_stride != -1) return false;
+    const Item* first = reinterpret_cast<const Item*>(src) + from.src;
+    const char* low = reinterpret_cast<const char*>(inner.src_stride < 0 ? first - i - (kVecSize - 1) : first + i);
+    if (!source_bounds.hold_vectors_at(low)) return false;
     vector.load_from(low);
     return true;
   }
   template <class Dim>
-  __device__ auto items(const Dim& row) const {
-    return vector.items(row.src_stride < 0);
+  __device__ auto items(const Dim& inner) const {
+    return vector.items(inner.src_stride < 0);
   }
 };
 
-template <class Item, Row kRow>
-struct Whole<Item, kRow, false> {
-  Items<Item, kSlotItems<Item, kRow>> loaded;
+template <class Item, AccessPattern kAccess>
+struct VecLoad<Item, kAccess, false> {
+  AlignedVector<Item, kVecSizeOf<Item, kAccess>> loaded;
 
   template <class Dim, class Offset>
-  __device__ bool load_from(const Dim& row, const Range&, const char* src, Source<Offset> from, Offset i) {
-    const Item* first = reinterpret_cast<const Item*>(src) + (from.at + i * row.src_stride);
+  __device__ bool load_from(const Dim& inner, const Bounds&, const char* src, CopyOffsets<Offset> from, Offset i) {
+    const Item* first = reinterpret_cast<const Item*>(src) + (from.src + i * inner.src_stride);
 #pragma unroll
-    for (int j = 0; j < kSlotItems<Item, kRow>; ++j) loaded.item[j] = load(first + j * row.src_stride);
+    for (int j = 0; j < kVecSizeOf<Item, kAccess>; ++j) loaded.item[j] = load(first + j * inner.src_stride);
     return true;
   }
   template <class Dim>
@@ -205,328 +185,283 @@ struct Whole<Item, kRow, false> {
   }
 };
 
-template <class Item, class Offset, int kRank, Row kRow, int kMostPieces>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
-    copy_slots(const __grid_constant__ Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kMostPieces> batch) {
-  constexpr int kCount = kSlotItems<Item, kRow>;
+template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vectorized(
+    const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>, kMaxCopies>
+        batch) {
+  constexpr int kVecSize = kVecSizeOf<Item, kAccess>;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto [piece, number] = batch.chunk(chunk);
-    const auto& row = piece.dims[kRank - 1];
-    const auto first = Offset(number) * batch.per_chunk + Offset(threadIdx.x);
-    Item* dst = reinterpret_cast<Item*>(piece.dst);
-    Whole<Item, kRow> whole[kPerThread<Offset>];
-    Offset at[kPerThread<Offset>];
-    uint32_t loaded = 0, others = 0;  // a bit for each
+    const auto [copy, number] = batch.chunk(chunk);
+    const auto& inner = copy.dims[kRank - 1];
+    const auto first = Offset(number) * batch.vecs_per_chunk + Offset(threadIdx.x);
+    Item* dst = reinterpret_cast<Item*>(copy.dst);
+    VecLoad<Item, kAccess> loads[kVecsPerThread<Offset>];
+    Offset at[kVecsPerThread<Offset>];
+    uint32_t loaded = 0, remaining = 0;  // a bit for each
 #pragma unroll
-    for (int u = 0; u < kPerThread<Offset>; ++u) {
-      if (u * kThreads >= batch.per_chunk) break;
-      const Located<Offset> l = locate<Item, kCount>(piece, first + u * kThreads);
-      if (!l.slot.exists()) continue;
-      at[u] = l.slot.at;
-      if (l.in_one_row && l.slot.is_whole(kCount) && whole[u].load_from(row, piece.readable, piece.src, l.row, l.i))
+    for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
+      if (u * kThreadsPerBlock >= batch.vecs_per_chunk) break;
+      const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
+      if (!l.vec.exists()) continue;
+      at[u] = l.vec.offset;
+      if (l.in_one_row && l.vec.is_full(kVecSize) &&
+          loads[u].load_from(inner, copy.source_bounds, copy.src, l.row, l.i))
         loaded |= 1u << u;
       else
-        others |= 1u << u;
+        remaining |= 1u << u;
     }
 #pragma unroll
-    for (int u = 0; u < kPerThread<Offset>; ++u)
-      if (loaded >> u & 1) store_items(dst + at[u], whole[u].items(row), 0, kCount);
-    // The ends of rows, and rows shorter than a slot.
+    for (int u = 0; u < kVecsPerThread<Offset>; ++u)
+      if (loaded >> u & 1) store_items(dst + at[u], loads[u].items(inner), 0, kVecSize);
+    // Vectors at the ends of ranges, rows, windows and of the source's memory.
 #pragma unroll 1
-    for (int u = 0; others >> u != 0; ++u) {
-      if ((others >> u & 1) == 0) continue;
-      const Located<Offset> l = locate<Item, kCount>(piece, first + u * kThreads);
-      const Item* src = reinterpret_cast<const Item*>(piece.src);
-      copy_one_by_one<Item, kCount>(dst + l.slot.at, l.slot.begin, l.slot.end, [&](int j) {
-        Source<Offset> from = l.in_one_row ? l.row : l.range;
-        Offset unused = 0;
+    for (int u = 0; remaining >> u != 0; ++u) {
+      if ((remaining >> u & 1) == 0) continue;
+      const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
+      const Item* src = reinterpret_cast<const Item*>(copy.src);
+      copy_items<Item, kVecSize>(dst + l.vec.offset, l.vec.begin, l.vec.end, [&](int j) {
+        CopyOffsets<Offset> from = l.in_one_row ? l.row : l.range;
         if (l.in_one_row)
-          walk(piece, kRank - 1, kRank, l.i + j, unused, from);
+          copy.add_offsets(kRank - 1, kRank, l.i + j, from);
         else
-          walk(piece, piece.slots.last, kRank, l.slot.first + j, unused, from);
-        return from.none ? Item{} : load(src + from.at);
+          copy.add_offsets(copy.vecs.range_dim, kRank, l.vec.first + j, from);
+        return from.outside ? Item{} : load(src + from.src);
       });
     }
   }
 }
 
-// Items of a tile's side: its rows are whole sectors of memory, and more where items are small.
+// A tile's side in items: a row of a tile is a whole number of the 32-byte sectors in which GPUs access memory.
 template <class Item>
-constexpr int kSide = sizeof(Item) < 4 ? 64 : 32;
+constexpr int kTileSide = sizeof(Item) < 4 ? 64 : 32;
 
-// Where the source's neighbours are another dimension's than the destination's: tiles of the two, turned in shared
-// memory. The last dimension is the destination's, the last but one the source's.
-template <class Item, class Offset, int kRank, int kMostPieces>
-__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
-    copy_tiles(const __grid_constant__ Batch<Piece<Offset, kRank, false>, kMostPieces> batch) {
-  constexpr int kTile = kSide<Item>, kRows = kThreads / kTile, kEach = kTile / kRows;
-  constexpr int kPadding = sizeof(Item) < 4 ? 4 / int(sizeof(Item)) : 1;  // so that a column lies in different banks
-  __shared__ Item tile[kTile][kTile + kPadding];
-  const int x = int(threadIdx.x) % kTile, y = int(threadIdx.x) / kTile;
+// The destination is contiguous along the last dimension, the source along the last but one.
+template <class Item, class Offset, int kRank, int kMaxCopies>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+    copy_tiled(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, false>, kMaxCopies> batch) {
+  constexpr int kSide = kTileSide<Item>, kRowsPerStep = kThreadsPerBlock / kSide, kSteps = kSide / kRowsPerStep;
+  constexpr int kPadding =
+      sizeof(Item) < 4 ? 4 / int(sizeof(Item)) : 1;  // puts the items of a column into different banks
+  __shared__ Item tile[kSide][kSide + kPadding];
+  const int x = int(threadIdx.x) % kSide, y = int(threadIdx.x) / kSide;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto [piece, tile_number] = batch.chunk(chunk);
-    const auto& column = piece.dims[kRank - 1];
-    const auto& line = piece.dims[kRank - 2];
-    const Tiles<Offset>& tiles = piece.tiles;
-    const auto number = Offset(tile_number);
-    const Offset of_line = tiles.columns.quotient(number), outer = tiles.lines.quotient(of_line);
-    const Offset first_column = (number - of_line * Offset(tiles.columns.divisor)) * kTile;
-    const Offset first_line = (of_line - outer * Offset(tiles.lines.divisor)) * kTile;
+    const auto [copy, tile_number] = batch.chunk(chunk);
+    const auto& column = copy.dims[kRank - 1];
+    const auto& row = copy.dims[kRank - 2];
+    const TilePartition<Offset>& tiles = copy.tiles;
+    const auto [tile_row, tile_column] = tiles.column_tiles.divmod(Offset(tile_number));
+    const auto [outer, outer_row] = tiles.row_tiles.divmod(tile_row);
+    const Offset first_column = tile_column * kSide, first_row = outer_row * kSide;
     const Offset columns_left = Offset(column.size.divisor) - first_column;
-    const Offset lines_left = Offset(line.size.divisor) - first_line;
-    const int columns = columns_left < kTile ? int(columns_left) : kTile;
-    const int lines = lines_left < kTile ? int(lines_left) : kTile;
-    Offset dst_at = first_column * column.dst_stride + first_line * line.dst_stride;
-    Source<Offset> from{first_column * column.src_stride + first_line * line.src_stride};
-    walk(piece, tiles.first, kRank - 2, outer, dst_at, from);
-    const Item* src = reinterpret_cast<const Item*>(piece.src) + from.at + y * column.src_stride + x * line.src_stride;
-    Item* dst = reinterpret_cast<Item*>(piece.dst) + dst_at + x * column.dst_stride + y * line.dst_stride;
-    Item items[kEach] = {};
+    const Offset rows_left = Offset(row.size.divisor) - first_row;
+    const int columns = columns_left < kSide ? int(columns_left) : kSide;
+    const int rows = rows_left < kSide ? int(rows_left) : kSide;
+    CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
+                           first_column * column.src_stride + first_row * row.src_stride};
+    copy.add_offsets(tiles.outer_dim, kRank - 2, outer, at);
+    const Item* src = reinterpret_cast<const Item*>(copy.src) + at.src + y * column.src_stride + x * row.src_stride;
+    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + x * column.dst_stride + y * row.dst_stride;
+    Item items[kSteps] = {};
 #pragma unroll
-    for (int u = 0; u < kEach; ++u)
-      if (x < lines && u * kRows < columns - y) items[u] = load(src + u * kRows * column.src_stride);
+    for (int u = 0; u < kSteps; ++u)
+      if (x < rows && u * kRowsPerStep < columns - y) items[u] = load(src + u * kRowsPerStep * column.src_stride);
 #pragma unroll
-    for (int u = 0; u < kEach; ++u) tile[y + u * kRows][x] = items[u];
+    for (int u = 0; u < kSteps; ++u) tile[y + u * kRowsPerStep][x] = items[u];
     __syncthreads();
 #pragma unroll
-    for (int u = 0; u < kEach; ++u)
-      if (x < columns && u * kRows < lines - y) store(dst + u * kRows * line.dst_stride, tile[x][y + u * kRows]);
+    for (int u = 0; u < kSteps; ++u)
+      if (x < columns && u * kRowsPerStep < rows - y)
+        store(dst + u * kRowsPerStep * row.dst_stride, tile[x][y + u * kRowsPerStep]);
     __syncthreads();
   }
 }
 
-constexpr std::size_t kUsualRank = 4, kMostRank = 8;
-
-// `copy` as copies of at most kMostRank dimensions, one for each index of those that are too many, the smallest of all.
-void append_peeled(const AffineCopy& copy, int64_t item_size, std::vector<AffineCopy>& to) {
-  if (copy.dims.size() <= kMostRank) {
-    to.push_back(copy);
-    return;
-  }
-  const auto smallest = std::min_element(copy.dims.begin(), copy.dims.end() - 1,
-                                         [](const CopyDim& x, const CopyDim& y) { return x.size < y.size; });
-  const CopyDim outer = *smallest;
-  AffineCopy inner = copy;
-  inner.dims.erase(inner.dims.begin() + (smallest - copy.dims.begin()));
-  for (int64_t j = 0; j < outer.size; ++j) {
-    const int64_t distance = j - outer.begin, q = distance / outer.step;
-    AffineCopy at = inner;
-    at.dst += j * outer.dst_stride * item_size;
-    if (distance >= 0 && distance % outer.step == 0 && q < outer.count)
-      at.src += q * outer.src_stride * item_size;
-    else
-      at.dims.front().count = 0;  // this index reads nothing
-    append_peeled(at, item_size, to);
-  }
-}
-
-// From the lowest to the highest byte that a copy reads.
-Range readable(const AffineCopy& copy, int64_t item_size) {
-  int64_t low = 0, high = 0;
-  for (const CopyDim& d : copy.dims) {
-    if (d.count == 0) return {copy.src, copy.src};
-    (d.src_stride < 0 ? low : high) += (d.count - 1) * d.src_stride;
-  }
-  return {copy.src + low * item_size, copy.src + (high + 1) * item_size};
-}
-
-// Copies of one kind, with what their launches are made from.
-struct Work {
+// Copies that one kernel executes, in one launch or more.
+struct CopyLaunches {
   std::vector<AffineCopy> copies;
   int64_t item_size;
   bool tiles;
-  Row row;
+  AccessPattern access;
   std::size_t rank;
-  int64_t reach;  // the largest offset of all copies
+  int64_t max_offset;  // the largest offset of all copies
   Stream stream;
 };
 
-template <class Item, Row kRow, class Piece>
-int64_t slots_of(const AffineCopy& copy, Piece& piece, int padding) {
-  std::size_t first = copy.dims.size() - 1;  // of the dimensions that follow one another without gaps
-  int64_t places = copy.dims.back().size;
-  while (first > 0 && copy.dims[first - 1].dst_stride == places) places *= copy.dims[--first].size;
-  int64_t ranges = 1, strides = 0;
-  for (std::size_t k = 0; k < first; ++k) {
-    ranges *= copy.dims[k].size;
-    strides |= copy.dims[k].dst_stride;
-  }
-  piece.slots = decltype(piece.slots)::template of<Item, kSlotItems<Item, kRow>>(copy.dst, strides, places, ranges,
-                                                                                 padding, padding + int(first));
-  return int64_t(piece.slots.count);
+template <class Item, class Params>
+int64_t partition_into_tiles(const AffineCopy& copy, Params& params, int padding) {
+  const auto tiles = [](int64_t size) { return (size + kTileSide<Item> - 1) / kTileSide<Item>; };
+  const int64_t size = copy.dims.back().size, row_size = copy.dims[copy.dims.size() - 2].size;
+  const int64_t column_tiles = tiles(size), row_tiles = tiles(row_size);
+  using Offset = decltype(params.dims[0].dst_stride);
+  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles), padding};
+  return numel(copy.dims) / (size * row_size) * column_tiles * row_tiles;
 }
 
-template <class Item, class Piece>
-int64_t tiles_of(const AffineCopy& copy, Piece& piece, int padding) {
-  const auto tiles = [](int64_t size) { return (size + kSide<Item> - 1) / kSide<Item>; };
-  const int64_t size = copy.dims.back().size, line_size = copy.dims[copy.dims.size() - 2].size;
-  const int64_t columns = tiles(size), lines = tiles(line_size);
-  using Offset = decltype(piece.dims[0].dst_stride);
-  piece.tiles = {Divisor<Offset>(columns), Divisor<Offset>(lines), padding};
-  return copy.numel() / (size * line_size) * columns * lines;
-}
-
-template <class Piece>
-void set_dims(const AffineCopy& copy, Piece& piece, int padding) {
-  using Offset = decltype(piece.dims[0].dst_stride);
+template <class Params>
+void set_dims(const AffineCopy& copy, Params& params, int padding) {
+  using Offset = decltype(params.dims[0].dst_stride);
   int k = 0;
-  for (auto& to : piece.dims) {
+  for (auto& to : params.dims) {
     const CopyDim dim = k < padding ? plain_dim(1, 0, 0) : copy.dims[std::size_t(k - padding)];
     ++k;
-    to.size = Divisor<Offset>(dim.size);
+    to.size = FastDivmod<Offset>(dim.size);
     to.dst_stride = Offset(dim.dst_stride);
     to.src_stride = Offset(dim.src_stride);
     if constexpr (requires { to.step; }) {
       to.begin = Offset(dim.begin);
       to.count = Offset(dim.count);
-      to.step = Divisor<Offset>(dim.step);
+      to.step = FastDivmod<Offset>(dim.step);
     }
   }
 }
 
-template <class Item, class Offset, int kRank, Row kRow, bool kTiles, int kMostPieces>
-void launch_batches(const Work& work) {
-  Batch<Piece<Offset, kRank, kRow == Row::kWindowed>, kMostPieces> batch;
-  batch.pieces = 0;
+template <class Item, class Offset, int kRank, AccessPattern kAccess, bool kTiles, int kMaxCopies>
+void launch_batches(const CopyLaunches& launches) {
+  CopyBatch<CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>, kMaxCopies> batch;
+  batch.copies = 0;
   batch.chunks = 0;
-  batch.alike = true;
-  int64_t slots = 0;
-  for (const AffineCopy& copy : work.copies) slots += copy.numel() / kSlotItems<Item, kRow>;
-  batch.per_chunk = kTiles ? 1 : per_chunk<Offset>(slots);
-  for (std::size_t c = 0; c < work.copies.size(); ++c) {
-    const AffineCopy& copy = work.copies[c];
-    auto& piece = batch.piece[batch.pieces++];
-    piece.dst = copy.dst;
-    piece.src = copy.src;
-    piece.readable = readable(copy, int64_t(sizeof(Item)));
-    piece.first_chunk = batch.chunks;
+  batch.same_chunks = true;
+  int64_t vecs = 0;
+  for (const AffineCopy& copy : launches.copies) vecs += numel(copy.dims) / kVecSizeOf<Item, kAccess>;
+  batch.vecs_per_chunk = kTiles ? 1 : vecs_per_chunk<Offset>(vecs);
+  for (std::size_t c = 0; c < launches.copies.size(); ++c) {
+    const AffineCopy& copy = launches.copies[c];
+    auto& params = batch.copy[batch.copies++];
+    params.dst = copy.dst;
+    params.src = copy.src;
+    params.source_bounds = source_bounds(copy.src, copy.dims, int64_t(sizeof(Item)));
+    params.first_chunk = batch.chunks;
     const int padding = kRank - int(copy.dims.size());
-    set_dims(copy, piece, padding);
+    set_dims(copy, params, padding);
     int64_t units = 0;
+    if constexpr (kTiles) {
+      units = partition_into_tiles<Item>(copy, params, padding);
+    } else {
+      params.vecs = VecPartition<Offset>::template of<Item, kVecSizeOf<Item, kAccess>>(copy.dst, copy.dims, padding);
+      units = int64_t(params.vecs.count);
+    }
+    const int64_t chunks = (units + batch.vecs_per_chunk - 1) / batch.vecs_per_chunk;
+    batch.chunks = checked_chunks(batch.chunks + chunks);
+    batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;
+    batch.by_copy = FastDivmod<int32_t>(batch.copies);
+    if (batch.copies < kMaxCopies && c + 1 < launches.copies.size()) continue;
     if constexpr (kTiles)
-      units = tiles_of<Item>(copy, piece, padding);
+      launch("copy_tiled", copy_tiled<Item, Offset, kRank, kMaxCopies>, grid_size(batch.chunks), kThreadsPerBlock,
+             launches.stream, batch);
     else
-      units = slots_of<Item, kRow>(copy, piece, padding);
-    const int64_t chunks = (units + batch.per_chunk - 1) / batch.per_chunk;
-    batch.chunks = as_chunks(batch.chunks + chunks);
-    batch.alike = batch.alike && batch.chunks == batch.pieces * chunks;
-    batch.by_piece = Divisor<int32_t>(batch.pieces);
-    if (batch.pieces < kMostPieces && c + 1 < work.copies.size()) continue;
-    if constexpr (kTiles)
-      launch("copy_tiles", copy_tiles<Item, Offset, kRank, kMostPieces>, blocks_for(batch.chunks), kThreads,
-             work.stream, batch);
-    else
-      launch("copy_slots", copy_slots<Item, Offset, kRank, kRow, kMostPieces>, blocks_for(batch.chunks), kThreads,
-             work.stream, batch);
-    batch.pieces = 0;
+      launch("copy_vectorized", copy_vectorized<Item, Offset, kRank, kAccess, kMaxCopies>, grid_size(batch.chunks),
+             kThreadsPerBlock, launches.stream, batch);
+    batch.copies = 0;
     batch.chunks = 0;
-    batch.alike = true;
+    batch.same_chunks = true;
   }
 }
 
-// One copy alone in little memory, which is less to send to the GPU; a few; or as many as new drivers take.
-template <class Item, class Offset, int kRank, Row kRow, bool kTiles = false>
-void launch_kind(const Work& work) {
-  using Each = Piece<Offset, kRank, kRow == Row::kWindowed>;
-  constexpr std::size_t kBeside = sizeof(Batch<Each, 1>) - sizeof(Each);
-  constexpr int kFew = int((kMostParameterBytes - kBeside) / sizeof(Each));
-  constexpr int kMany = int((kMostParameterBytesOfNewDrivers - kBeside) / sizeof(Each));
-  const auto copies = int64_t(work.copies.size());
-  // Several copies with windows come only from one of too many dimensions.
-  if constexpr (kRow != Row::kWindowed) {
-    // Nor do more than a few of tiles or 64 bits pay for kernels of their own.
-    if constexpr (!kTiles && kRank == int(kUsualRank))
-      if (copies > kFew && takes_many_parameters())
-        return launch_batches<Item, Offset, kRank, kRow, kTiles, kMany>(work);
-    if (copies > 1) return launch_batches<Item, Offset, kRank, kRow, kTiles, kFew>(work);
+// Kernels exist for one copy, whose parameters are quick to send to the GPU, for as many as fit into the parameters
+// that any driver allows, and for as many as newer drivers allow.
+template <class Item, class Offset, int kRank, AccessPattern kAccess, bool kTiles = false>
+void launch_access(const CopyLaunches& launches) {
+  using Params = CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>;
+  constexpr std::size_t kFixedBytes = sizeof(CopyBatch<Params, 1>) - sizeof(Params);
+  constexpr int kFew = int((kMaxParameterBytes - kFixedBytes) / sizeof(Params));
+  constexpr int kMany = int((kMaxLargeParameterBytes - kFixedBytes) / sizeof(Params));
+  const auto copies = int64_t(launches.copies.size());
+  // Several copies with windows come only from a copy with too many dimensions: one launch each will do.
+  if constexpr (kAccess != AccessPattern::kWindowed) {
+    // Many copies in tiles or with 64-bit offsets are too rare for kernels of their own.
+    if constexpr (!kTiles && kRank == int(kSmallRank))
+      if (copies > kFew && has_large_kernel_parameters())
+        return launch_batches<Item, Offset, kRank, kAccess, kTiles, kMany>(launches);
+    if (copies > 1) return launch_batches<Item, Offset, kRank, kAccess, kTiles, kFew>(launches);
   }
-  launch_batches<Item, Offset, kRank, kRow, kTiles, 1>(work);
+  launch_batches<Item, Offset, kRank, kAccess, kTiles, 1>(launches);
 }
 
 template <class Item, class Offset, int kRank>
-void launch_work(const Work& work) {
-  if (work.tiles) return launch_kind<Item, Offset, kRank, Row::kStrided, true>(work);
-  switch (work.row) {
-    case Row::kDense:
-      return launch_kind<Item, Offset, kRank, Row::kDense>(work);
-    case Row::kStrided:
-      return launch_kind<Item, Offset, kRank, Row::kStrided>(work);
-    case Row::kNarrow:
-      return launch_kind<Item, Offset, kRank, Row::kNarrow>(work);
-    case Row::kWindowed:
-      return launch_kind<Item, Offset, kRank, Row::kWindowed>(work);
+void launch_copies(const CopyLaunches& launches) {
+  if (launches.tiles) return launch_access<Item, Offset, kRank, AccessPattern::kStrided, true>(launches);
+  switch (launches.access) {
+    case AccessPattern::kContiguous:
+      return launch_access<Item, Offset, kRank, AccessPattern::kContiguous>(launches);
+    case AccessPattern::kStrided:
+      return launch_access<Item, Offset, kRank, AccessPattern::kStrided>(launches);
+    case AccessPattern::kScalar:
+      return launch_access<Item, Offset, kRank, AccessPattern::kScalar>(launches);
+    case AccessPattern::kWindowed:
+      return launch_access<Item, Offset, kRank, AccessPattern::kWindowed>(launches);
   }
 }
 
-// What most items' rows are.
-Row row_of(const std::vector<AffineCopy>& copies, int64_t item_size) {
-  const int64_t vector = kWidestItem / item_size;
-  int64_t dense = 0, strided = 0, narrow = 0;
+// What suits most items of the copies.
+AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item_size) {
+  const int64_t vector = kMaxItemBytes / item_size;
+  int64_t contiguous = 0, strided = 0, scalar = 0;
   for (const AffineCopy& copy : copies) {
     if (!std::all_of(copy.dims.begin(), copy.dims.end(), [](const CopyDim& d) { return d.reads_all(); }))
-      return Row::kWindowed;
-    const bool is_dense = std::abs(copy.dims.back().src_stride) == 1;
-    const int64_t slot = is_dense ? vector : std::min<int64_t>(vector, 4);
-    // Fewer than two slots' worth: then most slots are not whole.
-    const bool is_narrow = slot > 1 && copy.dims.back().size < 2 * slot;
-    (is_narrow ? narrow : is_dense ? dense : strided) += copy.numel();
+      return AccessPattern::kWindowed;
+    const bool is_contiguous = std::abs(copy.dims.back().src_stride) == 1;
+    const int64_t vec_size = is_contiguous ? vector : std::min<int64_t>(vector, 4);
+    // In rows of less than two vectors, most vectors would be partial.
+    const bool is_scalar = vec_size > 1 && copy.dims.back().size < 2 * vec_size;
+    (is_scalar ? scalar : is_contiguous ? contiguous : strided) += numel(copy.dims);
   }
-  if (narrow > dense + strided) return Row::kNarrow;
-  return dense >= strided ? Row::kDense : Row::kStrided;
+  if (scalar > contiguous + strided) return AccessPattern::kScalar;
+  return contiguous >= strided ? AccessPattern::kContiguous : AccessPattern::kStrided;
 }
 
-// Brings the dimension along which the source's items follow one another next to the destination's, if they are two
-// and both worth a tile; returns whether they are.
+// Moves the dimension along which the source is contiguous next to the last one, along which the destination is.
+// Returns false if there is none, or if one of the two is too short for tiles.
 bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
-  constexpr int64_t kLeast = 8, kSectorBytes = 32;
+  constexpr int64_t kMinSize = 8, kSectorBytes = 32;
   std::vector<CopyDim>& dims = copy.dims;
-  if (dims.size() < 2 || dims.back().size < kLeast || std::abs(dims.back().src_stride) * item_size < kSectorBytes)
+  if (dims.size() < 2 || dims.back().size < kMinSize || std::abs(dims.back().src_stride) * item_size < kSectorBytes)
     return false;
-  const auto line = std::find_if(dims.begin(), dims.end() - 1, [&](const CopyDim& d) {
-    return d.size >= kLeast && (d.src_stride == 1 || d.src_stride == -1);
+  const auto row = std::find_if(dims.begin(), dims.end() - 1, [&](const CopyDim& d) {
+    return d.size >= kMinSize && (d.src_stride == 1 || d.src_stride == -1);
   });
-  if (line == dims.end() - 1) return false;
-  std::rotate(line, line + 1, dims.end() - 1);
+  if (row == dims.end() - 1) return false;
+  std::rotate(row, row + 1, dims.end() - 1);
   return true;
 }
 
 }  // namespace
 
-void run(AffineCopies plan, Stream stream) {
-  align(plan);
-  int64_t factor = kWidestItem;
+void execute(AffineCopies plan, Stream stream) {
+  align_items(plan);
+  int64_t vec_size = kMaxItemBytes;
   for (AffineCopy& copy : plan.copies) {
-    normalize(copy);
-    factor = std::min(factor, items_per_wide_item(copy, plan.item_size, true));
+    reorder_and_coalesce(copy);
+    vec_size = std::min(vec_size, max_vec_size(copy.dims, plan.item_size, copy.dst, copy.src));
   }
-  Work work{{}, plan.item_size * factor, false, Row::kDense, 0, 0, stream};
+  CopyLaunches launches{{}, plan.item_size * vec_size, false, AccessPattern::kContiguous, 0, 0, stream};
   for (AffineCopy& copy : plan.copies) {
-    widen(copy, factor);
+    vectorize(copy.dims, vec_size);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
-    append_peeled(copy, work.item_size, work.copies);
+    split_outer_dims(copy, launches.item_size, [&](const AffineCopy& part) { launches.copies.push_back(part); });
   }
-  for (const AffineCopy& copy : work.copies) {
-    int64_t dst = kMostPerBlock * kWidestItem, src = 0;  // the last chunk counts past the end of its copy
+  for (const AffineCopy& copy : launches.copies) {
+    int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0;  // threads of the last chunk count past the end
     for (const CopyDim& dim : copy.dims) {
-      add_reach(dst, dim.size, std::max<int64_t>(dim.dst_stride, 1));
-      add_reach(src, std::max<int64_t>(dim.count, 1), dim.src_stride);
+      dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
+      src += max_offset(std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
-    work.reach = std::max({work.reach, dst, src, copy.numel() * 2 + kMostPerBlock * kWidestItem});
-    work.rank = std::max(work.rank, copy.dims.size());
+    launches.max_offset =
+        std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerBlock * kMaxItemBytes});
+    launches.rank = std::max(launches.rank, copy.dims.size());
   }
-  work.row = row_of(work.copies, work.item_size);
-  if (work.row == Row::kStrided) {
-    std::vector<AffineCopy> arranged = work.copies;
-    work.tiles = std::all_of(arranged.begin(), arranged.end(),
-                             [&](AffineCopy& copy) { return arrange_tiles(copy, work.item_size); });
-    if (work.tiles) work.copies = std::move(arranged);
+  launches.access = access_pattern(launches.copies, launches.item_size);
+  if (launches.access == AccessPattern::kStrided) {
+    std::vector<AffineCopy> arranged = launches.copies;
+    launches.tiles = std::all_of(arranged.begin(), arranged.end(),
+                                 [&](AffineCopy& copy) { return arrange_tiles(copy, launches.item_size); });
+    if (launches.tiles) launches.copies = std::move(arranged);
   }
-  with_item_type(work.item_size, [&](auto item) {
+  with_item_type(launches.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (work.reach <= largest_32_bit_offset() && work.rank <= kUsualRank)
-      launch_work<Item, int32_t, int(kUsualRank)>(work);
+    if (launches.max_offset <= max_32_bit_offset() && launches.rank <= kSmallRank)
+      launch_copies<Item, int32_t, int(kSmallRank)>(launches);
     else
-      launch_work<Item, int64_t, int(kMostRank)>(work);
+      launch_copies<Item, int64_t, int(kMaxRank)>(launches);
   });
 }
 

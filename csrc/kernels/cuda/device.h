@@ -1,5 +1,5 @@
-// What the kernels take from CUDA, in one place. Compiled as plain C++ (no __CUDACC__), the same names come from the
-// test suite's cuda_on_host.h, which runs a kernel's threads on the CPU and counts what they load and store.
+// All that the kernels use of CUDA. Compiled as plain C++ (without __CUDACC__), the same names come from the test
+// suite's cuda_on_host.h, which runs a kernel's threads on the CPU and counts what they load and store.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,6 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include "engine.h"
 
@@ -18,7 +17,7 @@
 
 namespace torch_dml_ops::cuda {
 
-// Every access of a kernel to global memory goes through these two.
+// All accesses of kernels to global memory.
 template <class T>
 __device__ __forceinline__ T load(const T* from) {
   return *from;
@@ -28,52 +27,52 @@ __device__ __forceinline__ void store(T* to, T value) {
   *to = value;
 }
 
-// Offsets up to here are computed in 32 bits.
-constexpr int64_t largest_32_bit_offset() { return INT32_MAX; }
+// Kernels compute in 32 bits if no offset is larger than this.
+constexpr int64_t max_32_bit_offset() { return INT32_MAX; }
 
 inline void check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // it is told here, and not to be found by whoever asks next
+  cudaGetLastError();  // clear the error: it is reported here
   throw std::runtime_error(what + ": " + cudaGetErrorString(error));
 }
 
 // Of the current device.
-inline int attribute(cudaDeviceAttr what) {
+inline int device_attribute(cudaDeviceAttr what) {
   int device = 0, value = 0;
   check(cudaGetDevice(&device), "the current CUDA device is not known");
   check(cudaDeviceGetAttribute(&value, what, device), "an attribute of the CUDA device is not known");
   return value;
 }
-inline int64_t multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount); }
-inline int64_t threads_per_multiprocessor() { return attribute(cudaDevAttrMaxThreadsPerMultiProcessor); }
-inline int64_t most_shared_bytes() { return attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
+inline int64_t sm_count() { return device_attribute(cudaDevAttrMultiProcessorCount); }
+inline int64_t max_threads_per_sm() { return device_attribute(cudaDevAttrMaxThreadsPerMultiProcessor); }
+inline int64_t max_shared_bytes() { return device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin); }
 
-// The shared memory that a launch asks for.
+// The dynamic shared memory of a launch.
 template <class T>
 __device__ __forceinline__ T* shared_memory() {
   extern __shared__ uint4 shared[];
   return reinterpret_cast<T*>(shared);
 }
 
-// Whether the driver gives kernels kMostParameterBytesOfNewDrivers.
-inline bool takes_many_parameters() {
-  static const bool takes = [] {
+// Whether the driver allows kMaxLargeParameterBytes of kernel parameters.
+inline bool has_large_kernel_parameters() {
+  static const bool result = [] {
     int version = 0;
     return cudaDriverGetVersion(&version) == cudaSuccess && version >= 12010;
   }();
-  return takes;
+  return result;
 }
 
 template <class Parameters>
 void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream stream,
             const Parameters& parameters, int64_t shared_bytes = 0) {
-  constexpr int64_t kAlwaysThere = 48 << 10;  // more has to be asked for
+  constexpr int64_t kDefaultSharedBytes = 48 << 10;  // a kernel has to opt in to more
   const auto what = [&] {
     return std::string("the CUDA kernel ") + name + " did not launch with " + std::to_string(blocks) + " blocks of " +
            std::to_string(threads) + " threads and " + std::to_string(shared_bytes) + " bytes of shared memory";
   };
   const void* function = reinterpret_cast<const void*>(kernel);
-  if (shared_bytes > kAlwaysThere)
+  if (shared_bytes > kDefaultSharedBytes)
     check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)), what());
   void* arguments[] = {const_cast<Parameters*>(&parameters)};
   const cudaError_t error = cudaLaunchKernel(function, dim3(unsigned(blocks)), dim3(unsigned(threads)), arguments,
@@ -89,47 +88,47 @@ void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int th
 
 namespace torch_dml_ops::cuda {
 
-constexpr int kThreads = 256;
+constexpr int kThreadsPerBlock = 256;
 
-// Blocks that a multiprocessor is to run at once, at least. That leaves 64 registers to a thread, which suffice;
-// without it the compiler moves values to memory to get by with 48.
-constexpr int kBlocksAtOnce = 4;
+// The least occupancy: how many blocks an SM runs at once. It leaves a thread 64 registers, which are enough; without
+// it the compiler spills values to memory to get by with 48.
+constexpr int kMinBlocksPerSM = 4;
 
-// How many slots a thread moves before it looks for more: its loads are all on their way before the first store waits
-// for one. Offsets of 64 bits leave registers for fewer.
+// How many vectors of a chunk a thread moves. It issues all of their loads before the first store waits for one. With
+// 64-bit offsets there are registers for fewer.
 template <class Offset>
-constexpr int kPerThread = sizeof(Offset) == 4 ? 4 : 2;
-constexpr int kMostPerBlock = kThreads * kPerThread<int32_t>;
+constexpr int kVecsPerThread = sizeof(Offset) == 4 ? 4 : 2;
+constexpr int kMaxVecsPerBlock = kThreadsPerBlock * kVecsPerThread<int32_t>;
 
-// How many of `total` a block takes at a time: fewer if multiprocessors would have none of them otherwise.
+// How many of `total` vectors make a chunk: fewer if some SM would otherwise get none.
 template <class Offset>
-int per_chunk(int64_t total) {
-  int each = kThreads * kPerThread<Offset>;
-  while (each > kThreads && total < each * multiprocessors()) each /= 2;
+int vecs_per_chunk(int64_t total) {
+  int each = kThreadsPerBlock * kVecsPerThread<Offset>;
+  while (each > kThreadsPerBlock && total < each * sm_count()) each /= 2;
   return each;
 }
 
-// Blocks number their chunks in 32 bits. More are more than any memory holds.
-inline uint32_t as_chunks(int64_t chunks) {
+// Kernels number chunks in 32 bits. No GPU has the memory for more.
+inline uint32_t checked_chunks(int64_t chunks) {
   if (chunks > INT32_MAX) throw std::runtime_error("a copy of " + std::to_string(chunks) + " chunks is too large");
   return uint32_t(chunks);
 }
 
-// For so many chunks: as many blocks as the device runs at once, a few times over, so that those that end early leave
-// room for others, and no more than there are chunks.
-inline int64_t blocks_for(int64_t chunks) {
-  constexpr int64_t kTimes = 4;
-  return std::min(chunks, std::max<int64_t>(kTimes * multiprocessors() * (threads_per_multiprocessor() / kThreads), 1));
+// How many blocks to launch for so many chunks: at most one per chunk, and a few waves of what the device runs at once,
+// so that SMs which finish early get more to do.
+inline int64_t grid_size(int64_t chunks) {
+  constexpr int64_t kWaves = 4;
+  return std::min(chunks, std::max<int64_t>(kWaves * sm_count() * (max_threads_per_sm() / kThreadsPerBlock), 1));
 }
 
-constexpr std::size_t kMostParameterBytes = 4096;  // what a kernel takes by value with any driver
-constexpr std::size_t kMostParameterBytesOfNewDrivers = 32764;
+constexpr std::size_t kMaxParameterBytes = 4096;        // of a kernel's parameters, with any driver
+constexpr std::size_t kMaxLargeParameterBytes = 32764;  // with drivers for CUDA 12.1 or later
 
 struct Item16 {
   uint64_t low, high;
 } __attribute__((aligned(16)));
 
-// Calls f with a value of the unsigned type that has the item's size.
+// Calls f with a value of the unsigned type of the item's size.
 template <class F>
 void with_item_type(int64_t item_size, F f) {
   switch (item_size) {
@@ -144,41 +143,6 @@ void with_item_type(int64_t item_size, F f) {
     default:
       return f(Item16());
   }
-}
-
-// The upper half of a product.
-__device__ __forceinline__ uint32_t high_half(uint32_t a, uint32_t b) { return uint32_t((uint64_t(a) * b) >> 32); }
-__device__ __forceinline__ uint64_t high_half(uint64_t a, uint64_t b) {
-#ifdef __CUDA_ARCH__
-  return __umul64hi(a, b);
-#else
-  return uint64_t((static_cast<unsigned __int128>(a) * b) >> 64);
-#endif
-}
-
-// Division by a number that is known at launch, without a division in the kernel: with N bits, for 1 <= d < 2^(N-1) and
-// 0 <= n < 2^(N-1), n / d = (n + the upper half of n · m) >> s (Granlund and Montgomery, 1994).
-template <class Offset>
-struct Divisor {
-  using Unsigned = std::make_unsigned_t<Offset>;
-  Unsigned divisor, multiplier;
-  uint32_t shift;
-
-  Divisor() = default;
-  explicit Divisor(int64_t d) : divisor(Unsigned(d)), multiplier(0), shift(0) {
-    using Wide = std::conditional_t<sizeof(Offset) == 4, uint64_t, unsigned __int128>;
-    constexpr int kBits = 8 * int(sizeof(Offset));
-    shift = uint32_t(std::bit_width(uint64_t(d - 1)));
-    multiplier = Unsigned((((Wide(1) << shift) - Wide(d)) << kBits) / Wide(d) + 1);
-  }
-  __device__ Offset quotient(Offset n) const {
-    return Offset((high_half(Unsigned(n), multiplier) + Unsigned(n)) >> shift);
-  }
-};
-
-// Adds what a walk of `size` places by `stride` reaches to the largest offset so far.
-inline void add_reach(int64_t& reach, int64_t size, int64_t stride) {
-  reach += (size - 1) * (stride < 0 ? -stride : stride);
 }
 
 }  // namespace torch_dml_ops::cuda

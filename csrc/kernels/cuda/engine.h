@@ -1,4 +1,4 @@
-// The CUDA engine: queues plans on a stream of the current device. Takes no memory and waits for nothing.
+// The CUDA engine: queues plans on a stream of the current device. It allocates no memory and never synchronizes.
 #pragma once
 
 #include "../affine_copy.h"
@@ -6,11 +6,11 @@
 
 namespace torch_dml_ops::cuda {
 
-// A cudaStream_t, so that who calls the engine needs no CUDA header.
+// A cudaStream_t, so that callers need no CUDA header.
 using Stream = void*;
 
-// Pointers in the plans are the device's. Both write every element of the destinations once.
-void run(AffineCopies plan, Stream stream);
-void run(ReverseCopy plan, Stream stream);
+// Plans hold device pointers. Both functions write every element of the destinations once.
+void execute(AffineCopies plan, Stream stream);
+void execute(ReverseCopy plan, Stream stream);
 
 }  // namespace torch_dml_ops::cuda

@@ -1,4 +1,4 @@
-// 16 bytes in registers: loaded from any address, turned round, stored.
+// Vectors of 16 bytes in registers: loaded from any address, reversed, stored.
 #pragma once
 
 #include "device.h"
@@ -9,36 +9,36 @@ struct Vector {
   uint32_t word[4];
 } __attribute__((aligned(16)));
 
-// kCount items that a thread holds, to be stored as one where all of them are wanted.
-template <class Item, int kCount>
-struct Items {
-  Item item[kCount];
-} __attribute__((aligned(sizeof(Item) * kCount)));
+// Items that are loaded or stored at once.
+template <class Item, int kVecSize>
+struct AlignedVector {
+  Item item[kVecSize];
+} __attribute__((aligned(sizeof(Item) * kVecSize)));
 
 template <class Item>
 constexpr int kItemsPerVector = 16 / int(sizeof(Item));
 
-// Memory that may be read: all from the first to the last byte that a copy reads.
-struct Range {
+// The memory that a copy may read.
+struct Bounds {
   const char* begin;
   const char* end;
 
-  // Whether the aligned vectors that hold the 16 bytes at an address lie in it whole.
-  __device__ bool has_vectors_at(const char* from) const {
+  // Whether the one or two aligned vectors that hold the 16 bytes at `from` lie within the bounds.
+  __device__ bool hold_vectors_at(const char* from) const {
     const auto first = reinterpret_cast<uintptr_t>(from) & ~uintptr_t(15);
     const auto last = (reinterpret_cast<uintptr_t>(from) + 15) | 15;
     return first >= reinterpret_cast<uintptr_t>(begin) && last < reinterpret_cast<uintptr_t>(end);
   }
 };
 
-// The lower 32 bits of high:low shifted right by less than 32 bits.
-__device__ __forceinline__ uint32_t shifted(uint32_t low, uint32_t high, uint32_t bits) {
+// The lower 32 bits of high:low shifted right by less than 32.
+__device__ __forceinline__ uint32_t funnel_shift(uint32_t low, uint32_t high, uint32_t bits) {
   return uint32_t(((uint64_t(high) << 32) | low) >> bits);
 }
 
-// The same items in the other order.
+// The same items in reverse order.
 template <class Item>
-__device__ __forceinline__ Vector turned_round(const Vector& v) {
+__device__ __forceinline__ Vector reverse_items(const Vector& v) {
   if constexpr (sizeof(Item) == 16) {
     return v;
   } else if constexpr (sizeof(Item) == 8) {
@@ -56,10 +56,10 @@ __device__ __forceinline__ Vector turned_round(const Vector& v) {
   }
 }
 
-// The 16 bytes at any multiple of the item's size, as the one or two aligned vectors that hold them. Loading waits for
-// nothing; what is asked of them afterwards does.
+// A load of 16 bytes from any multiple of the item's size, as the one or two aligned vectors that hold them. load_from
+// only issues the loads; items() waits for them.
 template <class Item>
-class Unaligned {
+class UnalignedLoad {
  public:
   __device__ void load_from(const char* from) {
     offset_ = uint32_t(reinterpret_cast<uintptr_t>(from) & 15);
@@ -70,9 +70,9 @@ class Unaligned {
   }
   __device__ void set_zero() { *this = {}; }
 
-  // Backwards where `turned`. No register is chosen by an index that is known only at run time: that would put them
-  // into memory.
-  __device__ Items<Item, kItemsPerVector<Item>> items(bool turned) const {
+  // The items, in reverse order if `reversed`. They are selected by conditions and not by an index, because registers
+  // that are indexed at run time would be placed in local memory.
+  __device__ AlignedVector<Item, kItemsPerVector<Item>> items(bool reversed) const {
     Vector v = low_;
     if constexpr (sizeof(Item) < 16) {
       uint32_t word[8];
@@ -89,12 +89,12 @@ class Unaligned {
       }
       if constexpr (sizeof(Item) < 4) {
 #pragma unroll
-        for (int k = 0; k < 4; ++k) word[k] = shifted(word[k], word[k + 1], offset_ % 4 * 8);
+        for (int k = 0; k < 4; ++k) word[k] = funnel_shift(word[k], word[k + 1], offset_ % 4 * 8);
       }
       v = {word[0], word[1], word[2], word[3]};
     }
-    if (turned) v = turned_round<Item>(v);
-    Items<Item, kItemsPerVector<Item>> result;
+    if (reversed) v = reverse_items<Item>(v);
+    AlignedVector<Item, kItemsPerVector<Item>> result;
     static_assert(sizeof(result) == sizeof(v));
     memcpy(&result, &v, sizeof(v));
     return result;
@@ -105,26 +105,25 @@ class Unaligned {
   uint32_t offset_ = 0;
 };
 
-// The items [begin, end) of the kCount that would lie at `to`, an address that is a multiple of their size together.
-template <class Item, int kCount>
-__device__ __forceinline__ void store_items(Item* to, const Items<Item, kCount>& items, int begin, int end) {
-  if (begin <= 0 && end >= kCount) {
-    store(reinterpret_cast<Items<Item, kCount>*>(to), items);
+// Stores items [begin, end) of a vector. `to` is where its item 0 would go, an address aligned to the whole vector.
+template <class Item, int kVecSize>
+__device__ __forceinline__ void store_items(Item* to, const AlignedVector<Item, kVecSize>& items, int begin, int end) {
+  if (begin <= 0 && end >= kVecSize) {
+    store(reinterpret_cast<AlignedVector<Item, kVecSize>*>(to), items);
     return;
   }
 #pragma unroll
-  for (int j = 0; j < kCount; ++j)
+  for (int j = 0; j < kVecSize; ++j)
     if (j >= begin && j < end) store(to + j, items.item[j]);
 }
 
-// Copies items [begin, end) of a slot, of which place j holds item_at(j - begin): a few at a time, so that their loads
-// are on their way together.
-template <class Item, int kCount, class ItemAt>
-__device__ __forceinline__ void copy_one_by_one(Item* to, int begin, int end, ItemAt item_at) {
-  constexpr int kGroup = kCount < 4 ? kCount : 4;
+// Stores items [begin, end) of a vector, item j being item_at(j - begin): a few at a time, so that their loads overlap.
+template <class Item, int kVecSize, class ItemAt>
+__device__ __forceinline__ void copy_items(Item* to, int begin, int end, ItemAt item_at) {
+  constexpr int kGroup = kVecSize < 4 ? kVecSize : 4;
 #pragma unroll 1
   for (int g = begin / kGroup * kGroup; g < end; g += kGroup) {
-    Items<Item, kGroup> items{};
+    AlignedVector<Item, kGroup> items{};
 #pragma unroll
     for (int j = 0; j < kGroup; ++j)
       if (g + j >= begin && g + j < end) items.item[j] = item_at(g + j - begin);

@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "inner_loops.h"
 
 #include <algorithm>
 #include <bit>
@@ -28,14 +28,14 @@ namespace baseline {
 constexpr const char* kLevel = "baseline";
 constexpr int64_t kVectorBytes = 16;
 template <class V>
-void store_past_cache(V* to, V value) {
+void store_non_temporal(V* to, V value) {
 #if defined(__x86_64__)
   _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(value));
 #else
   *to = value;
 #endif
 }
-#include "rows.inl"
+#include "inner_loops.inl"
 }  // namespace baseline
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
@@ -46,10 +46,10 @@ namespace avx2 {
 constexpr const char* kLevel = "AVX2";
 constexpr int64_t kVectorBytes = 32;
 template <class V>
-void store_past_cache(V* to, V value) {
+void store_non_temporal(V* to, V value) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
 }
-#include "rows.inl"
+#include "inner_loops.inl"
 }  // namespace avx2
 #pragma GCC pop_options
 #pragma GCC push_options
@@ -58,36 +58,36 @@ namespace avx512 {
 constexpr const char* kLevel = "AVX-512";
 constexpr int64_t kVectorBytes = 64;
 template <class V>
-void store_past_cache(V* to, V value) {
+void store_non_temporal(V* to, V value) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), reinterpret_cast<__m512i>(value));
 }
-#include "rows.inl"
+#include "inner_loops.inl"
 }  // namespace avx512
 #pragma GCC pop_options
 #endif
 
-Rows choose() {
+InnerLoops choose() {
 #ifdef TORCH_DML_OPS_X86_LEVELS
   const char* set = std::getenv("TORCH_DML_OPS_SIMD");
-  const std::string_view most = set && *set ? set : "avx512";  // the highest level that is wanted
+  const std::string_view most = set && *set ? set : "avx512";  // the highest level allowed
   if (most == "avx512" && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl"))
-    return avx512::kRows;
-  if (most != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return avx2::kRows;
+    return avx512::kInnerLoops;
+  if (most != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return avx2::kInnerLoops;
 #endif
-  return baseline::kRows;
+  return baseline::kInnerLoops;
 }
 
 }  // namespace
 
-void finish_streams() {
+void non_temporal_fence() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
 }
 
-const Rows& rows() {
-  static const Rows chosen = choose();
+const InnerLoops& inner_loops() {
+  static const InnerLoops chosen = choose();
   return chosen;
 }
 

@@ -1,0 +1,76 @@
+// The inner loops of the CPU engine. Included by inner_loops.cpp once for every SIMD level, inside that level's
+// namespace and target options. They are plain loops: levels differ in what the compiler makes of them and in
+// kVectorBytes.
+//
+//   tile     rows of n items at any strides             -> copy_tile, which picks the loop for its strides
+//   segment  contiguous bytes of the destination        -> copy_segments, copy_segments_non_temporal
+//   panel    columns of a reversal, each with a length  -> reverse_panel
+//   vector   kVectorBytes (16, 32 or 64), loaded and stored at once
+//
+// A loop that is faster than a simpler one names the benchmark case that shows it, in brackets, as `bench.py --case`
+// takes it.
+
+// clang-format off: files use those before them
+#include "inner_loops/vectors.inl"
+#include "inner_loops/copy.inl"
+#include "inner_loops/transpose.inl"
+#include "inner_loops/reverse.inl"
+#include "inner_loops/dilate.inl"
+#include "inner_loops/interleave.inl"
+#include "inner_loops/non_temporal.inl"
+// clang-format on
+
+template <class T>
+void copy_tile(const Tile& tile) {
+  const Tile t = tile;  // a copy, because for all the compiler knows a store could change `tile`
+  if (t.n > 1 && t.dst_stride == 1 && t.src_stride == 1) return copy_contiguous_tile<T>(t);
+  switch (t.n) {
+    case 1:
+      return copy_short_rows<T, 1>(t);
+    case 2:
+      return copy_short_rows<T, 2>(t);
+    case 3:
+      return copy_short_rows<T, 3>(t);
+    case 4:
+      return copy_short_rows<T, 4>(t);
+    default:
+      break;
+  }
+  if (t.dst_stride == 1) {
+    constexpr int64_t kShortRow = 16;  // items; too few for vectors to pay
+    switch (t.src_stride) {
+      case -1:
+        return t.n < kShortRow ? copy_strided_rows<T>(t) : copy_reversed_rows<T>(t);
+      case 0:
+        return fill_rows<T>(t);
+      case 2:
+        return copy_strided_src_rows<T, 2>(t);
+      case -2:
+        return copy_reversed_strided_rows<T, 2>(t);
+      case 3:
+        return copy_strided_src_rows<T, 3>(t);
+      case -3:
+        return copy_reversed_strided_rows<T, 3>(t);
+      case 4:
+        return copy_strided_src_rows<T, 4>(t);
+      case -4:
+        return copy_reversed_strided_rows<T, 4>(t);
+      default:
+        break;
+    }
+    if ((t.src_row_stride == 1 || t.src_row_stride == -1) && t.rows > 1) return transpose_tile<T>(t);
+    return copy_strided_src_rows<T, 0>(t);
+  }
+  copy_strided_rows<T>(t);
+}
+
+#define BY_ITEM_SIZE(function) {function<Item1>, function<Item2>, function<Item4>, function<Item8>, function<Item16>}
+constexpr InnerLoops kInnerLoops = {kLevel,
+                                    BY_ITEM_SIZE(copy_tile),
+                                    BY_ITEM_SIZE(dilate),
+                                    BY_ITEM_SIZE(interleave),
+                                    BY_ITEM_SIZE(reverse_panel),
+                                    copy_segments,
+                                    copy_segments_non_temporal,
+                                    BY_ITEM_SIZE(copy_strided_segments_non_temporal)};
+#undef BY_ITEM_SIZE

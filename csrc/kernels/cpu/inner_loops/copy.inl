@@ -1,0 +1,138 @@
+// Copies that keep the order of the items: rows at any strides, contiguous rows, segments.
+
+// Contiguous rows from a strided source. kSrcStride is the source's stride, or 0 if only t knows it.
+// [case stride 2, last axis, 4 MB]
+template <class T, int64_t kSrcStride>
+void copy_strided_src_rows(const Tile t) {
+  const int64_t src_stride = kSrcStride ? kSrcStride : t.src_stride, n = t.n;
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    for (int64_t i = 0; i < n; ++i) dst[i] = src[i * src_stride];
+  }
+}
+
+// Rows of so few items that a loop over them would cost more than the copy. [case stride -1 of a last axis of 3, 4 MB]
+template <class T, int64_t kCount>
+void copy_short_rows(const Tile t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    for (int64_t i = 0; i < kCount; ++i) dst[i * t.dst_stride] = src[i * t.src_stride];
+  }
+}
+
+// Rows at any strides. Not unrolled, the loop takes up to twice as long, depending on how its code is aligned.
+// [case split a last axis of 7 into ones, 4 MB]
+template <class T>
+void copy_strided_rows(const Tile t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+#pragma GCC unroll 4
+    for (int64_t i = 0; i < t.n; ++i) dst[i * t.dst_stride] = src[i * t.src_stride];
+  }
+}
+
+// Rows of one repeated item: the zeros around a window, and broadcast sources. [case slice_grad, last axis halved, 4
+// MB]
+template <class T>
+void fill_rows(const Tile t) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T item = reinterpret_cast<const T*>(t.src)[r * t.src_row_stride];
+    for (int64_t i = 0; i < t.n; ++i) dst[i] = item;
+  }
+}
+
+// Rows that are contiguous in source and destination, in bytes.
+struct ContiguousRows {
+  char* dst;
+  const char* src;
+  int64_t rows, dst_row_stride, src_row_stride, bytes;
+};
+
+// Rows of sizeof(Part) to 2 · sizeof(Part) bytes, as one Part or two that overlap. A call of memcpy would cost more
+// than the copy. [case split last axis in 64, 4 MB]
+template <class Part>
+void copy_by_overlap(const ContiguousRows t) {
+  constexpr auto kSize = int64_t(sizeof(Part));
+  char* dst = t.dst;
+  const char* src = t.src;
+  const int64_t dst_row_stride = t.dst_row_stride, src_row_stride = t.src_row_stride, last = t.bytes - kSize;
+  const auto move = [](char* to, const char* from) {
+    *reinterpret_cast<Part*>(to) = *reinterpret_cast<const Part*>(from);
+  };
+  for (int64_t rows = t.rows; rows > 0; --rows) {
+    move(dst, src);
+    if (last) move(dst + last, src + last);
+    dst += dst_row_stride;
+    src += src_row_stride;
+  }
+}
+
+// One row of a segment, at least kVectorBytes. Faster than memcpy, which chooses its method again for every row.
+// [case window, last axis halved, 4 MB]
+inline void copy_segment(char* __restrict dst, const char* __restrict src, int64_t bytes) {
+  constexpr int64_t kAlignFrom = 512;  // bytes; from here on aligning the stores to the vector size pays
+  const auto move = [&](int64_t at) {
+    reinterpret_cast<UnalignedVector*>(dst + at)->bits = reinterpret_cast<const UnalignedVector*>(src + at)->bits;
+  };
+  int64_t at = 0;
+  if (bytes >= kAlignFrom) {
+    move(0);
+    at = kVectorBytes - int64_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);
+  }
+  for (; at + 4 * kVectorBytes <= bytes; at += 4 * kVectorBytes)
+    for (int64_t k = 0; k < 4; ++k) move(at + k * kVectorBytes);
+  for (; at + kVectorBytes <= bytes; at += kVectorBytes) move(at);
+  if (at < bytes) move(bytes - kVectorBytes);
+}
+
+// Rows of at least 2 bytes: coalesced plans have no dimensions of size 1.
+inline void copy_contiguous_rows(const ContiguousRows t) {
+  switch (std::bit_width(uint64_t(t.bytes))) {
+    case 2:
+      return copy_by_overlap<Unaligned<Item2>>(t);
+    case 3:
+      return copy_by_overlap<Unaligned<Item4>>(t);
+    case 4:
+      return copy_by_overlap<Unaligned<Item8>>(t);
+    case 5:
+      return copy_by_overlap<Unaligned<Item16>>(t);
+    case 6:
+      return copy_by_overlap<Unaligned32>(t);
+    default:
+      break;
+  }
+  if (t.bytes >= kVectorBytes && t.bytes <= 2 * kVectorBytes) return copy_by_overlap<UnalignedVector>(t);
+  for (int64_t r = 0; r < t.rows; ++r)
+    copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes);
+}
+
+// Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
+// apart, compete for the same cache sets and evict one another's lines before the next row needs them. [case join last
+// axis of 16, 4 MB]
+void copy_segments(const SegmentBatch& batch) {
+  const std::span segments(batch.segments, std::size_t(batch.count));
+  if (std::ranges::any_of(segments,
+                          [](const Segment& segment) { return segment.bytes < tuning.short_segment_bytes; })) {
+    constexpr int64_t kRows = 8;
+    for (int64_t row = batch.row_begin; row < batch.row_end; row += kRows)
+      for (const Segment& segment : segments)
+        copy_contiguous_rows({segment.dst + row * segment.dst_row_stride, segment.src + row * segment.src_row_stride,
+                              std::min(kRows, batch.row_end - row), segment.dst_row_stride, segment.src_row_stride,
+                              segment.bytes});
+  } else {
+    for (int64_t row = batch.row_begin; row < batch.row_end; ++row)
+      for (const Segment& segment : segments)
+        copy_segment(segment.dst + row * segment.dst_row_stride, segment.src + row * segment.src_row_stride,
+                     segment.bytes);
+  }
+}
+
+template <class T>
+void copy_contiguous_tile(const Tile t) {
+  constexpr auto kItem = int64_t(sizeof(T));
+  copy_contiguous_rows({t.dst, t.src, t.rows, t.dst_row_stride * kItem, t.src_row_stride * kItem, t.n * kItem});
+}

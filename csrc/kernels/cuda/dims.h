@@ -1,0 +1,55 @@
+// What both kernels do with a plan's dimensions: split off those that are too many, bound the offsets, unravel indices.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "../plan.h"
+#include "device.h"
+#include "fast_divmod.h"
+#include "vectors.h"
+
+namespace torch_dml_ops::cuda {
+
+// Kernels exist for up to kSmallRank dimensions and 32-bit offsets, which nearly all plans need, and for up to kMaxRank
+// dimensions and 64-bit offsets.
+constexpr std::size_t kSmallRank = 4, kMaxRank = 8;
+
+// Calls f with parts of at most kMaxRank dimensions that make up `copy`: with the copy itself, or with one part for
+// each index of its smallest outer dimension, split again as needed.
+template <class Copy, class F>
+void split_outer_dims(const Copy& copy, int64_t item_size, F f) {
+  if (copy.dims.size() <= kMaxRank) return f(copy);
+  std::size_t smallest = 0;
+  for (std::size_t k = 1; k + 1 < copy.dims.size(); ++k)
+    if (!copy.dims[smallest].can_split() || (copy.dims[k].can_split() && copy.dims[k].size < copy.dims[smallest].size))
+      smallest = k;
+  for (int64_t j = 0; j < copy.dims[smallest].size; ++j)
+    split_outer_dims(at_index(copy, smallest, j, item_size), item_size, f);
+}
+
+// From the lowest to the highest byte that a copy reads.
+template <class Dims>
+Bounds source_bounds(const char* src, const Dims& dims, int64_t item_size) {
+  int64_t low = 0, high = 0;
+  for (const auto& d : dims) {
+    if (d.source_size() == 0) return {src, src};
+    (d.src_stride < 0 ? low : high) += (d.source_size() - 1) * d.src_stride;
+  }
+  return {src + low * item_size, src + (high + 1) * item_size};
+}
+
+// The largest offset, in absolute terms, within a dimension.
+inline int64_t max_offset(int64_t size, int64_t stride) { return (size - 1) * std::abs(stride); }
+
+// A step of unravelling a linear index, from the last dimension to the first: returns the index along a dimension of
+// `size` and leaves in `rest` the linear index over the dimensions before it. The outermost gets all that is left.
+template <class Offset>
+__device__ __forceinline__ Offset take_index(Offset& rest, const FastDivmod<Offset>& size, bool is_outermost) {
+  if (is_outermost) return rest;
+  const auto [outer, index] = size.divmod(rest);
+  rest = outer;
+  return index;
+}
+
+}  // namespace torch_dml_ops::cuda
