@@ -67,6 +67,9 @@ constexpr Operator kOperators[] = {
     {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<&join>},
     {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<&join_out>},
     {"join.fast(Tensor[] inputs) -> Tensor", kFast<&join>},
+    {"join.fast_2(Tensor a, Tensor b) -> Tensor", &boxed::Boxed<&join>::fast_few<2>},
+    {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", &boxed::Boxed<&join>::fast_few<3>},
+    {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", &boxed::Boxed<&join>::fast_few<4>},
     {"join.fast_out(Tensor[] inputs, *, Tensor(a!) out) -> ()", kFast<&join_out>},
 
     {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor", kBoxed<&reverse_subsequences>},

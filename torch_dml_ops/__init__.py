@@ -8,7 +8,7 @@ tensor([5, 3, 1])
 from importlib.metadata import version
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
-from torch_dml_ops import _autograd, _fake, _vmap
+from torch_dml_ops import _autograd, _fake, _packets, _vmap
 from torch_dml_ops.ops import (
     join,
     reverse_subsequences,
@@ -19,6 +19,7 @@ from torch_dml_ops.ops import (
     window,
 )
 
+_packets.put_in_place()
 __version__ = version("torch_dml_ops")
 __all__ = [
     "join",

@@ -61,7 +61,7 @@ _library = torch.library.Library("torch_dml_ops", "IMPL")
 _ops = torch.ops.torch_dml_ops
 
 # (cotangents of the results, shapes of the linear inputs, the other arguments) -> cotangents of the linear inputs
-Transpose = Callable[[list[Tensor], list[torch.Size], tuple[Any, ...]], list[Tensor]]
+Transpose = Callable[[Sequence[Tensor], Sequence[torch.Size], tuple[Any, ...]], Sequence[Tensor]]
 
 # What torch raises for arguments that an operator does not take.
 _REFUSALS = (AttributeError, OverflowError, RuntimeError, TypeError, ValueError)
@@ -140,7 +140,13 @@ def register_linear(name: str, transpose: Transpose) -> None:
     linear = _Linear(op, transpose)
     _recorders[name] = linear.record_plain
 
+    short_way = getattr(fast, name)
+    missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
+
     def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
+        results = short_way(first, *others, *missing[len(others) :])
+        if results is not None:
+            return results
         if _derivative_needed(_as_list(first)):
             return linear.record(keyset, first, others)
         with _AutoDispatchBelowAutograd():
@@ -161,9 +167,13 @@ class _Linear:
         self.takes_constants = any(a.type.kind() == "TensorType" for a in others)  # tensors that it is not linear in
         name = op.name().partition("::")[2]
         self.below_autograd = getattr(fast, f"{name}_below")
+        plain: Any = _PlainFunctionOfList if self.takes_list else _PlainFunction
+        if self.takes_constants:
+            plain = _PlainFunctionOfLengths
         self.function, self.plain_function = (
-            _named(name.title().replace("_", ""), base) for base in (_LinearFunction, _PlainFunction)
+            _named(name.title().replace("_", ""), base) for base in (_LinearFunction, plain)
         )
+        self.apply_plain = self.plain_function.apply
 
     def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
         """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
@@ -172,8 +182,15 @@ class _Linear:
 
     def record_plain(self, first: Tensor | Sequence[Tensor], others: tuple[Any, ...]) -> Any:
         """The results, with the call in their graph, where no transform, mode or tracing is at work."""
-        results = self.plain_function.apply(self, others, *(first if self.takes_list else (first,)))
+        if self.takes_list:
+            return self.apply_plain(self, others, *first)
+        results = self.apply_plain(first, self, others)
         return list(results) if self.gives_list else results
+
+    def refusal(self, first: Any, others: Sequence[Any]) -> Any:
+        """The operator itself, which says why it refuses the arguments."""
+        with _AutoDispatchBelowAutograd():
+            return self.op(first, *others)
 
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
         """The results, with the call in their graph, whatever is at work. `keyset` has the call's dispatch keys."""
@@ -236,32 +253,58 @@ def _others(ctx: Any) -> tuple[Any, ...]:
 
 
 class _PlainFunction(_Base):  # type: ignore[misc]
-    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform."""
+    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform. One linear input."""
 
     @staticmethod
-    def forward(ctx: Any, linear: _Linear, others: tuple[Any, ...], *inputs: Tensor) -> Any:
-        ctx.linear = linear
-        ctx.shapes = [t.shape for t in inputs]
-        if linear.takes_constants:  # as in _LinearFunction; the lengths are the first one
-            ctx.save_for_backward(others[0])
-            ctx.others = others[1:]
-        else:
-            ctx.others = others
-        first = inputs if linear.takes_list else inputs[0]
-        results = linear.below_autograd(first, *others)
-        if results is None:  # refused: the operator says why
-            with _AutoDispatchBelowAutograd():
-                results = linear.op(first, *others)
+    def forward(ctx: Any, x: Tensor, linear: _Linear, others: tuple[Any, ...]) -> Any:
+        ctx.recorded = linear, x.shape, others
+        results = linear.below_autograd(x, *others)
+        if results is None:
+            results = linear.refusal(x, others)
         return tuple(results) if linear.gives_list else results
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        others = (*ctx.saved_tensors, *ctx.others) if ctx.linear.takes_constants else ctx.others
-        return None, None, *ctx.linear.transpose(list(cotangents), ctx.shapes, others)
+        linear, shape, others = ctx.recorded
+        return linear.transpose(cotangents, (shape,), others)[0], None, None
 
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> tuple[int]:
         return (ctx._autograd_function_id,)
+
+
+class _PlainFunctionOfLengths(_PlainFunction):
+    """The same for an operator whose first other argument is a tensor, in which it is not linear.
+
+    It is saved as tensors are, so that writing to it before the backward pass is an error.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, linear: _Linear, others: tuple[Any, ...]) -> Any:
+        ctx.save_for_backward(others[0])
+        ctx.recorded = linear, x.shape, others[1:]
+        result = linear.below_autograd(x, *others)
+        return linear.refusal(x, others) if result is None else result
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        linear, shape, others = ctx.recorded
+        return linear.transpose(cotangents, (shape,), (*ctx.saved_tensors, *others))[0], None, None
+
+
+class _PlainFunctionOfList(_PlainFunction):
+    """The same for an operator that is linear in each tensor of a list."""
+
+    @staticmethod
+    def forward(ctx: Any, linear: _Linear, others: tuple[Any, ...], *inputs: Tensor) -> Any:  # type: ignore[override]
+        ctx.recorded = linear, [x.shape for x in inputs], others
+        result = linear.below_autograd(inputs, *others)
+        return linear.refusal(inputs, others) if result is None else result
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> Any:
+        linear, shapes, others = ctx.recorded
+        return None, None, *linear.transpose(cotangents, shapes, others)
 
 
 def _named(name: str, base: Any) -> Any:
@@ -333,31 +376,37 @@ def _register_out(name: str) -> None:
 # The transposes.
 
 
-def _transpose_of_slice1(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_slice1(
+    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
+) -> list[Tensor]:
     offsets, sizes, strides = others[:3]
     return [call("slice_grad", cotangents[0], shapes[0], offsets, sizes, strides)]
 
 
 def _transpose_of_slice_grad(
-    cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]
+    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
 ) -> list[Tensor]:
     _, offsets, sizes, strides = others
     return [call("slice1", cotangents[0], offsets, sizes, strides, shapes[0])]
 
 
-def _transpose_of_split(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_split(
+    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
+) -> list[Tensor]:
     _, axis = others
     return [call("join", cotangents, axis)]
 
 
-def _transpose_of_join(cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]) -> list[Tensor]:
+def _transpose_of_join(
+    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
+) -> list[Tensor]:
     (axis,) = others
     result: list[Tensor] = call("split", cotangents[0], [shape[axis] for shape in shapes], axis)
     return result
 
 
 def _transpose_of_reverse_subsequences(
-    cotangents: list[Tensor], shapes: list[torch.Size], others: tuple[Any, ...]
+    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
 ) -> list[Tensor]:
     lengths, axis = others
     return [call("reverse_subsequences", cotangents[0], lengths, axis)]

@@ -21,11 +21,24 @@ import torch.autograd.forward_ad as forward_ad
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 
 OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
+JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
 def _address(library: Any) -> int:
     """Where the library's operators look for the numbers of a call."""
     return ctypes.cast(ctypes.CDLL(str(library)).torch_dml_ops_fast_call, ctypes.c_void_p).value or 0
+
+
+def _takes_over() -> bool:
+    """Whether torch's function that makes a tensor of a handle takes the handle over, as its name says.
+
+    It does not in the versions that were tried, and then every result would stay in memory for ever.
+    """
+    aoti: Any = torch._C._aoti
+    tensor: Any = torch.empty(0, device="cpu")
+    count = tensor._use_count()
+    aoti.alloc_tensor_by_stealing_from_void_ptr(aoti.unsafe_alloc_void_ptr_from_tensor(tensor))
+    return bool(tensor._use_count() == count)
 
 
 def _set_up() -> Any:
@@ -43,15 +56,15 @@ def _set_up() -> Any:
         ),
         vars(forward_ad),
         private._aoti.unsafe_alloc_void_ptr_from_tensor,
-        private._aoti.alloc_tensors_by_stealing_from_void_ptrs,
+        private._aoti.alloc_tensor_by_stealing_from_void_ptr,
+        _takes_over(),
         private._increment_version,
         _address(CPU_LIBRARY),
         _address(CUDA_LIBRARY) if cuda_kernels_loaded else 0,
     )
-    for name in OPERATORS:
-        for overload in ("fast", "fast_out"):
-            _library.impl(f"{name}.{overload}", torch.library.fallthrough_kernel, "Autograd")
-            _library.impl(f"{name}.{overload}", torch.library.fallthrough_kernel, "ADInplaceOrView")
+    for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + JOINS_OF_FEW:
+        for key in ("Autograd", "ADInplaceOrView"):
+            _library.impl(name, torch.library.fallthrough_kernel, key)
     return _fast_calls
 
 
@@ -59,7 +72,8 @@ _library = torch.library.Library("torch_dml_ops", "IMPL")
 
 # What stands for the functions where they cannot be had: everything goes the ordinary way.
 nothing: Any = SimpleNamespace(
-    **{name + form: lambda *arguments: None for name in OPERATORS for form in ("", "_below")}
+    **{name + form: lambda *arguments: None for name in OPERATORS for form in ("", "_below")},
+    window=lambda *arguments: None,
 )
 try:
     fast: Any = _set_up()

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from types import EllipsisType
 
 from torch import Tensor
-from torch.compiler import is_compiling
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, shown, whole_number, whole_numbers
@@ -73,7 +73,7 @@ def slice1(
     tensor([[14, 16],
             [ 6,  8]])
     """
-    if not is_compiling():
+    if not is_dynamo_compiling():
         done: Tensor | None = fast.slice1(input, window_offsets, window_sizes, window_strides, output_sizes, out)
         if done is not None:
             return done
@@ -121,7 +121,7 @@ def slice_grad(
     >>> dml.slice_grad(torch.tensor([1, 2, 3]), [7], window_offsets=[1], window_sizes=[5], window_strides=[-2])
     tensor([0, 3, 0, 2, 0, 1, 0])
     """
-    if not is_compiling():
+    if not is_dynamo_compiling():
         done: Tensor | None = fast.slice_grad(
             grad_output, input_sizes, window_offsets, window_sizes, window_strides, out
         )
@@ -165,7 +165,7 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
     >>> dml.split(torch.arange(6), [1, 2, 3], axis=0)
     [tensor([0]), tensor([1, 2]), tensor([3, 4, 5])]
     """
-    if not is_compiling():
+    if not is_dynamo_compiling():
         done: list[Tensor] | None = fast.split(input, split_sizes, axis, out)
         if done is not None:
             return done
@@ -204,7 +204,7 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
     tensor([[0., 1., 1.],
             [0., 1., 1.]])
     """
-    if not is_compiling():
+    if not is_dynamo_compiling():
         done: Tensor | None = fast.join(inputs, axis, out)
         if done is not None:
             return done
@@ -249,7 +249,7 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
             [ 8,  7,  6,  5],
             [11, 10,  9, 12]])
     """
-    if not is_compiling():
+    if not is_dynamo_compiling():
         done: Tensor | None = fast.reverse_subsequences(input, sequence_lengths, axis, out)
         if done is not None:
             return done
@@ -318,6 +318,10 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     >>> dml.slice1(torch.arange(5), *dml.window((5,), np.s_[::-1]))
     tensor([4, 3, 2, 1, 0])
     """
+    if not is_dynamo_compiling():
+        plain: Window | None = fast.window(shape, index)
+        if plain is not None:
+            return plain
     if isinstance(shape, Tensor):
         raise TypeError("window: shape must be a list of sizes, got a tensor; write its shape")
     if records_calls(shape):

@@ -58,18 +58,39 @@ struct Boxed<function> {
     }
   };
 
-  static void fast(StableIValue* stack, uint64_t, uint64_t) {
+  static FastCall& next_call() {
     FastCall* call = std::exchange(*torch_dml_ops_fast_call(), nullptr);
-    if (call == nullptr) throw std::runtime_error("torch_dml_ops: the overloads `fast` are for the package alone");
-    Reader reader{*call, stack};
-    auto arguments = std::tuple<decltype(reader.template next<Arguments>())...>{reader.template next<Arguments>()...};
+    if (call == nullptr)
+      throw std::runtime_error(
+          "torch_dml_ops: this overload is for the package alone; call the operator with all its arguments");
+    return *call;
+  }
+
+  static void fast(StableIValue* stack, uint64_t, uint64_t) {
+    FastCall& call = next_call();
+    Reader reader{call, stack};
+    run(call, stack, std::tuple<decltype(reader.template next<Arguments>())...>{reader.template next<Arguments>()...});
+  }
+
+  // The same for a list of `count` tensors that are on the stack one by one.
+  template <std::size_t count>
+  static void fast_few(StableIValue* stack, uint64_t, uint64_t) {
+    FastCall& call = next_call();
+    std::vector<Tensor> tensors;
+    tensors.reserve(count);
+    for (std::size_t k = 0; k < count; ++k) tensors.push_back(torch::stable::detail::to<Tensor>(stack[k]));
+    run(call, stack, std::tuple{Tensors(tensors), call.axis});
+  }
+
+  template <class Tuple>
+  static void run(FastCall& call, StableIValue* stack, Tuple arguments) {
     try {
       if constexpr (std::is_void_v<Result>)
         std::apply(function, arguments);
       else
         stack[0] = torch::stable::detail::from(std::apply(function, arguments));
     } catch (const std::exception&) {
-      call->refused = true;
+      call.refused = true;
       if constexpr (std::is_same_v<Result, Tensor>) {
         AtenTensorHandle undefined = nullptr;
         aoti_torch_new_uninitialized_tensor(&undefined);

@@ -36,12 +36,13 @@ PyObject* recorders[5] = {};
 
 // What set_up is given.
 struct Torch {
-  PyObject* tensor;         // torch.Tensor
-  PyObject* parameter;      // torch.nn.Parameter
-  PyObject* checks;         // functions that return something true where more than a plain call is at work
-  PyObject* forward_ad;     // the dictionary of torch.autograd.forward_ad
-  PyObject* to_capsule;     // of a tensor, to a capsule with its handle; to be deleted
-  PyObject* from_capsules;  // of a list of such capsules, to a list of tensors; takes the handles over
+  PyObject* tensor;        // torch.Tensor
+  PyObject* parameter;     // torch.nn.Parameter
+  PyObject* checks;        // functions that return something true where more than a plain call is at work
+  PyObject* forward_ad;    // the dictionary of torch.autograd.forward_ad
+  PyObject* to_capsule;    // of a tensor, to a capsule with its handle; to be deleted
+  PyObject* from_capsule;  // of such a capsule, to a tensor
+  bool takes_over;         // whether from_capsule takes the handle over, as torch's name for it says
   PyObject* increment_version;
   FastCall** (*cpu_call)();
   FastCall** (*cuda_call)();  // null where there are no CUDA kernels
@@ -146,39 +147,35 @@ bool dispatch(const char* name, const char* overload, FastCall& call, FastCall**
   return error == TORCH_SUCCESS;
 }
 
-PyObject* no_results(StableIValue list) {
-  torch_delete_list(stable::to<StableListHandle>(list));
-  Py_RETURN_NONE;
-}
-
-// Python's tensors for handles, which it takes over.
-PyObject* wrapped(AtenTensorHandle* handles, Py_ssize_t count) {
-  if (torch_tensor_to_pyobject != nullptr) {
-    Object list(PyList_New(count));
-    for (Py_ssize_t k = 0; k < count; ++k) {
-      void* object = nullptr;
-      torch_tensor_to_pyobject(handles[k], nullptr, &object);
-      aoti_torch_delete_tensor_object(handles[k]);
-      if (object == nullptr) return nullptr;
-      PyList_SetItem(list.get(), k, static_cast<PyObject*>(object));
-    }
-    return list.release();
-  }
-  const Object capsules(PyList_New(count));
-  for (Py_ssize_t k = 0; k < count; ++k) PyList_SetItem(capsules.get(), k, PyCapsule_New(handles[k], nullptr, nullptr));
-  return PyObject_CallFunctionObjArgs(torch_.from_capsules, capsules.get(), nullptr);
-}
-
-PyObject* wrapped_one(StableIValue result) {
-  auto handle = stable::to<AtenTensorHandle>(result);
+// Python's tensor for a handle, which it takes over.
+PyObject* wrapped(AtenTensorHandle handle) {
+  PyObject* result = nullptr;
   if (torch_tensor_to_pyobject != nullptr) {
     void* object = nullptr;
     torch_tensor_to_pyobject(handle, nullptr, &object);
-    aoti_torch_delete_tensor_object(handle);
-    return static_cast<PyObject*>(object);
+    result = static_cast<PyObject*>(object);
+  } else {
+    const Object capsule(PyCapsule_New(handle, nullptr, nullptr));
+    if (capsule) result = PyObject_CallFunctionObjArgs(torch_.from_capsule, capsule.get(), nullptr);
+    if (torch_.takes_over) return result;
   }
-  const Object list(wrapped(&handle, 1));
-  return list ? Py_NewRef(PyList_GetItem(list.get(), 0)) : nullptr;
+  aoti_torch_delete_tensor_object(handle);
+  return result;
+}
+
+// The list of tensors that the dispatcher left, null after an error.
+PyObject* wrapped_list(StableListHandle list) {
+  std::size_t count = 0;
+  torch_list_size(list, &count);
+  Object result(PyList_New(Py_ssize_t(count)));
+  for (std::size_t k = 0; k < count && result; ++k) {
+    StableIValue item = 0;
+    torch_list_get_item(list, k, &item);
+    PyObject* tensor = wrapped(stable::to<AtenTensorHandle>(item));
+    if (tensor == nullptr) return nullptr;
+    PyList_SetItem(result.get(), Py_ssize_t(k), tensor);
+  }
+  return result.release();
 }
 
 // Reads lists of ints one after another; false for what is no list or tuple of plain ints, or too long.
@@ -310,12 +307,41 @@ FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
   return slot;
 }
 
+// The overloads of join that take so many tensors one by one, as a list costs the dispatcher more than they do.
+constexpr const char* kJoinOverloads[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
+
+// The result of a join of a few tensors, one by one on the stack.
+PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
+  StableIValue stack[std::size(kJoinOverloads)] = {};
+  FastCall** slot = nullptr;
+  const Py_ssize_t count = tensors.size();
+  Py_ssize_t sent = 0;
+  for (; sent < count; ++sent) {
+    Handle handle(tensors[sent]);
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) break;
+    stack[sent] = handle.send();
+  }
+  if (sent < count) {
+    while (sent-- > 0) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[sent]));
+    return other_way();
+  }
+  if (!dispatch("torch_dml_ops::join", kJoinOverloads[count], fast, slot, stack)) return other_way();
+  if (fast.refused) {
+    aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
+    Py_RETURN_NONE;
+  }
+  return wrapped(stable::to<AtenTensorHandle>(stack[0]));
+}
+
 // The result of the overload `fast`.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments, FastCall& fast) {
   StableIValue stack[2] = {};
   FastCall** slot = nullptr;
   if constexpr (takes_list) {
+    const Py_ssize_t count = linear.tensors.size();
+    if (count < Py_ssize_t(std::size(kJoinOverloads)) && kJoinOverloads[count] != nullptr)
+      return join_of_few(linear.tensors, fast);
     slot = send_list(linear.tensors, stack[0]);
     if (slot == nullptr) return other_way();
   } else {
@@ -331,22 +357,15 @@ PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments
   if (!dispatch(shape.name, "fast", fast, slot, stack)) return other_way();
   if constexpr (gives_list) {
     auto list = stable::to<StableListHandle>(stack[0]);
-    std::size_t results = 0;
-    AtenTensorHandle handles[FastCall::kMostNumbers];
-    if (fast.refused || torch_list_size(list, &results) != TORCH_SUCCESS || results == 0) return no_results(stack[0]);
-    for (std::size_t k = 0; k < results; ++k) {
-      StableIValue item = 0;
-      torch_list_get_item(list, k, &item);
-      handles[k] = stable::to<AtenTensorHandle>(item);
-    }
+    PyObject* results = fast.refused ? other_way() : wrapped_list(list);
     torch_delete_list(list);
-    return wrapped(handles, Py_ssize_t(results));
+    return results;
   } else {
     if (fast.refused) {
       aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
       Py_RETURN_NONE;
     }
-    return wrapped_one(stack[0]);
+    return wrapped(stable::to<AtenTensorHandle>(stack[0]));
   }
 }
 
@@ -447,23 +466,74 @@ PyObject* set_recorders(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   Py_RETURN_NONE;
 }
 
-// set_up(Tensor, Parameter, checks, forward_ad, to_capsule, from_capsules, increment_version, cpu_call, cuda_call): the
-// last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
+// set_up(Tensor, Parameter, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version, cpu_call,
+// cuda_call): the last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 9) return PyErr_Format(PyExc_TypeError, "set_up takes 9 arguments, got %zd", count);
+  if (count != 10) return PyErr_Format(PyExc_TypeError, "set_up takes 10 arguments, got %zd", count);
   torch_ = {Py_NewRef(arguments[0]),
             Py_NewRef(arguments[1]),
             Py_NewRef(arguments[2]),
             Py_NewRef(arguments[3]),
             Py_NewRef(arguments[4]),
             Py_NewRef(arguments[5]),
-            Py_NewRef(arguments[6]),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[7])),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[8]))};
+            is_true(arguments[6]),
+            Py_NewRef(arguments[7]),
+            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[8])),
+            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[9]))};
   names = {PyUnicode_InternFromString("requires_grad"), PyUnicode_InternFromString("is_inference"),
            PyUnicode_InternFromString("is_conj"), PyUnicode_InternFromString("is_neg"),
            PyUnicode_InternFromString("_current_level")};
   Py_RETURN_NONE;
+}
+
+// A number of a window as a tuple has it.
+bool put(PyObject* tuple, Py_ssize_t d, Py_ssize_t number) {
+  PyObject* object = PyLong_FromSsize_t(number);
+  return object != nullptr && PyTuple_SetItem(tuple, d, object) == 0;
+}
+
+// window(shape, index): what torch_dml_ops.window gives for sizes that are ints, and slices of ints or None that select
+// something; None for all else.
+PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || PyTuple_Check(arguments[0]) == 0) return other_way();
+  const bool is_tuple = PyTuple_CheckExact(arguments[1]) != 0;
+  const Py_ssize_t rank = PyTuple_Size(arguments[0]), entries = is_tuple ? PyTuple_Size(arguments[1]) : 1;
+  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions at the end, or where an Ellipsis stands
+  Object offsets(PyTuple_New(rank)), sizes(PyTuple_New(rank)), strides(PyTuple_New(rank));
+  if (!offsets || !sizes || !strides || whole < -1) return other_way();
+  bool ellipsis_met = false;
+  for (Py_ssize_t d = 0; d < rank; ++d) {
+    PyObject* at = left > 0 || entry >= entries ? nullptr
+                   : is_tuple                   ? PyTuple_GetItem(arguments[1], entry)
+                                                : arguments[1];
+    if (at == Py_Ellipsis && !ellipsis_met) {
+      ellipsis_met = true;
+      ++entry;
+      left = whole + 1;
+      if (left == 0) at = entry < entries ? PyTuple_GetItem(arguments[1], entry) : nullptr;
+    }
+    PyObject* size_object = PyTuple_GetItem(arguments[0], d);
+    if (PyLong_CheckExact(size_object) == 0) return other_way();
+    const Py_ssize_t size = PyLong_AsSsize_t(size_object);
+    if (size < 1) return other_way();
+    Py_ssize_t start = 0, stop = size, step = 1;
+    if (left > 0) {
+      --left;
+    } else if (at != nullptr) {
+      if (Py_TYPE(at) != &PySlice_Type || PySlice_Unpack(at, &start, &stop, &step) != 0) return other_way();
+      ++entry;
+    }
+    const Py_ssize_t steps = PySlice_AdjustIndices(size, &start, &stop, step);
+    if (steps < 1) return other_way();
+    const Py_ssize_t extent = (steps - 1) * (step < 0 ? -step : step) + 1;
+    if (!put(offsets.get(), d, step < 0 ? start - extent + 1 : start) || !put(sizes.get(), d, extent) ||
+        !put(strides.get(), d, step))
+      return other_way();
+  }
+  if (entry < entries &&
+      !(entry + 1 == entries && !ellipsis_met && is_tuple && PyTuple_GetItem(arguments[1], entry) == Py_Ellipsis))
+    return other_way();
+  return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
 }
 
 using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
@@ -484,6 +554,7 @@ PyMethodDef methods[] = {method("set_up", set_up),
                          method("split_below", below<kSplit, false, true>),
                          method("join_below", below<kJoin, true, false>),
                          method("reverse_subsequences_below", below<kReverse, false, false>),
+                         method("window", window),
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};

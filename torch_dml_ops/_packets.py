@@ -1,0 +1,42 @@
+"""torch.ops.torch_dml_ops.slice1(…), as models call it, by the short way of _fast.py where that can be gone.
+
+What torch puts into its namespace, an OpOverloadPacket, is replaced by one that looks there first. All else that it is
+asked for (its overloads, its schemas) it answers as before, and a call that is not plain goes where it went.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import OpOverloadPacket
+
+from torch_dml_ops._fast import OPERATORS, available, fast
+
+_namespace: Any = torch.ops.torch_dml_ops
+
+
+class ShortPacket(OpOverloadPacket):
+    """An operator's packet, and the function of the short way."""
+
+    def __init__(self, packet: Any, short_way: Any) -> None:
+        self.__dict__ = packet.__dict__
+        self._short_way = short_way
+        self._missing = tuple(
+            [None] * len(self.default._schema.arguments)
+        )  # for arguments that have defaults, and `out`
+        for overload in self.op_overloads():
+            overload._overloadpacket = self
+
+    def __call__(self, /, *arguments: Any, **named: Any) -> Any:
+        if not named:
+            result = self._short_way(*arguments, *self._missing[len(arguments) - 1 :])
+            if result is not None:
+                return result
+        return self._op(*arguments, **named)
+
+
+def put_in_place() -> None:
+    if available:
+        for name in OPERATORS:
+            setattr(_namespace, name, ShortPacket(getattr(_namespace, name), getattr(fast, name)))
