@@ -1,7 +1,7 @@
-"""What the results come to, against the targets: for each, the geometric mean of the ratios and the worst case.
+"""Results against the targets: for each, the geometric mean of the ratios and the worst case.
 
-python benchmarks/summary.py benchmarks/results/….json prints that of a file of results, and the table that the README
-quotes of it.
+python benchmarks/summary.py benchmarks/results/….json prints this for a file of results, and the table that the README
+quotes.
 """
 
 import argparse
@@ -23,10 +23,10 @@ def geometric_mean(numbers: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Target:
-    """Ratios of times, ours by another's, that should be at most so much, each or in the geometric mean."""
+    """Bounds of a ratio, our time divided by another's: one for each case, one for the geometric mean."""
 
     what: str
-    ratio: Callable[[Row], float | None]  # None for a row that it does not speak of
+    ratio: Callable[[Row], float | None]  # None for rows that it does not cover
     each: float = math.inf
     mean: float = math.inf
 
@@ -48,7 +48,7 @@ class Target:
 
 
 def _by(peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] = ()) -> Callable[[Row], float | None]:
-    """Ours by a peer, "best_peer" or "copy", one thread, where there is one."""
+    """Our time divided by a peer's ("best_peer" and "copy" among them), with one thread; None where it did not run."""
 
     def ratio(row: Row) -> float | None:
         if row["threads"] != 1 or row["form"] != form or row["size"] not in sizes:
@@ -62,7 +62,7 @@ def _by(peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] =
     return ratio
 
 
-def _turned_or_strided(row: Row) -> float | None:
+def _reversed_or_strided(row: Row) -> float | None:
     wanted = row["name"].startswith("stride") and row["target"]
     return _by("torch_eager", "fresh", ("64 KB",))(row) if wanted else None
 
@@ -81,7 +81,7 @@ TARGETS = [
     Target("fresh, 128 MB, by the best peer", _by("best_peer", "fresh", ("128 MB",)), each=1.05, mean=1 / 1.5),
     Target("fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE), mean=1 / 2),
     Target("64 KB, by eager torch", _by("torch_eager", "fresh", ("64 KB",)), each=1.5, mean=1),
-    Target("64 KB, strided and turned round, by eager torch", _turned_or_strided, mean=1 / 1.3),
+    Target("64 KB, strided and reversed, by eager torch", _reversed_or_strided, mean=1 / 1.3),
     Target(
         "64 KB, reversals by length, by eager torch",
         lambda row: _by("torch_eager", "fresh", ("64 KB",))(row) if row["name"].startswith("reverse") else None,
@@ -96,7 +96,7 @@ TARGETS = [
 
 
 def _threads(rows: list[Row]) -> str | None:
-    """All threads beside one, where there is more to do than to move bytes."""
+    """All threads compared with one, in the cases that do more than move bytes."""
     ours: dict[tuple[str, int], float] = {
         (r["case"], r["threads"]): r["us"]["ours"] for r in rows if r["size"] == "4 MB" and r["target"] in (COLUMN, ROW)
     }
@@ -142,7 +142,7 @@ SHOWN = [
 
 
 def readme_table(content: dict[str, Any]) -> str:
-    """What the README quotes: how many times as fast as others, one thread."""
+    """What the README quotes: the speed relative to others, with one thread."""
     rows = {r["case"]: r for r in content["rows"] if r["threads"] == 1}
     lines = ["| float32, one thread | 64 KB | 4 MB | 128 MB | into `out`, 128 MB |", "|---|---|---|---|---|"]
     for name in SHOWN:
