@@ -1,13 +1,12 @@
-"""Measures the operators beside what a user could take instead: torch's idioms, eager and compiled, NumPy, ONNX
-Runtime.
+"""Compares the operators with what a user could use instead: torch's idioms, eager and compiled, NumPy, ONNX Runtime.
 
     python benchmarks/bench.py [--quick] [--case TEXT …] [--peer NAME …] [--threads 1 2]
     python benchmarks/bench.py --device cuda …    on an NVIDIA GPU: see gpu.py
 
-One framework per process (torch's idioms share ours), and never two thread pools at work: the processes take turns,
-case by case. A run of everything writes benchmarks/results/cpu-<model>.json, a table (.md) and a picture (.png) beside
-it; one that is restricted prints its table. A ratio is our time by the other's: under 1 is faster. It is the median
-over the passes, each of which measures both.
+Each framework has a process of its own (torch's idioms share ours). The processes take turns, case by case, so that
+only one thread pool is busy at a time. A full run writes benchmarks/results/cpu-<model>.json, a table (.md) and a
+picture (.png) beside it; a restricted run prints its table. A ratio is our time divided by the other's: below 1, ours
+is faster. It is the median over the passes, each of which measures both.
 """
 
 import argparse
@@ -36,7 +35,7 @@ NO_PEERS = ["ours", "ours_small_pages", "torch_copy"]
 
 
 class Worker:
-    """A process that measures a case when it is told to, and sleeps in between."""
+    """A process that measures one case at a time and sleeps in between."""
 
     def __init__(self, frameworks: list[str], threads: int, seconds: float) -> None:
         self.frameworks = ", ".join(frameworks)
@@ -49,7 +48,7 @@ class Worker:
     def measure(self, number: int) -> dict[str, float]:
         assert self.process.stdin
         assert self.process.stdout
-        time.sleep(0.02)  # until the threads of the process before have stopped looking for more work
+        time.sleep(0.02)  # lets the threads of the previous process stop spinning for work
         self.process.stdin.write(f"{number}\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -101,24 +100,24 @@ def other_calls(threads: int, seconds: float) -> list[dict[str, Any]]:
 
 
 def head(content: dict[str, Any]) -> str:
-    """What a reader of the table has to know."""
+    """What a reader needs to know before the table."""
     versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
     return f"""# Benchmark
 
 {content["machine"]}, {content["cores"]} cores, {content["build"]["SIMD level"]}; {versions};
 {content["date"]}, commit {content["commit"]}. Made by `make bench`.
 
-A ratio is the time of torch_dml_ops by another's: **below 1, torch_dml_ops is faster**. "fresh" is a new result each
-time, and its best peer that of eager torch, torch.compile and NumPy (which has no way to reverse by lengths). "out" is
-into given memory, where the peer is ONNX Runtime, whose arena keeps its memory, and the yardstick `out.copy_()` of as
-many bytes: for strides along the last axis, of the cache lines read and the bytes written; for other layouts, of the
-same layouts. ± is half the range of the passes. Arrays are (4, 32, 128), (16, 128, 512) and (64, 512, 1024) float32,
-unless it says otherwise.
+A ratio is the time of torch_dml_ops divided by another's: **below 1, torch_dml_ops is faster**. "fresh" allocates a
+new result each time; its best peer is the fastest of eager torch, torch.compile and NumPy (which cannot reverse by
+lengths). "out" writes into given memory; its peer is ONNX Runtime, whose arena keeps its memory, and its yardstick
+`out.copy_()` of as many bytes: for strides along the last axis, the cache lines read and the bytes written; for other
+layouts, a copy between the same layouts. ± is half the range of the passes. Arrays are (4, 32, 128), (16, 128, 512) and
+(64, 512, 1024) float32, unless stated otherwise.
 """
 
 
 def table(rows: list[dict[str, Any]], calls: list[dict[str, Any]]) -> str:
-    """Markdown: every case with its time, how far that is spread over the passes, and its ratios, by threads."""
+    """Markdown: every case with its time, its spread over the passes, and its ratios; a table per thread count."""
     lines = []
     for threads in sorted({r["threads"] for r in rows}):
         lines += [f"## {threads} thread{'s' if threads > 1 else ''}", ""]

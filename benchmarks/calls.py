@@ -1,4 +1,4 @@
-"""What is measured beside the cases: the call itself, backward passes, and a result that is read right after.
+"""What is measured besides the cases: call overhead, backward passes, and results that are read right after.
 
     BENCHMARK_THREADS=1 python calls.py SECONDS
 
@@ -31,7 +31,7 @@ def below_autograd(call: Call) -> Call:
 
 
 def overhead() -> Iterator[tuple[str, Call, str, Call]]:
-    """On 16 elements, where nothing but the call takes time."""
+    """On 16 elements, where call overhead dominates."""
     x = torch.randn(4, 4)
     lengths = torch.tensor([[2], [4], [3], [0]])
     index = torch.arange(4).expand(4, 4)
@@ -94,7 +94,8 @@ def backward() -> Iterator[tuple[str, Call, str, Call]]:
 
 
 def read_after() -> Iterator[tuple[str, Call, str, Call]]:
-    """The result is summed right after: it must not have been sent past a cache that would have held it."""
+    """The result is summed right after. One that fits into the cache must still be there, and non-temporal stores would
+    have kept it out."""
     for size, shape in (("4 MB", (16, 128, 512)), ("16 MB", (64, 128, 512)), ("128 MB", (64, 512, 1024))):
         x, out = torch.randn(shape), torch.empty(shape)
         window = dml.window(x.shape, (slice(None), slice(None, None, -1), slice(None)))

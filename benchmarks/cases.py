@@ -1,4 +1,4 @@
-"""What is measured, in words that every framework understands: NumPy indices, axes, counts."""
+"""The cases, described so that every framework can run them: NumPy indices, axes, counts."""
 
 import itertools
 import math
@@ -26,10 +26,10 @@ ALL = slice(None)
 class Case:
     """One operation on one input.
 
-    `layout` is the input's: "contiguous", "transposed" (the last two axes exchanged), or "channels last" (four axes,
-    the second one innermost). The result has it too, unless `to_contiguous`. `lengths` says how long the sequences of a
-    reversal are: "uniform", "short" (a tenth of the axis on average), "full" or "zero"; they vary along the axes
-    `varies`.
+    `layout` is the input's: "contiguous", "transposed" (the last two axes swapped), or "channels last" (four axes, the
+    second one innermost). The result has the same, unless `to_contiguous`. `lengths` says how long the sequences of a
+    reversal are: "uniform" (anything up to the axis), "short" (a tenth of the axis on average), "full" or "zero". They
+    vary along the axes `varies`.
     """
 
     name: str
@@ -42,11 +42,11 @@ class Case:
     index: Index = ()
     axis: int = 0
     count: int = 0
-    unequal: bool = False  # pieces of many sizes, not of as equal ones as there can be
+    unequal: bool = False  # pieces of many sizes instead of (nearly) equal ones
     varies: tuple[int, ...] = ()
     lengths: str = "uniform"
     inner: int = 0  # the size of the last axis, where it is not the usual one
-    target: str = ""  # the row of the table of targets
+    target: str = ""  # the group of cases that summary.py and gpu_summary.py set targets for
 
     @property
     def key(self) -> str:
@@ -66,14 +66,14 @@ class Case:
     @property
     def split_sizes(self) -> list[int]:
         size = self.shape[self.axis]
-        if self.unequal:  # from one item to twice the mean, in no order
+        if self.unequal:  # from one item to twice the mean, in no particular order
             share = [(37 * k % self.count) + 0.5 for k in range(self.count)]
             ends = [k + round((size - self.count) * sum(share[:k]) / sum(share)) for k in range(self.count + 1)]
             return [end - begin for begin, end in itertools.pairwise(ends)]
         return [len(range(k, size, self.count)) for k in range(self.count)]
 
     def array(self) -> np.ndarray[Any, Any]:
-        """The input, in the layout that is asked for."""
+        """The input, in the case's layout."""
         numbers = np.random.default_rng(0).integers(0, 100, math.prod(self.shape)).astype(self.dtype)
         if self.layout == "transposed":
             *outer, rows, columns = self.shape
@@ -84,7 +84,7 @@ class Case:
         return numbers.reshape(self.shape)
 
     def sequence_lengths(self) -> np.ndarray[Any, Any]:
-        """Lengths of a reversal, with 1 along every axis that they do not vary along."""
+        """The lengths of a reversal, of size 1 along every axis along which they do not vary."""
         n = self.shape[self.axis]
         most = {"uniform": n, "short": n // 5, "full": n, "zero": 0}[self.lengths]
         least = n if self.lengths == "full" else 0
@@ -93,12 +93,12 @@ class Case:
 
     @property
     def bytes_touched(self) -> int:
-        """Bytes of the cache lines that are read, and bytes written."""
+        """The bytes of the cache lines that are read, plus the bytes written."""
         return 2 * self._total if self.operation != "slice" else self._window_bytes + self._touched(64)
 
     @property
     def bytes_in_sectors(self) -> int:
-        """Bytes of the 32-byte sectors that a GPU reads, and bytes written."""
+        """The bytes of the 32-byte sectors that a GPU reads, plus the bytes written."""
         if self.operation == "slice":
             return self._window_bytes + self._touched(32)
         return self._total + (self._window_bytes if self.operation == "slice_grad" else self._total)
@@ -113,7 +113,7 @@ class Case:
         return math.prod(counts) * np.dtype(self.dtype).itemsize
 
     def _touched(self, granule: int) -> int:
-        """Bytes of the input that come with the window when memory is read in pieces of so many bytes."""
+        """The bytes that are read with the window if memory is read in aligned units of `granule` bytes."""
         itemsize = np.dtype(self.dtype).itemsize
         read = self._total
         for d, (s, n) in enumerate(zip(self.index, self.shape, strict=True)):
@@ -156,7 +156,7 @@ BASIC = [
 
 
 def _sized(case: Case, size: str) -> Case:
-    """The case at a size; "halved" means half of the axis that it has there."""
+    """The case at a size; "halved" refers to the last axis at that size."""
     sized = replace(case, size=size)
     return replace(sized, index=last(slice(0, sized.shape[2] // 2))) if "halved" in case.name else sized
 
@@ -210,7 +210,7 @@ def all_cases() -> list[Case]:
 
 
 def gpu_cases() -> list[Case]:
-    """What is measured on a GPU, results in given memory, except where nearly all is the launch."""
+    """What is measured on a GPU: into given memory, except at 64 KB, where the launch dominates."""
     unequal = Case("split last axis in 64 unequal", "split", axis=2, count=64, unequal=True, target=UNEQUAL)
     basic = [*BASIC, unequal]
     cases = [_sized(case, size) for size in GPU_SIZES for case in basic]

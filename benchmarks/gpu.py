@@ -1,15 +1,15 @@
-"""Measures the operators on an NVIDIA GPU beside a copy of as many bytes and torch's idioms, eager and compiled.
+"""Compares the operators on an NVIDIA GPU with a copy of as many bytes and with torch's idioms, eager and compiled.
 
     python benchmarks/bench.py --device cuda [--size "1 GB" …] [--case TEXT …] [--compiled "1 GB" …] [--minutes 7]
     python benchmarks/bench.py --device cuda --dry-run
 
 Calls of up to 16 MB are measured as replays of a CUDA graph of many of them, larger ones one by one. From 16 MB on,
-they go round so many inputs and results that together they are larger than four times the GPU's L2 cache, and each has
-to come from memory; 64 KB stay in it, as they would between two operators. Each result is first compared with the
-idiom's.
+calls cycle through so many inputs and results that each has to come from memory: together they are at least four times
+as large as the GPU's L2 cache. 64 KB stay in it, as they would between two operators. Each result is first compared
+with the idiom's.
 
 Writes benchmarks/results/gpu-<model>.json, a table (.md) and a picture (.png) beside it; with --size or --case they go
-to --also alone. Compiling comes last and takes most of the time: what there is none left for is skipped and named.
+to --also alone. Compiling comes last and takes most of the time; cases for which none is left are skipped and listed.
 --dry-run does everything but the timing, on the CPU and at a tiny size.
 """
 
@@ -35,7 +35,7 @@ from tqdm import tqdm
 
 TURNS, RUNS = 3, 5  # the median of so many runs, in so many turns
 REPLAYED = ("64 KB", "16 MB")  # as CUDA graphs
-NOT_REPLAYED = "torch_out"  # it sends numbers to the GPU from memory that is another's when a graph is replayed
+NOT_REPLAYED = "torch_out"  # it copies from temporary host memory, which is reused by the time a graph is replayed
 COMPILED = "torch_compiled"
 TINY = (2, 8, 128)  # the shape that stands for every size in a dry run
 
@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 
 def input_of(case: Case, device: str) -> Tensor:
-    """The input, in the layout that is asked for, made on the device: gigabytes take the host seconds."""
+    """The input, in the case's layout, made on the device: gigabytes take the host seconds."""
     shape = list(case.shape)
     order = {"transposed": [0, 2, 1], "channels last": [0, 2, 3, 1]}.get(case.layout, list(range(len(shape))))
     dense = torch.empty([shape[d] for d in order], dtype=getattr(torch, case.dtype), device=device).random_(0, 100)
@@ -55,9 +55,9 @@ def tensors(result: object) -> list[Tensor]:
 
 
 def the_same(mine: Call, theirs: Call) -> bool:
-    """Compares results, ours having been written over what was there."""
+    """Whether the results are equal. Ours is first overwritten, so that every element must be written anew."""
     for t in tensors(mine()):
-        t.fill_(101)  # which is in no input
+        t.fill_(101)  # a value that no input has
     return all(torch.equal(a, b) for a, b in zip(tensors(mine()), tensors(theirs()), strict=True))
 
 
@@ -73,8 +73,8 @@ class Benchmark:
         return [input_of(case, self.device) for _ in range(max(sets, 1))]
 
     def copies(self, case: Case, sets: int) -> list[Call]:
-        """The yardstick: a copy that reads and writes as many bytes together as the case. At 64 KB it makes its result
-        new, as the case does."""
+        """The yardstick: a copy that reads and writes as many bytes in total as the case. At 64 KB it allocates a new
+        result, as the case does."""
         moved = case.bytes_in_sectors // 2
 
         def copy() -> Call:
@@ -87,7 +87,7 @@ class Benchmark:
         return [copy() for _ in range(sets)]
 
     def times(self, case: Case, peers: dict[str, list[Call]]) -> dict[str, list[float]]:
-        """Microseconds of each, a median for every turn."""
+        """Microseconds of each peer: the median of every turn."""
         measurements = {}
         for name, calls in peers.items():
             replayed = case.size in REPLAYED and name != NOT_REPLAYED
@@ -154,7 +154,7 @@ class Benchmark:
                 continue
             try:
                 measure(case)
-            except RuntimeError as error:  # the other cases' results are not to be lost by it
+            except RuntimeError as error:  # keeps the results of the other cases
                 self.skip(case, what, error)
                 self.failed |= what != COMPILED and not isinstance(error, torch.OutOfMemoryError)
             if self.device == "cuda":

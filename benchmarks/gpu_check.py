@@ -1,5 +1,4 @@
-"""Runs the tests on this machine's NVIDIA GPU, a part of them under compute-sanitizer too, and writes down what came
-of it.
+"""Runs the tests on this machine's NVIDIA GPU, some of them under compute-sanitizer too, and records the outcome.
 
     python benchmarks/gpu_check.py [--also FOLDER] [--minutes 8]
 
@@ -29,20 +28,21 @@ import results_file
 import torch
 
 ROOT = Path(__file__).parents[1]
-# What concerns building and teaching, not the GPU.
+# Tests of building, documents and benchmarks, which do not use the GPU.
 NOT_ON_GPU = [
     *("test_benchmarks.py", "test_build.py", "test_demo.py", "test_docs.py", "test_kernels.py", "test_notebooks.py"),
     "test_viz.py",
 ]
-# No graphs, which need the allocator that the sanitizers are run without; nothing that asks how much memory is in use
-# or takes gigabytes; of the properties, those of results.
+# Under the sanitizers: no graphs, which need the caching allocator that is switched off; nothing that asks how much
+# memory is in use or takes gigabytes; of the properties, only those of results.
 REDUCED = [
     *("tests/test_examples.py", "tests/test_cuda.py", "tests/test_properties.py"),
     *("-k", "not graph and not memory and not 2_to_the_31 and not vmap and not numpy_index and not too_large"),
 ]
 REDUCED_CASES = 12  # examples of each property
-OURS = "torch_dml_ops"  # stands in the name of every kernel of ours
-# Which kernels each tool looks at. Memory that a kernel of torch wrote counts as written only if that one is seen too.
+OURS = "torch_dml_ops"  # part of the names of all our kernels
+# Options that restrict a tool to our kernels. memcheck and initcheck watch all kernels: memory counts as initialized
+# only if the tool sees the kernel that writes it.
 TOOLS: dict[str, list[str]] = {
     "memcheck": [],
     "initcheck": [],
@@ -54,7 +54,7 @@ TOOLS: dict[str, list[str]] = {
 def environment(sanitized: bool) -> dict[str, str]:
     result = os.environ | {"TORCH_DML_OPS_TEST_DEVICE": "cuda"}
     if sanitized:
-        # An allocation for each tensor, so that the end of a tensor is the end of what may be read.
+        # Each tensor has an allocation of its own, so that reading past its end is an error.
         result |= {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "TORCH_DML_OPS_CASES": str(REDUCED_CASES)}
     return result
 
@@ -65,7 +65,7 @@ def run(command: list[str], variables: dict[str, str], seconds: float) -> int | 
     try:
         return process.wait(max(seconds, 1))
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # the tests are its child, and it may have more
+        os.killpg(process.pid, signal.SIGKILL)  # its children too: under a sanitizer, the tests are one
         process.wait()
         return None
 
@@ -89,7 +89,7 @@ def run_pytest(
 
 
 def findings(log: str) -> dict[str, int]:
-    """What a sanitizer's log reports, of our kernels and of others, and whether it came to its end."""
+    """How many errors a sanitizer's log reports in our kernels and in others, and whether the log is complete."""
     kinds = "Invalid|Uninitialized|Misaligned|Error:|Warning:|Race|Potential|Barrier|Program hit"
     reports = re.split(rf"\n(?==+ (?:{kinds}))", log)[1:]
     ours = sum(OURS in report for report in reports)
@@ -101,7 +101,7 @@ def findings(log: str) -> dict[str, int]:
 
 
 def run_sanitizer(sanitizer: str, tool: str, seconds: float) -> dict[str, Any]:
-    """One tool's run. What it finds in torch's own kernels is written down and is no failure of ours."""
+    """One tool's run. Errors in torch's own kernels are recorded, but do not count as a failure."""
     with tempfile.TemporaryDirectory() as folder:
         prefix = [
             sanitizer,

@@ -1,4 +1,4 @@
-"""What the results on a GPU come to, against the targets: of each, the geometric mean and the worst case."""
+"""Results on a GPU against the targets: for each, the geometric mean and the worst case."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,22 +9,23 @@ from summary import geometric_mean
 
 Row = dict[str, Any]
 
-TURNED = ("stride -1, last axis", "stride -1, all axes", "reverse last axis, a length per row")  # along the last axis
+# Cases that reverse the last axis.
+REVERSED = ("stride -1, last axis", "stride -1, all axes", "reverse last axis, a length per row")
 IDIOMS = ("torch_eager", "torch_out", "torch_compiled")
 
 
 def by_best_idiom(row: Row) -> float | None:
-    """How many times as fast ours is as the best way to do the same with torch."""
+    """Our speed divided by that of the fastest torch idiom."""
     times = [row["us"][name] for name in IDIOMS if name in row["us"]]
     return min(times) / row["us"]["ours"] if times else None
 
 
 @dataclass(frozen=True)
 class Target:
-    """A speed, as times another's, that each case should reach."""
+    """A speed, relative to another's, that each case should reach."""
 
     what: str
-    speed: Callable[[Row], float | None]  # None for a row that it does not speak of
+    speed: Callable[[Row], float | None]  # None for rows that it does not cover
     least: float
 
     def line(self, rows: list[Row]) -> str | None:
@@ -43,14 +44,15 @@ def _of_copy(
     *targets: str,
     sizes: tuple[str, ...] = ("1 GB", "4 GB"),
     dtypes: tuple[str, ...] = ("float32",),
-    turned: bool | None = None,
+    reversing: bool | None = None,
 ) -> Callable[[Row], float | None]:
-    """The part of a copy's bandwidth, in cases of these targets, or of all; `turned`: only those in TURNED, or none."""
+    """The fraction of a copy's bandwidth, in cases of these targets, or of all; `reversing`: only those in REVERSED, or
+    only the others."""
 
     def speed(row: Row) -> float | None:
         if row["size"] not in sizes or row["dtype"] not in dtypes or (targets and row["target"] not in targets):
             return None
-        return row["of_copy"] if turned in (None, row["name"] in TURNED) else None
+        return row["of_copy"] if reversing in (None, row["name"] in REVERSED) else None
 
     return speed
 
@@ -64,10 +66,10 @@ def _by_idiom(size: str, *targets: str) -> Callable[[Row], float | None]:
 TARGETS = [
     Target(
         "windows, stride −1 of outer axes, split, join, slice_grad, one length per batch item; 1 and 4 GB",
-        _of_copy(PLAIN, turned=False),
+        _of_copy(PLAIN, reversing=False),
         0.92,
     ),
-    Target(f"stride −1 of the last axis, {ROW}; 1 and 4 GB", _of_copy(PLAIN, ROW, turned=True), 0.88),
+    Target(f"stride −1 of the last axis, {ROW}; 1 and 4 GB", _of_copy(PLAIN, ROW, reversing=True), 0.88),
     Target(f"{STRIDED}, of the sectors touched; 1 and 4 GB", _of_copy(STRIDED), 0.85),
     Target(f"{COLUMN}; 1 and 4 GB", _of_copy(COLUMN), 0.75),
     Target(f"{CROSSED}; 1 and 4 GB", _of_copy(CROSSED), 0.80),

@@ -8,10 +8,10 @@ from frameworks import Call
 
 Measurement = Callable[[], float]  # measures once more: microseconds per call
 
-# Clock cycles that the GPU is kept busy for while the host queues what is measured, so that the host's time to queue it
-# is not: about 3 ms. Sixty-four copies, one for each piece of a split, take the host a tenth of that.
+# For so many clock cycles, about 3 ms, the GPU is kept busy while the host queues what is measured, so that the time to
+# queue it is not measured. Queueing 64 copies, one for each piece of a split, takes the host a tenth of that.
 AHEAD = 5_000_000
-GRAPHED = 200  # calls in a graph of small ones: two events and the start of a graph are little beside them
+GRAPHED = 200  # small calls in a graph: enough to make two events and the start of a graph negligible
 
 
 class Timer(Protocol):
@@ -21,7 +21,7 @@ class Timer(Protocol):
 
 
 def _queue(calls: Sequence[Call]) -> object:
-    """Runs the calls, and keeps every result until the last so that none takes another's memory, which is in the L2."""
+    """Runs the calls and keeps all results until the end: one that reused another's memory would find it in the L2."""
     return [call() for call in calls]
 
 
@@ -37,7 +37,7 @@ def _microseconds(queue: Callable[[], object]) -> float:
 
 class CudaTimer:
     def measurement(self, calls: Sequence[Call], replayed: bool) -> Measurement:
-        for _ in range(2):  # what is loaded, compiled and allocated at the first call is there afterwards
+        for _ in range(2):  # first calls load, compile and allocate
             _queue(calls)
         torch.cuda.synchronize()
         if not replayed:
@@ -52,7 +52,7 @@ class CudaTimer:
 
 
 class DryTimer:
-    """Runs every call once, where there is no GPU, and tells the same time of all."""
+    """Runs every call once, where there is no GPU, and reports the same time for all."""
 
     def measurement(self, calls: Sequence[Call], replayed: bool) -> Measurement:
         _queue(calls)

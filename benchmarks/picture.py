@@ -13,7 +13,7 @@ import summary
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Colours that are told apart without seeing red or green, and a shape each.
+# Colours that colour-blind readers can tell apart, and a marker each.
 COLORS = ["#E69F00", "#56B4E9", "#0072B2"]
 MARKERS = ["^", "s", "o"]
 
@@ -45,7 +45,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
 
 def _draw_rows(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     fresh = [r for r in rows if r["form"] == "fresh"]
-    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # where the call itself takes longest
+    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # at 64 KB call overhead dominates
     names = list(dict.fromkeys(r["name"] for r in fresh))
     sizes = list(dict.fromkeys(r["size"] for r in fresh))
     figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
@@ -65,7 +65,7 @@ def _draw_rows(rows: list[dict[str, Any]], title: str, path: Path) -> None:
 
 def draw_gpu(content: dict[str, Any], path: Path) -> None:
     rows = [r for r in content["rows"] if r["target"] and r["dtype"] == "float32"]
-    rows = [r for r in rows if r["size"] != "64 KB"]  # which is nearly all launch
+    rows = [r for r in rows if r["size"] != "64 KB"]  # where the launch dominates
     names = list(dict.fromkeys(r["name"] for r in rows))
     figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
@@ -82,8 +82,8 @@ def draw_gpu(content: dict[str, Any], path: Path) -> None:
     left.set_xlim(left=0)
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
-    left.set_title("part of the bandwidth of a copy", fontsize=11)
-    left.set_xlabel("of as many bytes, counted in the 32-byte sectors that are touched")
+    left.set_title("fraction of a copy's bandwidth", fontsize=11)
+    left.set_xlabel("a copy of as many bytes, counted in the 32-byte sectors that are touched")
     right.set_xscale("log")
     right.set_title("times as fast as the best torch idiom", fontsize=11)
     right.set_xlabel("eager, and compiled where it was measured")

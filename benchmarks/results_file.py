@@ -1,4 +1,4 @@
-"""Where measured results go: a JSON file under benchmarks/results that names versions, machine and commit."""
+"""Files of results: JSON under benchmarks/results that names versions, machine and commit."""
 
 import datetime
 import json
@@ -49,14 +49,14 @@ def environment() -> dict[str, Any]:
 
 
 def write(name: str, content: dict[str, Any], folder: Path = FOLDER) -> Path:
-    """Writes a file of that name, into benchmarks/results unless told otherwise."""
+    """Writes a file of that name and returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(content, indent=1) + "\n")
     return folder / name
 
 
 def copy_to(folder: str, written: Path) -> None:
-    """Copies a file of results, and those of its name that lie beside it, into another folder."""
+    """Copies a file of results, and the table and picture beside it, into another folder."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     for path in written.parent.glob(f"{written.stem}.*"):
         shutil.copy(path, folder)

@@ -1,4 +1,4 @@
-"""What the results come to, against the targets: for each, the geometric mean of the ratios and the worst case.
+"""Results against the targets: for each, the geometric mean of the ratios and the worst case.
 
 python benchmarks/summary.py benchmarks/results/cpu-….json                      prints that, and the README's figures
 python benchmarks/summary.py benchmarks/results/cpu-….json --update README.md   writes these into the README
@@ -24,10 +24,10 @@ def geometric_mean(numbers: Iterable[float]) -> float:
 
 @dataclass(frozen=True)
 class Target:
-    """Ratios of times, ours by another's, that should be at most so much, each or in the geometric mean."""
+    """Bounds of a ratio, our time divided by another's: one for each case, one for the geometric mean."""
 
     what: str
-    ratio: Callable[[Row], float | None]  # None for a row that it does not speak of
+    ratio: Callable[[Row], float | None]  # None for rows that it does not cover
     each: float = math.inf
     mean: float = math.inf
 
@@ -49,7 +49,7 @@ class Target:
 
 
 def _by(peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] = ()) -> Callable[[Row], float | None]:
-    """Ours by a peer, "best_peer" or "copy", one thread, where there is one."""
+    """Our time divided by a peer's ("best_peer" and "copy" among them), with one thread; None where it did not run."""
 
     def ratio(row: Row) -> float | None:
         if row["threads"] != 1 or row["form"] != form or row["size"] not in sizes:
@@ -97,7 +97,7 @@ TARGETS = [
 
 
 def _threads(rows: list[Row]) -> str | None:
-    """All threads beside one, where there is more to do than to move bytes."""
+    """All threads compared with one, in the cases that do more than move bytes."""
     ours: dict[tuple[str, int], float] = {
         (r["case"], r["threads"]): r["us"]["ours"] for r in rows if r["size"] == "4 MB" and r["target"] in (COLUMN, ROW)
     }

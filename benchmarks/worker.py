@@ -1,7 +1,6 @@
-"""One process of the benchmark: some frameworks that share a thread pool, measured in turn on each case.
+"""One process of the benchmark: frameworks that share a thread pool, measured in turns on each case.
 
-Reads case numbers from its standard input, a line each, and answers each with a line of JSON: microseconds by
-framework.
+Reads case numbers from standard input, one per line, and answers each with a line of JSON: microseconds by framework.
 """
 
 import importlib
@@ -17,7 +16,7 @@ from torch.utils.benchmark import Timer
 
 
 def microseconds(calls: dict[str, Call], threads: int, seconds: float, turns: int = 2) -> dict[str, float]:
-    """The median of each call, in turns that share the time."""
+    """The median of each call; the calls take turns and share the time."""
     timers = {name: Timer("call()", globals={"call": call}, num_threads=threads) for name, call in calls.items()}
     runs: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(turns):
@@ -27,7 +26,7 @@ def microseconds(calls: dict[str, Call], threads: int, seconds: float, turns: in
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ends when its standard input does
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process ends when its standard input does
     frameworks, seconds = sys.argv[1].split(","), float(sys.argv[2])
     threads = int(os.environ["BENCHMARK_THREADS"])
     modules = {name: importlib.import_module(f"frameworks.{name}") for name in frameworks}
@@ -36,8 +35,8 @@ def main() -> None:
     prepared = -1
     calls: dict[str, Call] = {}
     for line in sys.stdin:
-        if int(line) != prepared:  # the passes over a case follow one another
-            prepared, calls = int(line), {}  # the memory of the one before goes first
+        if int(line) != prepared:  # else it is another pass over the same case
+            prepared, calls = int(line), {}  # frees the previous case's memory first
             for name, module in modules.items():
                 if call := module.prepare(cases[prepared]):
                     calls[name] = call

@@ -1,9 +1,9 @@
-"""Runs nvcc and writes down what its assembler says of every kernel: registers, shared memory, stack, spills.
+"""Runs nvcc and records what ptxas reports of every kernel: registers, shared memory, stack, spills.
 
     python ptxas_report.py NVCC -Xptxas=-v … -o OBJECT …
 
-leaves OBJECT.ptxas with a line for each kernel and architecture. torch's builds show a compiler's output only when it
-fails, and a kernel that has come to need local memory still compiles.
+writes OBJECT.ptxas with a line for each kernel and architecture. torch's builds show a compiler's output only when it
+fails, so a kernel that begins to spill into local memory would go unnoticed.
 """
 
 import re
@@ -21,18 +21,18 @@ RECORD = re.compile(
 
 
 def demangled(names: list[str]) -> list[str]:
-    """The names as C++ writes them, without parameters and our namespaces; as they are where there is no c++filt."""
+    """Demangled names without parameters and our namespaces; the names unchanged where there is no c++filt."""
     if not shutil.which("c++filt"):
         return names
     text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True, check=True).stdout
     text = re.sub(r"\(anonymous namespace\)::|torch_dml_ops::|cuda::", "", text)
-    text = re.sub(r"\(\w+\)(?=\d)", "", text)  # an enumerator: its number will do
+    text = re.sub(r"\(\w+\)(?=\d)", "", text)  # enumerators as numbers
     return [re.sub(r"^void |\(.*\)$", "", name) for name in text.splitlines()]
 
 
-def lines(said: str) -> list[str]:
-    """A line for each kernel in the words of `ptxas -v`, and one that says so where they were not understood."""
-    records = list(RECORD.finditer(said))
+def lines(output: str) -> list[str]:
+    """A line for each kernel in the output of `ptxas -v`, and one that counts the kernels that were not understood."""
+    records = list(RECORD.finditer(output))
     result = []
     for r, kernel in zip(records, demangled([r["kernel"] for r in records]), strict=True):
         shared = re.search(r"(\d+) bytes smem", r["more"])
@@ -40,7 +40,7 @@ def lines(said: str) -> list[str]:
             f"{r['architecture']:<7}{r['registers']:>4} registers {shared[1] if shared else 0:>6} shared "
             f"{r['stack']:>4} stack {r['stores']:>4} spill stores {r['loads']:>4} spill loads  {kernel}"
         )
-    if missing := said.count("Compiling entry function") - len(records):
+    if missing := output.count("Compiling entry function") - len(records):
         result.append(f"not understood: {missing} kernels")
     return result
 

@@ -1,5 +1,5 @@
-// Runs both engines on random plans, without torch and under the sanitizers, and compares each with the plan's own
-// words.
+// Runs both engines on random plans, without torch and under the sanitizers, and compares their results with the
+// definitions of the plans.
 //
 //     kernels_fuzz CASES SEED
 //     kernels_fuzz alignments      every alignment, with rows and lengths around every width of a vector
@@ -359,7 +359,7 @@ bool rows_case() {
   return row_case(item, src_offset, dst_offset, n, stride, chance(0.2));
 }
 
-// So low that small cases take the ways of large ones.
+// Often so low that small cases are executed as large ones are.
 void choose_tuning() {
   cpu::tuning = {};
   if (chance(0.5)) cpu::tuning.non_temporal_bytes = 300;

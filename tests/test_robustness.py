@@ -372,7 +372,7 @@ def test_in_a_forked_process(threads: Callable[[int], None]) -> None:
     assert_exits(child)
 
 
-ROWS = (32 << 20) // 16 + 1000  # of 4 float32: just past the size from which results are written past the cache
+ROWS = (32 << 20) // 16 + 1000  # of 4 float32: just past the size from which non-temporal stores are used
 
 
 @pytest.mark.parametrize("apart", ["in two tensors", "shifted by a row", "side by side"])

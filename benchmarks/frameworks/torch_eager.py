@@ -1,4 +1,4 @@
-"""The torch idioms, as somebody writes them who has no operator for it."""
+"""The torch idioms: what one writes without these operators."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def idiom(case: Case, x: Tensor) -> tuple[Callable[..., object], list[Tensor]]:
     """The function that does it, and its arguments."""
     if case.operation in ("slice", "slice_grad"):
         backwards = [d for d, s in enumerate(case.index) if (s.step or 1) < 0]
-        # torch has no negative steps: what is walked backwards is turned round first.
+        # torch has no negative steps: those dimensions are flipped first.
         forwards = tuple(slice(None, None, abs(s.step)) if (s.step or 1) < 0 else s for s in case.index)
         if case.operation == "slice":
             if backwards:

@@ -71,7 +71,7 @@ struct FusedCopies {
           return copy.dims.size() == 2 && are_segments(copy.dims) && copy.dims.back().src_stride == 1;
         })) {
       for (const AffineCopy& copy : copies) segments.push_back(writer.segment_of(copy.dims, copy.dst, copy.src, 0, 1));
-      batch = writer.plan_segments(segments, dims.front().size, 1);
+      batch = writer.batch_segments(segments, dims.front().size, 1);
     }
   }
 

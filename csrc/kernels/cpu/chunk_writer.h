@@ -117,7 +117,7 @@ class ChunkWriter {
     if (src && are_segments(dims)) {
       const Segment segment = segment_of(dims, dst, src, begin, end);
       const SegmentBatch batch =
-          plan_segments({&segment, 1}, dims.size() == 1 ? 1 : end - begin, dims.back().src_stride);
+          batch_segments({&segment, 1}, dims.size() == 1 ? 1 : end - begin, dims.back().src_stride);
       if (batch.count > 0 && copy_batch(batch, dims.back().src_stride)) return;
     }
     const int64_t max_staged = tuning.staging_bytes / each;
@@ -146,12 +146,12 @@ class ChunkWriter {
   }
 
   // The batch that copies these segments row by row; an empty one where another way is faster.
-  SegmentBatch plan_segments(std::span<const Segment> segments, int64_t rows, int64_t src_stride) const {
+  SegmentBatch batch_segments(std::span<const Segment> segments, int64_t rows, int64_t src_stride) const {
     int64_t bytes = 0, least = segments.front().bytes;
     CommonAlignment aligned(kCacheLineBytes);
-    bool ascending = src_stride == 1;  // within a row, the source is read without gaps
+    bool contiguous_source = src_stride == 1;  // within a row, the source is read without gaps
     for (const Segment& segment : segments) {
-      ascending = ascending && segment.src == segments.front().src + bytes;
+      contiguous_source = contiguous_source && segment.src == segments.front().src + bytes;
       bytes += segment.bytes;
       least = std::min(least, segment.bytes);
       aligned.include(segment.dst);
@@ -166,7 +166,7 @@ class ChunkWriter {
         least < (src_stride == 1 ? tuning.non_temporal_segment_bytes : tuning.non_temporal_strided_segment_bytes))
       return none;
     const int64_t gap = segments.front().src_row_stride - bytes;
-    if (!ascending || gap < 0 || gap > 4 * kCacheLineBytes)
+    if (!contiguous_source || gap < 0 || gap > 4 * kCacheLineBytes)
       all.prefetch_rows = (tuning.prefetch_bytes + bytes - 1) / bytes;
     return all;
   }

@@ -29,9 +29,9 @@ template <class Offset>
 struct VecPartition {
   FastDivmod<Offset> vecs_per_range;
   Offset range_size;  // in items
-  Offset count;       // of the vectors of all ranges
-  int outer_dim,
-      range_dim;  // dimensions [outer_dim, range_dim) tell the ranges apart, the later ones are a range's own
+  Offset count;       // how many vectors all ranges have
+  int outer_dim;      // dimensions [outer_dim, range_dim) number the ranges,
+  int range_dim;      // those from range_dim on are within a range
 
   // `dims` are those of the destination, the last of which has stride 1; the kernel has `padding` more before them.
   template <class Item, int kVecSize, class Dims>
