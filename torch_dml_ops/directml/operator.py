@@ -67,12 +67,6 @@ _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
 }
 
 
-# Dynamo would look at `out` and refuse one that has gaps between its elements.
-@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
-def _write(function: str, tensors: Sequence[Any], arguments: tuple[Any, ...], out: Any) -> None:
-    getattr(dml, function)(*tensors, *arguments, out=out)
-
-
 class _Expected(NamedTuple):
     """A tensor of the descriptor, in torch's terms."""
 
@@ -192,7 +186,13 @@ class Operator:
             raise ValueError(f"{op}: out must be {wanted}, got {_kind_of(out)}")
         for expected, tensor in zip(self._outputs, outs, strict=True):
             expected.check_out(op, tensor)
-        _write(self._call.function, tensors, self._call.arguments, outs if self.gives_list else outs[0])
+        destination = outs if self.gives_list else outs[0]
+        if torch.compiler.is_compiling():
+            from torch_dml_ops.directml._in_graph import write  # with torch._dynamo, which takes long to import
+
+            write(self._call.function, tensors, self._call.arguments, destination)
+        else:
+            getattr(dml, self._call.function)(*tensors, *self._call.arguments, out=destination)
         return out
 
 

@@ -1,40 +1,34 @@
-"""The descriptors of the six operators: their fields, their rules, and their form in a model file."""
+"""The descriptors of the six operators: their fields and their rules."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from pydantic import create_model
-
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import (
     DescriptorError,
-    ModelError,
     Path,
-    Problem,
     Violation,
     dotted,
     in_repr,
     shown,
     text,
 )
-from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level, operator_named
-from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_number, whole_numbers
+from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level
+from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, whole_number, whole_numbers
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 D = TypeVar("D", bound="OperatorDesc")
 
-_TENSOR, _TENSORS, _NUMBERS, _COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
+TENSOR, TENSORS, NUMBERS, COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
 
 
 @cache
-def _kinds(op: str) -> dict[str, Any]:
+def kinds(op: str) -> dict[str, Any]:
     """The fields of an operator's descriptor, in the struct's order, with their types."""
     hints = get_type_hints(DESCS[op])
     return {field.name: hints[field.name] for field in fields(DESCS[op])}
@@ -49,25 +43,25 @@ class OperatorDesc:
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(self.operator_type).items():
+        for name, kind in kinds(self.operator_type).items():
             label, value = f"{type(self).__name__}: {name}", getattr(self, name)
-            if kind == _NUMBERS:
+            if kind == NUMBERS:
                 object.__setattr__(self, name, whole_numbers(label, value))
-            elif kind == _TENSOR and not isinstance(value, TensorDesc):
+            elif kind == TENSOR and not isinstance(value, TensorDesc):
                 raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
-            elif kind == _TENSORS:
+            elif kind == TENSORS:
                 tensors = tuple(value) if isinstance(value, Iterable) else (None,)
                 if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
                     raise TypeError(f"{label} must be a list of TensorDesc, got {shown(value)}")
                 object.__setattr__(self, name, tensors)
-            elif kind is int or (kind == _COUNT and value is not None):
+            elif kind is int or (kind == COUNT and value is not None):
                 object.__setattr__(self, name, whole_number(label, value))
         for name, (count, _) in self._counts().items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, count)
 
     def __repr__(self) -> str:
-        fields = (f"{name}={in_repr(getattr(self, name))}" for name in _kinds(self.operator_type))
+        fields = (f"{name}={in_repr(getattr(self, name))}" for name in kinds(self.operator_type))
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def tensors(self) -> dict[str, TensorDesc | Sequence[TensorDesc]]:
@@ -168,13 +162,13 @@ class OperatorDesc:
         1
         """
         json: dict[str, Any] = {}
-        for name, kind in _kinds(self.operator_type).items():
+        for name, kind in kinds(self.operator_type).items():
             value = getattr(self, name)
-            if kind == _TENSOR:
+            if kind == TENSOR:
                 value = value.to_json()
-            elif kind == _TENSORS:
+            elif kind == TENSORS:
                 value = [tensor.to_json() for tensor in value]
-            elif kind == _NUMBERS:
+            elif kind == NUMBERS:
                 value = list(value)
             json[name_in_json(name)] = value
         return {"type": f"{PREFIX}{self.operator_type}", "desc": json}
@@ -192,16 +186,17 @@ class OperatorDesc:
         >>> OperatorDesc.from_json(desc.to_json()) == desc
         True
         """
-        problems: list[Problem] = []
-        result = parse_operator(value, (), problems)
-        if result is not None and not isinstance(result, cls):
-            problems.append(Problem(("type",), f"must be {PREFIX}{cls.operator_type}, got {result.operator_type!r}"))
-        if problems:
-            raise ModelError(problems)
-        return cast(D, result)
+        from torch_dml_ops.directml._parse_descs import operator_from_json  # with pydantic, which takes long to import
+
+        return operator_from_json(cls, value)
 
 
 _LENGTHS = ("sequence_lengths_tensor",)
+
+
+def name_in_json(field: str) -> str:
+    """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
+    return field.title().replace("_", "")
 
 
 def _types_of(path: Path, support: Support) -> Sequence[Any]:
@@ -698,73 +693,3 @@ DESCS: dict[str, type[OperatorDesc]] = {
         SliceGradOperatorDesc,
     )
 }
-
-
-# Reading them from JSON.
-
-
-def name_in_json(field: str) -> str:
-    """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
-    return field.title().replace("_", "")
-
-
-class _OperatorJson(Structure):
-    type: str
-    desc: Any
-    dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None  # either is the same to us
-
-
-@cache
-def _desc_json(op: str) -> type[Structure]:
-    """The structure of a ``desc``: every field is required. The tensors in it are parsed one by one."""
-    kinds = {_TENSOR: Any, _TENSORS: list[Any], _NUMBERS: list[int]}
-    declared: dict[str, Any] = {name_in_json(name): (kinds.get(kind, int), ...) for name, kind in _kinds(op).items()}
-    return create_model(op, __base__=Structure, **declared)
-
-
-def parse_operator(value: Any, path: Path, problems: list[Problem]) -> OperatorDesc | None:
-    """The descriptor that a dispatchable holds; None, and what is wrong among `problems`, where it holds none."""
-    json = parse(_OperatorJson, value, path, problems)
-    if json is None:
-        return None
-    op = parse_name(operator_named, json.type, (*path, "type"), problems)
-    if op is None:
-        return None
-    path = (*path, "desc")
-    found = parse(_desc_json(op), json.desc, path, problems)
-    if found is None:
-        return None
-    before = len(problems)
-    values: dict[str, Any] = {}
-    for name, kind in _kinds(op).items():
-        key = name_in_json(name)
-        value = getattr(found, key)
-        if kind == _TENSOR:
-            value = parse_tensor(value, (*path, key), problems)
-        elif kind == _TENSORS:
-            value = [parse_tensor(tensor, (*path, key, k), problems) for k, tensor in enumerate(value)]
-        values[name] = value
-    return DESCS[op](**values) if len(problems) == before else None
-
-
-_NAMES = re.compile(
-    rf"\b(?:{'|'.join(sorted({name for op in DESCS for name in _kinds(op) if '_' in name}))})\b"
-    r"|\b(?:offsets|sizes|strides)(?=\[)"
-)
-
-
-def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Path) -> Problem:
-    """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
-    sentence = _NAMES.sub(lambda name: name_in_json(name[0]), violation.sentence)
-    if violation.path == ("operator_type",):
-        return Problem((*path, "type"), sentence)
-    path, value = (*path, "desc"), dispatchable["desc"]
-    for part in violation.path:
-        if isinstance(value, dict) and "Desc" in value:  # the long form of a tensor
-            path, value = (*path, "Desc"), value["Desc"]
-        if isinstance(part, int):
-            path, value = (*path, part), value[part]
-        else:
-            key = name_in_json(part)
-            path, value = (*path, key), value.get(key)  # None for one that is assumed
-    return Problem(path, sentence)

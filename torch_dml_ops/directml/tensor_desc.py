@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, in_repr, shown, text
+from torch_dml_ops.directml.errors import DescriptorError, Path, Violation, in_repr, shown, text
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -67,21 +66,6 @@ def _elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         return any(meets(k + 1, distance + n * stride, moved or n != 0) for n in range(first, last + 1))
 
     return meets(0, 0, False)
-
-
-class _TensorJson(Structure):
-    DataType: str
-    Sizes: list[int]
-    Flags: str = "NONE"
-    DimensionCount: int | None = None
-    Strides: list[int] | None = None
-    TotalTensorSizeInBytes: int | None = None
-    GuaranteedBaseOffsetAlignment: int = 0
-
-
-class _LongTensorJson(Structure):
-    Type: str
-    Desc: Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -311,34 +295,6 @@ class TensorDesc:
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
         """
-        problems: list[Problem] = []
-        result = parse_tensor(value, (), problems)
-        if result is None:
-            raise ModelError(problems)
-        return result
+        from torch_dml_ops.directml._parse_descs import tensor_from_json  # with pydantic, which takes long to import
 
-
-def parse_tensor(value: Any, path: Path, problems: list[Problem]) -> TensorDesc | None:
-    if isinstance(value, dict) and ("Type" in value or "Desc" in value):
-        long = parse(_LongTensorJson, value, path, problems)
-        if long is None:
-            return None
-        if long.Type.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {long.Type!r}"))
-        value, path = long.Desc, (*path, "Desc")
-    json = parse(_TensorJson, value, path, problems)
-    if json is None:
-        return None
-    data_type = parse_name(TensorDataType.parse, json.DataType, (*path, "DataType"), problems)
-    flags = parse_name(TensorFlags.parse, json.Flags, (*path, "Flags"), problems)
-    if data_type is None or flags is None:
-        return None
-    return TensorDesc(
-        data_type,
-        json.Sizes,
-        strides=json.Strides,
-        flags=flags,
-        total_tensor_size_in_bytes=json.TotalTensorSizeInBytes,
-        guaranteed_base_offset_alignment=json.GuaranteedBaseOffsetAlignment,
-        dimension_count=json.DimensionCount,
-    )
+        return tensor_from_json(value)
