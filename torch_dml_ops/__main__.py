@@ -39,10 +39,10 @@ def report() -> dict[str, str]:
 
 
 def _feature_level(text: str) -> Any:
-    from torch_dml_ops.directml import FeatureLevel  # needs a package that the report does not need
+    from torch_dml_ops.directml.enums import FeatureLevel, named  # needs more than the report does
 
     try:
-        return FeatureLevel.parse(text)
+        return named(FeatureLevel, text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

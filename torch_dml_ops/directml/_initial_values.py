@@ -12,8 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from torch_dml_ops.directml._text import Path, text
 from torch_dml_ops.directml.enums import TensorDataType
-from torch_dml_ops.directml.errors import ModelError, Path, Problem, text
+from torch_dml_ops.directml.errors import ModelError, Problem
 
 Bytes = NDArray[np.uint8]
 

@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from typing import Any
 
-from torch_dml_ops.directml.errors import ModelError, Path, Problem
+from torch_dml_ops.directml._text import Path
+from torch_dml_ops.directml.errors import ModelError, Problem
 
 # One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'

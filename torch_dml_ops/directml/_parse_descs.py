@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import create_model
 
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
-from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import ModelError, Path, Problem, Violation
+from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
+from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, named
+from torch_dml_ops.directml.errors import Problem, Violation
 from torch_dml_ops.directml.operator_descs import DESCS, NUMBERS, TENSOR, TENSORS, OperatorDesc, kinds, name_in_json
 from torch_dml_ops.directml.support import PREFIX, operator_named
 from torch_dml_ops.directml.tensor_desc import TensorDesc
@@ -33,19 +34,20 @@ class _LongTensorJson(Structure):
     Desc: Any
 
 
-def parse_tensor(value: Any, path: Path, problems: list[Problem]) -> TensorDesc | None:
+@parser
+def parse_tensor(problems: list[Problem], value: Any, path: Path) -> TensorDesc | None:
     if isinstance(value, dict) and ("Type" in value or "Desc" in value):
-        long = parse(_LongTensorJson, value, path, problems)
+        long = parse(problems, _LongTensorJson, value, path)
         if long is None:
             return None
         if long.Type.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {long.Type!r}"))
+            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {text(long.Type)}"))
         value, path = long.Desc, (*path, "Desc")
-    json = parse(_TensorJson, value, path, problems)
+    json = parse(problems, _TensorJson, value, path)
     if json is None:
         return None
-    data_type = parse_name(TensorDataType.parse, json.DataType, (*path, "DataType"), problems)
-    flags = parse_name(TensorFlags.parse, json.Flags, (*path, "Flags"), problems)
+    data_type = parse_name(problems, partial(named, TensorDataType), json.DataType, (*path, "DataType"))
+    flags = parse_name(problems, partial(named, TensorFlags), json.Flags, (*path, "Flags"))
     if data_type is None or flags is None:
         return None
     return TensorDesc(
@@ -73,29 +75,29 @@ def _desc_json(op: str) -> type[Structure]:
     return create_model(op, __base__=Structure, **declared)
 
 
-def parse_operator(value: Any, path: Path, problems: list[Problem]) -> OperatorDesc | None:
-    """The descriptor that a dispatchable holds; None, and what is wrong among `problems`, where it holds none."""
-    json = parse(_OperatorJson, value, path, problems)
+@parser
+def parse_operator(problems: list[Problem], value: Any, path: Path) -> OperatorDesc | None:
+    """The descriptor that a dispatchable holds."""
+    json = parse(problems, _OperatorJson, value, path)
     if json is None:
         return None
-    op = parse_name(operator_named, json.type, (*path, "type"), problems)
+    op = parse_name(problems, operator_named, json.type, (*path, "type"))
     if op is None:
         return None
     path = (*path, "desc")
-    found = parse(_desc_json(op), json.desc, path, problems)
+    found = parse(problems, _desc_json(op), json.desc, path)
     if found is None:
         return None
-    before = len(problems)
     values: dict[str, Any] = {}
     for name, kind in kinds(op).items():
         key = name_in_json(name)
         value = getattr(found, key)
         if kind == TENSOR:
-            value = parse_tensor(value, (*path, key), problems)
+            value = parse_tensor(problems, value, (*path, key))
         elif kind == TENSORS:
-            value = [parse_tensor(tensor, (*path, key, k), problems) for k, tensor in enumerate(value)]
+            value = [parse_tensor(problems, tensor, (*path, key, k)) for k, tensor in enumerate(value)]
         values[name] = value
-    return DESCS[op](**values) if len(problems) == before else None
+    return None if problems else DESCS[op](**values)
 
 
 _NAMES = re.compile(
@@ -122,18 +124,17 @@ def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Pa
 
 
 def tensor_from_json(value: object) -> TensorDesc:
-    problems: list[Problem] = []
-    result = parse_tensor(value, (), problems)
-    if result is None:
-        raise ModelError(problems)
-    return result
+    return read(parse_tensor, value, ())
 
 
 def operator_from_json(kind: type[D], value: object) -> D:
-    problems: list[Problem] = []
-    result = parse_operator(value, (), problems)
-    if result is not None and not isinstance(result, kind):
-        problems.append(Problem(("type",), f"must be {PREFIX}{kind.operator_type}, got {result.operator_type!r}"))
-    if problems:
-        raise ModelError(problems)
-    return cast(D, result)
+    return cast(D, read(_parse_kind, kind, value))
+
+
+@parser
+def _parse_kind(problems: list[Problem], kind: type[OperatorDesc], value: object) -> OperatorDesc | None:
+    result = parse_operator(problems, value, ())
+    if result is None or isinstance(result, kind):
+        return result
+    problems.append(Problem(("type",), f"must be {PREFIX}{kind.operator_type}, got {text(result.operator_type)}"))
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -13,9 +14,10 @@ from pydantic import Field
 from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._parse_descs import parse_operator, problem_in_json
 from torch_dml_ops.directml._parse_values import parse_initial_values
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, json_path, text
+from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
+from torch_dml_ops.directml._text import Path, json_path, text
+from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, named
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem
 from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import name_in_json
@@ -96,17 +98,17 @@ class _Reader:
         self.problems.append(Problem(path, sentence))
 
     def _resource(self, value: Any, path: Path) -> Resource | None:
-        json = parse(_ResourceJson, value, path, self.problems)
+        json = parse(self.problems, _ResourceJson, value, path)
         if json is None:
             return None
         data_type, name = None, json.initialValuesDataType
         if name is not None and name.removeprefix("DML_TENSOR_DATA_TYPE_") != "UNKNOWN":
             place = (*path, "initialValuesDataType")
-            data_type = parse_name(TensorDataType.parse, name, place, self.problems)
+            data_type = parse_name(self.problems, partial(named, TensorDataType), name, place)
             if data_type is None:
                 return None
         place = (*path, "initialValues")
-        initial = parse_initial_values(json.initialValues, data_type, self.folder, place, self.problems)
+        initial = parse_initial_values(self.problems, json.initialValues, data_type, self.folder, place)
         if initial is None:
             return None
         size = initial.size_in_bytes if json.sizeInBytes is None else json.sizeInBytes
@@ -117,7 +119,7 @@ class _Reader:
         return Resource(-(-size // 4) * 4, initial)
 
     def _operator(self, value: Any, path: Path) -> Operator | None:
-        desc = parse_operator(value, path, self.problems)
+        desc = parse_operator(self.problems, value, path)
         if desc is None:
             return None
         try:
@@ -155,7 +157,7 @@ class _Reader:
         return self.resources[name]
 
     def _print(self, value: Any, path: Path) -> Print | None:
-        json = parse(_PrintJson, value, path, self.problems)
+        json = parse(self.problems, _PrintJson, value, path)
         if json is None:
             return None
         resource = self._shown_resource(json.resource, (*path, "resource"))
@@ -166,7 +168,7 @@ class _Reader:
         return Print(json.resource, json.verbose)
 
     def _write_file(self, value: Any, path: Path) -> WriteFile | None:
-        json = parse(_WriteFileJson, value, path, self.problems)
+        json = parse(self.problems, _WriteFileJson, value, path)
         if json is None:
             return None
         target = self._target(json.targetPath, (*path, "targetPath"))
@@ -223,7 +225,7 @@ class _Reader:
             self.folders.setdefault(parent, path)
 
     def _dispatch(self, value: Any, path: Path) -> Dispatch | None:
-        json = parse(_DispatchJson, value, path, self.problems)
+        json = parse(self.problems, _DispatchJson, value, path)
         if json is None:
             return None
         if not self._known(json.dispatchable, self.root.dispatchables, "dispatchable", (*path, "dispatchable")):
@@ -263,7 +265,7 @@ class _Reader:
         if isinstance(value, str):
             json, name_path = _RangeJson(name=value), path
         elif isinstance(value, dict):
-            parsed, name_path = parse(_RangeJson, value, path, self.problems), (*path, "name")
+            parsed, name_path = parse(self.problems, _RangeJson, value, path), (*path, "name")
             if parsed is None:
                 return None
             json = parsed
@@ -334,16 +336,18 @@ def load_model(path: str | os.PathLike[str], feature_level: FeatureLevel, allow_
         source = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ModelError([Problem((), f"must be text in UTF-8: {error.reason} at byte {error.start}")]) from None
-    problems: list[Problem] = []
-    value = _json_text.load(source)
-    root = parse(_RootJson, value, (), problems)
+    return read(_parse_model, _json_text.load(source), file.parent.resolve(), feature_level, allow_outside)
+
+
+@parser
+def _parse_model(
+    problems: list[Problem], value: Any, folder: FilePath, feature_level: FeatureLevel, allow_outside: bool
+) -> Model | None:
+    root = parse(problems, _RootJson, value, ())
     if root is None and isinstance(value, dict):  # with fields too many, there may be more to say
         known = {"$schema", *_RootJson.model_fields}
-        root = parse(_RootJson, {key: value[key] for key in value if key in known}, (), [])
+        root = parse([], _RootJson, {key: value[key] for key in value if key in known}, ())
     if root is None:
-        raise ModelError(problems)
-    reader = _Reader(file.parent.resolve(), feature_level, allow_outside, root, problems)
-    model = Model(reader.resources, tuple(reader.commands()))
-    if problems:
-        raise ModelError(problems)
-    return model
+        return None
+    reader = _Reader(folder, feature_level, allow_outside, root, problems)
+    return Model(reader.resources, tuple(reader.commands()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
-from torch_dml_ops.directml.enums import TensorDataType
-from torch_dml_ops.directml.errors import Path, Problem, text
+from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser
+from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml.enums import TensorDataType, named
+from torch_dml_ops.directml.errors import Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
 
 _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -41,20 +43,21 @@ class _ItemJson(Structure):
     value: Any
 
 
+@parser
 def parse_initial_values(
-    value: Any, data_type: TensorDataType | None, folder: FilePath, path: Path, problems: list[Problem]
+    problems: list[Problem], value: Any, data_type: TensorDataType | None, folder: FilePath, path: Path
 ) -> InitialValues | None:
     """The initial values of a resource whose data type is this, None for UNKNOWN or where none is given."""
     if isinstance(value, list) and not value:
         problems.append(Problem(path, "must have at least 1 value, got none"))
         return None
     if isinstance(value, list) and data_type is None and any(isinstance(item, dict) for item in value):
-        return _items(value, path, problems)
+        return _items(problems, value, path)
     if isinstance(value, dict) and "sourcePath" in value:
-        source = parse(_SourceJson, value, path, problems)
+        source = parse(problems, _SourceJson, value, path)
         if source is None:
             return None
-        return _file(source.sourcePath, data_type, folder, (*path, "sourcePath"), problems)
+        return _file(problems, source.sourcePath, data_type, folder, (*path, "sourcePath"))
     if not isinstance(value, (list, dict)):
         problems.append(Problem(path, f"must be an array or an object, got {text(value)}"))
         return None
@@ -64,27 +67,27 @@ def parse_initial_values(
         )
         return None
     if isinstance(value, list):
-        array = _array(value, data_type, path, problems)
+        array = _array(problems, value, data_type, path)
         return None if array is None else Listed(data_type, array.view(np.uint8))
     if "valueStart" in value or "valueDelta" in value:
-        sequence = parse(_SequenceJson, value, path, problems)
+        sequence = parse(problems, _SequenceJson, value, path)
         if sequence is None:
             return None
-        start = _number(sequence.valueStart, data_type, (*path, "valueStart"), problems)
-        delta = _number(sequence.valueDelta, data_type, (*path, "valueDelta"), problems)
+        start = _number(problems, sequence.valueStart, data_type, (*path, "valueStart"))
+        delta = _number(problems, sequence.valueDelta, data_type, (*path, "valueDelta"))
         return None if start is None or delta is None else Counted(data_type, sequence.valueCount, start, delta)
     if "value" not in value:
         wanted = "value, valueStart and valueDelta, or sourcePath"
         problems.append(Problem(path, f"must have {wanted}, got {', '.join(map(text, value)) or 'no field'}"))
         return None
-    constant = parse(_ConstantJson, value, path, problems)
+    constant = parse(problems, _ConstantJson, value, path)
     if constant is None:
         return None
-    start = _number(constant.value, data_type, (*path, "value"), problems)
+    start = _number(problems, constant.value, data_type, (*path, "value"))
     return None if start is None else Counted(data_type, constant.valueCount, start, None)
 
 
-def _number(value: Any, data_type: TensorDataType, path: Path, problems: list[Problem]) -> Any:
+def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path: Path) -> Any:
     """The value as NumPy's of the type; None, and what is wrong among `problems`, where it is none."""
     kind = numpy_type(data_type)
     if kind.kind == "f":
@@ -108,30 +111,32 @@ def _number(value: Any, data_type: TensorDataType, path: Path, problems: list[Pr
     return None
 
 
+@parser
 def _array(
-    values: Sequence[Any], data_type: TensorDataType, path: Path, problems: list[Problem]
+    problems: list[Problem], values: Sequence[Any], data_type: TensorDataType, path: Path
 ) -> NDArray[Any] | None:
-    before = len(problems)
-    numbers = [_number(value, data_type, (*path, k), problems) for k, value in enumerate(values)]
-    return np.array(numbers, numpy_type(data_type)) if len(problems) == before else None
+    numbers = [_number(problems, value, data_type, (*path, k)) for k, value in enumerate(values)]
+    return None if problems else np.array(numbers, numpy_type(data_type))
 
 
-def _items(values: Sequence[Any], path: Path, problems: list[Problem]) -> InitialValues | None:
+@parser
+def _items(problems: list[Problem], values: Sequence[Any], path: Path) -> InitialValues | None:
     """Values of several types, each with its own."""
-    before, memory = len(problems), []
+    memory = []
     for k, value in enumerate(values):
-        item = parse(_ItemJson, value, (*path, k), problems)
+        item = parse(problems, _ItemJson, value, (*path, k))
         if item is None:
             continue
-        data_type = parse_name(TensorDataType.parse, item.type, (*path, k, "type"), problems)
+        data_type = parse_name(problems, partial(named, TensorDataType), item.type, (*path, k, "type"))
         if data_type is not None:
-            number = _number(item.value, data_type, (*path, k, "value"), problems)
-            memory.append(np.array([number if number is not None else 0], numpy_type(data_type)).view(np.uint8))
-    return Listed(None, np.concatenate(memory)) if len(problems) == before else None
+            number = _number(problems, item.value, data_type, (*path, k, "value"))
+            if number is not None:
+                memory.append(np.array([number], numpy_type(data_type)).view(np.uint8))
+    return None if problems else Listed(None, np.concatenate(memory))
 
 
 def _file(
-    source: str, data_type: TensorDataType | None, folder: FilePath, path: Path, problems: list[Problem]
+    problems: list[Problem], source: str, data_type: TensorDataType | None, folder: FilePath, path: Path
 ) -> InitialValues | None:
     try:
         return _opened(source, data_type, folder, path)
@@ -164,7 +169,7 @@ def _opened(source: str, data_type: TensorDataType | None, folder: FilePath, pat
         return FromFile(data_type, file.stat().st_size, file, path)
     array = array_in(file)
     try:
-        found = TensorDataType.parse(array.dtype.name.upper())
+        found = named(TensorDataType, array.dtype.name.upper())
     except ValueError:
         raise ValueError(f"must be an array of one of DirectML's data types, got {array.dtype.name}") from None
     if array.size == 0:

@@ -7,12 +7,14 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from torch_dml_ops.directml._json_text import LongInteger
-from torch_dml_ops.directml.errors import Path, Problem, text
+from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml.errors import ModelError, Problem
 
 
 class Structure(BaseModel):
@@ -23,6 +25,10 @@ class Structure(BaseModel):
 
 S = TypeVar("S", bound=Structure)
 T = TypeVar("T")
+P = ParamSpec("P")
+
+# Notes what is wrong in the list, and goes on with the rest, so that all of it is reported.
+Parser = Callable[Concatenate[list[Problem], P], T | None]
 
 _SENTENCES = {
     "missing": "is required",
@@ -38,11 +44,34 @@ _SENTENCES = {
 }
 
 
+def parser(function: Parser[P, T]) -> Parser[P, T]:
+    """Takes care that what has a problem has no result, whatever the function returns."""
+
+    @wraps(function)
+    def parse_whole(problems: list[Problem], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        found: list[Problem] = []
+        result = function(found, *args, **kwargs)
+        problems += found
+        return None if found else result
+
+    return parse_whole
+
+
+def read(function: Parser[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the parser makes of its arguments; raises ``ModelError`` with all the problems that it noted."""
+    problems: list[Problem] = []
+    result = function(problems, *args, **kwargs)
+    if problems:
+        raise ModelError(problems)
+    assert result is not None
+    return result
+
+
 def _fields(structure: type[Structure]) -> str:
     return ", ".join(field.alias or name for name, field in structure.model_fields.items())
 
 
-def parse(structure: type[S], value: Any, path: Path, problems: list[Problem]) -> S | None:
+def parse(problems: list[Problem], structure: type[S], value: Any, path: Path) -> S | None:
     """The structure that `value` is; None, and what is wrong among `problems`, where it is not."""
     try:
         return structure.model_validate(value)
@@ -61,7 +90,7 @@ def parse(structure: type[S], value: Any, path: Path, problems: list[Problem]) -
         return None
 
 
-def parse_name(parser: Callable[[str], T], name: str, path: Path, problems: list[Problem]) -> T | None:
+def parse_name(problems: list[Problem], parser: Callable[[str], T], name: str, path: Path) -> T | None:
     """What a name stands for; `parser` raises ValueError for one that it does not know."""
     try:
         return parser(name)

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type
+from torch_dml_ops.directml._text import Path, printable, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
-from torch_dml_ops.directml.errors import ModelError, Path, Problem, printable, text
+from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 

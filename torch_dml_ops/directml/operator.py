@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops.directml._arguments import tensor as checked_tensor
+from torch_dml_ops.directml._text import Path, cut, dotted, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import Path, dotted
 from torch_dml_ops.directml.operator_descs import (
     JoinOperatorDesc,
     OperatorDesc,
@@ -84,22 +85,21 @@ class _Expected(NamedTuple):
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, desc.strides is None, items)
 
     def check(self, op: str, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{op}: {self.name} must be a tensor, got {type(tensor).__name__}")
+        checked_tensor(f"{op}: {self.name}", tensor)
         if tensor.dtype != self.dtype:
             raise ValueError(
                 f"{op}: {self.name} must have dtype {str(self.dtype).removeprefix('torch.')}, got "
                 f"{str(tensor.dtype).removeprefix('torch.')}"
             )
         if tuple(tensor.shape) != self.sizes:
-            raise ValueError(f"{op}: {self.name} must have sizes {list(self.sizes)}, got {list(tensor.shape)}")
+            raise ValueError(f"{op}: {self.name} must have sizes {text(self.sizes)}, got {text(tensor.shape)}")
 
     def check_out(self, op: str, tensor: Tensor) -> None:
         self.check(op, tensor)
         for size, stride, wanted in zip(self.sizes, tensor.stride(), self.strides, strict=True):
             if size != 1 and stride != wanted:
                 raise ValueError(
-                    f"{op}: {self.name} must have strides {list(self.strides)}, got {list(tensor.stride())}"
+                    f"{op}: {self.name} must have strides {text(self.strides)}, got {text(tensor.stride())}"
                 )
 
     def lay_out(self, result: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ class Operator:
 
     def __init__(self, desc: OperatorDesc, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
         if type(desc) not in _CALLS:
-            raise TypeError(f"Operator: desc must be a descriptor of an operator, got {desc!r}")
+            raise TypeError(f"Operator: desc must be a descriptor of an operator, got {shown(desc)}")
         desc.validate(feature_level)
         self.desc = desc
         self._call = _CALLS[type(desc)](desc)
@@ -179,7 +179,7 @@ class Operator:
             results = [expected.lay_out(result) for expected, result in pairs]
             return results if self.gives_list else results[0]
         if not isinstance(out, (Tensor, list, tuple)):
-            raise TypeError(f"{op}: out must be a tensor or a list of them, got {type(out).__name__}")
+            raise TypeError(f"{op}: out must be a tensor or a list of them, got {cut(type(out).__name__)}")
         outs = [out] if isinstance(out, Tensor) else list(out)
         if self.gives_list == isinstance(out, Tensor) or len(outs) != len(self._outputs):
             wanted = f"a list of {len(self._outputs)} tensors" if self.gives_list else "a tensor"

@@ -7,18 +7,12 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
+from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
+from torch_dml_ops.directml._text import Path, dotted, in_repr, text
 from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import (
-    DescriptorError,
-    Path,
-    Violation,
-    dotted,
-    in_repr,
-    shown,
-    text,
-)
-from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level
-from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, whole_number, whole_numbers
+from torch_dml_ops.directml.errors import DescriptorError, Violation
+from torch_dml_ops.directml.support import PREFIX, Support, check_level, check_support, first_level
+from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -43,17 +37,16 @@ class OperatorDesc:
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
 
     def __post_init__(self) -> None:
+        if type(self) is OperatorDesc:
+            raise TypeError("OperatorDesc: must be one of its six kinds, such as SplitOperatorDesc")
         for name, kind in kinds(self.operator_type).items():
             label, value = f"{type(self).__name__}: {name}", getattr(self, name)
             if kind == NUMBERS:
                 object.__setattr__(self, name, whole_numbers(label, value))
-            elif kind == TENSOR and not isinstance(value, TensorDesc):
-                raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
+            elif kind == TENSOR:
+                instance(TensorDesc, label, value)
             elif kind == TENSORS:
-                tensors = tuple(value) if isinstance(value, Iterable) else (None,)
-                if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
-                    raise TypeError(f"{label} must be a list of TensorDesc, got {shown(value)}")
-                object.__setattr__(self, name, tensors)
+                object.__setattr__(self, name, list_of(TensorDesc, label, value))
             elif kind is int or (kind == COUNT and value is not None):
                 object.__setattr__(self, name, whole_number(label, value))
         for name, (count, _) in self._counts().items():
@@ -93,6 +86,7 @@ class OperatorDesc:
             DescriptorError: with every rule that is broken, a sentence each: field, index, rule, value, and the level
                 from which it would be allowed, where there is one.
         """
+        check_level(feature_level)
         violations = [*self._unsupported(feature_level), *self._violations()]
         if violations:
             raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
@@ -277,14 +271,8 @@ def _pieces_rules(
             yield Violation((pieces_name,), rule, sizes)
 
 
-def _checked(caller: type[OperatorDesc], **given: Any) -> None:
-    """Refuses what is no tensor, or no number, before anything is inferred from it."""
-    for name, value in given.items():
-        label = f"{caller.__name__}.infer_output: {name}"
-        if name == "axis":
-            whole_number(label, value)
-        elif not isinstance(value, TensorDesc):
-            raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
+def _label(caller: type[OperatorDesc], name: str) -> str:
+    return f"{caller.__name__}.infer_output: {name}"
 
 
 def _resized(tensor: TensorDesc, sizes: Iterable[int]) -> TensorDesc:
@@ -346,9 +334,9 @@ class Slice1OperatorDesc(OperatorDesc):
         >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
         TensorDesc(INT8, [3])
         """
-        _checked(cls, input_tensor=input_tensor)
-        input_window_sizes = whole_numbers(f"{cls.__name__}.infer_output: input_window_sizes", input_window_sizes)
-        input_window_strides = whole_numbers(f"{cls.__name__}.infer_output: input_window_strides", input_window_strides)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        input_window_sizes = whole_numbers(_label(cls, "input_window_sizes"), input_window_sizes)
+        input_window_strides = whole_numbers(_label(cls, "input_window_strides"), input_window_strides)
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
         steps = [_most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
@@ -409,8 +397,8 @@ class SliceOperatorDesc(OperatorDesc):
         >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
         TensorDesc(INT8, [3])
         """
-        _checked(cls, input_tensor=input_tensor)
-        sizes = whole_numbers(f"{cls.__name__}.infer_output: sizes", sizes)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        sizes = whole_numbers(_label(cls, "sizes"), sizes)
         output = _resized(input_tensor, sizes)
         desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
         desc.validate()
@@ -491,8 +479,9 @@ class SliceGradOperatorDesc(OperatorDesc):
         >>> SliceGradOperatorDesc.infer_output(TensorDesc(TensorDataType.FLOAT32, [3]), [7], [1], [5], [-2])
         TensorDesc(FLOAT32, [7])
         """
-        _checked(cls, input_gradient_tensor=input_gradient_tensor)
-        output = _resized(input_gradient_tensor, output_gradient_sizes)
+        instance(TensorDesc, _label(cls, "input_gradient_tensor"), input_gradient_tensor)
+        sizes = whole_numbers(_label(cls, "output_gradient_sizes"), output_gradient_sizes)
+        output = _resized(input_gradient_tensor, sizes)
         cls(
             input_gradient_tensor=input_gradient_tensor,
             output_gradient_tensor=output,
@@ -547,8 +536,9 @@ class SplitOperatorDesc(OperatorDesc):
         >>> SplitOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), 1, [1, 2])
         (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
         """
-        _checked(cls, input_tensor=input_tensor, axis=axis)
-        output_axis_sizes = whole_numbers(f"{cls.__name__}.infer_output: output_axis_sizes", output_axis_sizes)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        axis = whole_number(_label(cls, "axis"), axis)
+        output_axis_sizes = whole_numbers(_label(cls, "output_axis_sizes"), output_axis_sizes)
         sizes = tuple(input_tensor.sizes)
         if not 0 <= axis < len(sizes):
             raise DescriptorError(cls.operator_type, list(_axis_rule(axis, input_tensor, "input_tensor")))
@@ -598,10 +588,10 @@ class JoinOperatorDesc(OperatorDesc):
         >>> JoinOperatorDesc.infer_output([TensorDesc(TensorDataType.INT8, [2, n]) for n in (1, 2)], 1)
         TensorDesc(INT8, [2, 3])
         """
-        input_tensors = tuple(input_tensors)
+        input_tensors = list_of(TensorDesc, _label(cls, "input_tensors"), input_tensors)
+        axis = whole_number(_label(cls, "axis"), axis)
         if not input_tensors:
             raise DescriptorError(cls.operator_type, list(_some_rule(input_tensors, "input_tensors")))
-        _checked(cls, **{f"input_tensors[{k}]": tensor for k, tensor in enumerate(input_tensors)}, axis=axis)
         first = input_tensors[0]
         if not 0 <= axis < len(first.sizes):
             raise DescriptorError(cls.operator_type, list(_axis_rule(axis, first, "output_tensor")))
@@ -656,7 +646,9 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         >>> ReverseSubsequencesOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), lengths, 0)
         TensorDesc(INT8, [2, 3])
         """
-        _checked(cls, input_tensor=input_tensor, sequence_lengths_tensor=sequence_lengths_tensor, axis=axis)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        instance(TensorDesc, _label(cls, "sequence_lengths_tensor"), sequence_lengths_tensor)
+        axis = whole_number(_label(cls, "axis"), axis)
         output = _resized(input_tensor, input_tensor.sizes)
         tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
         cls(**tensors, output_tensor=output, axis=axis).validate()
