@@ -45,10 +45,13 @@ def list_of(kind: type[T], name: str, values: Any) -> tuple[T, ...]:
     return tuple(instance(kind, f"{name}[{k}]", entry) for k, entry in enumerate(entries))
 
 
-def instance(kind: type[T], name: str, value: Any, called: str | None = None, way_out: str = "") -> T:
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {called or f'a {kind.__name__}'}, got {shown(value)}{way_out}")
-    return value
+def instance(
+    kind: type[T] | tuple[type[T], ...], name: str, value: Any, called: str | None = None, way_out: str = ""
+) -> T:
+    if isinstance(value, kind):
+        return value
+    wanted = called or f"a {getattr(kind, '__name__', kind)}"
+    raise TypeError(f"{name} must be {wanted}, got {shown(value)}{way_out}")
 
 
 def string(name: str, value: Any) -> str:

@@ -44,24 +44,27 @@ class Listed:
     """Values that the file lists."""
 
     data_type: TensorDataType | None
-    memory: Bytes
+    memory: bytes
 
     @property
     def size_in_bytes(self) -> int:
         return len(self.memory)
 
     def write(self, memory: Bytes) -> None:
-        memory[:] = self.memory
+        memory[:] = np.frombuffer(self.memory, np.uint8)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A value, and what is added from each to the next: 0 makes all alike."""
+    """A value, and what is added from each to the next, None where all are alike.
+
+    Both in bytes: a NaN is not equal to itself, and two models that have it may be equal.
+    """
 
     data_type: TensorDataType
     count: int
-    start: Any  # of the type in NumPy
-    delta: Any
+    start: bytes
+    delta: bytes | None
 
     @property
     def size_in_bytes(self) -> int:
@@ -69,7 +72,7 @@ class Counted:
 
     def write(self, memory: Bytes) -> None:
         values = memory.view(numpy_type(self.data_type))
-        values[0], values[1:] = self.start, self.delta if self.delta is not None else self.start
+        values[0], values[1:] = (np.frombuffer(b, values.dtype)[0] for b in (self.start, self.delta or self.start))
         if self.delta is not None:  # adds one by one, in the values' own type, as DxDispatch does
             with np.errstate(over="ignore", invalid="ignore"):
                 np.add.accumulate(values, dtype=values.dtype, out=values)
@@ -87,6 +90,8 @@ class FromFile:
     def write(self, memory: Bytes) -> None:
         values = memory.view(numpy_type(self.data_type))
         try:
+            if not self.file.is_file():  # to open a pipe would wait for its other end
+                raise ValueError("it is no file")
             if self.file.suffix.lower() == ".npy":
                 contents = array_in(self.file)
             else:

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path as FilePath
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field
 
 from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._parse_descs import parse_operator, problem_in_json
 from torch_dml_ops.directml._parse_values import parse_initial_values
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
-from torch_dml_ops.directml._text import Path, json_path, text
+from torch_dml_ops.directml._text import Path, json_path, names, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, named
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem
-from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile
+from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import name_in_json
 from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
@@ -66,6 +67,26 @@ class _WriteFileJson(Structure):
     resource: str
     targetPath: str
     dimensions: list[Uint] | None = None
+
+
+@cache
+def most_dimensions() -> int:
+    """Of an array of NumPy, whose versions differ in it and do not say it."""
+    count = 1
+    try:
+        while True:
+            np.empty((1,) * (count + 1))
+            count += 1
+    except ValueError:
+        return count
+
+
+def _can_be_named(file: FilePath, existing: FilePath) -> bool:
+    """Whether the system, where this folder is, has paths and names as long as those of the file and its folders."""
+    longest_name, longest_path = (os.pathconf(existing, limit) for limit in ("PC_NAME_MAX", "PC_PATH_MAX"))
+    return all(len(os.fsencode(part)) <= longest_name for part in file.parts) and all(
+        len(os.fsencode(path)) < longest_path for path in (file, unfinished_name(file))
+    )
 
 
 class _Reader:
@@ -144,12 +165,12 @@ class _Reader:
             elif (command := readers[kind.lower()](value, path)) is not None:
                 yield command
 
-    def _known(self, name: str, names: Mapping[str, object], kind: str, path: Path) -> bool:
+    def _known(self, name: str, known: Mapping[str, object], kind: str, path: Path) -> bool:
         """Whether the model has something of this name; there may be problems with it."""
-        if name not in names:
-            has = ", ".join(map(text, names)) if len(names) <= 20 else f"{len(names)} others"
+        if name not in known:
+            has = names(known) if len(known) <= 20 else f"{len(known)} others"
             self._problem(path, f"must be the name of a {kind} ({has or 'there is none'}), got {text(name)}")
-        return name in names
+        return name in known
 
     def _shown_resource(self, name: str, path: Path) -> Resource | None:
         if not self._known(name, self.root.resources, "resource", path) or name not in self.resources:
@@ -183,7 +204,10 @@ class _Reader:
                 self._problem((*path, "resource"), f"{rule}, got {text(json.resource)}")
                 return None
             count = resource.initial.size_in_bytes // resource.data_type.size_in_bytes
-            if dimensions is not None and math.prod(dimensions) != count:
+            if dimensions is not None and len(dimensions) > most_dimensions():
+                rule = f"must have at most {most_dimensions()} entries, as NumPy has no more dimensions"
+                self._problem((*path, "dimensions"), f"{rule}, got {len(dimensions)}")
+            elif dimensions is not None and math.prod(dimensions) != count:
                 rule = f"must make {count} values, as many as {text(json.resource)} has"
                 self._problem((*path, "dimensions"), f"{rule}, got {text(dimensions)}")
         return WriteFile(json.resource, target, json.targetPath, dimensions, (*path, "targetPath"))
@@ -203,11 +227,13 @@ class _Reader:
                 self._problem(path, f"{rule}, got {text(target)}")
                 return None
             existing = next(parent for parent in file.parents if parent.exists())
-            if file.is_dir() or not existing.is_dir():
+            special = file.exists() and not file.is_file()  # a pipe or a device, whose place a file must not take
+            if special or not existing.is_dir() or not _can_be_named(file, existing):
                 self._problem(path, f"must be a file that can be written, got {text(target)}")
                 return None
         except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, links in a circle
-            self._problem(path, f"must be a file that can be written, got {text(target)}: {error}")
+            why = getattr(error, "strerror", None) or error
+            self._problem(path, f"must be a file that can be written, got {text(target)}: {why}")
             return None
         return file
 
@@ -329,7 +355,7 @@ def load_model(path: str | os.PathLike[str], feature_level: FeatureLevel, allow_
     file = FilePath(path)
     # A descriptor of this process may be a file, but not one that lies where the descriptor does.
     descriptor = str(file.absolute()).startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
-    if descriptor or (file.exists() and not file.is_file()):
+    if descriptor or "\0" in str(file) or (file.exists() and not file.is_file()):
         rule = "must be a file, whose folder is that of the files it names"
         raise ModelError([Problem((), f"{rule}, got {text(str(path))}")])
     try:

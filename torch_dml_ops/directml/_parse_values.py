@@ -9,12 +9,11 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser
-from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml._text import Path, names, text
 from torch_dml_ops.directml.enums import TensorDataType, named
 from torch_dml_ops.directml.errors import Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
@@ -67,24 +66,26 @@ def parse_initial_values(
         )
         return None
     if isinstance(value, list):
-        array = _array(problems, value, data_type, path)
-        return None if array is None else Listed(data_type, array.view(np.uint8))
+        numbers = [_number(problems, number, data_type, (*path, k)) for k, number in enumerate(value)]
+        return None if problems else Listed(data_type, _bytes(numbers, data_type))
     if "valueStart" in value or "valueDelta" in value:
         sequence = parse(problems, _SequenceJson, value, path)
         if sequence is None:
             return None
         start = _number(problems, sequence.valueStart, data_type, (*path, "valueStart"))
         delta = _number(problems, sequence.valueDelta, data_type, (*path, "valueDelta"))
-        return None if start is None or delta is None else Counted(data_type, sequence.valueCount, start, delta)
+        if problems:
+            return None
+        return Counted(data_type, sequence.valueCount, _bytes([start], data_type), _bytes([delta], data_type))
     if "value" not in value:
         wanted = "value, valueStart and valueDelta, or sourcePath"
-        problems.append(Problem(path, f"must have {wanted}, got {', '.join(map(text, value)) or 'no field'}"))
+        problems.append(Problem(path, f"must have {wanted}, got {names(value) or 'no field'}"))
         return None
     constant = parse(problems, _ConstantJson, value, path)
     if constant is None:
         return None
     start = _number(problems, constant.value, data_type, (*path, "value"))
-    return None if start is None else Counted(data_type, constant.valueCount, start, None)
+    return None if problems else Counted(data_type, constant.valueCount, _bytes([start], data_type), None)
 
 
 def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path: Path) -> Any:
@@ -111,18 +112,14 @@ def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path
     return None
 
 
-@parser
-def _array(
-    problems: list[Problem], values: Sequence[Any], data_type: TensorDataType, path: Path
-) -> NDArray[Any] | None:
-    numbers = [_number(problems, value, data_type, (*path, k)) for k, value in enumerate(values)]
-    return None if problems else np.array(numbers, numpy_type(data_type))
+def _bytes(numbers: list[Any], data_type: TensorDataType) -> bytes:
+    return np.array(numbers, numpy_type(data_type)).tobytes()
 
 
 @parser
 def _items(problems: list[Problem], values: Sequence[Any], path: Path) -> InitialValues | None:
     """Values of several types, each with its own."""
-    memory = []
+    memory: list[bytes] = []
     for k, value in enumerate(values):
         item = parse(problems, _ItemJson, value, (*path, k))
         if item is None:
@@ -131,8 +128,8 @@ def _items(problems: list[Problem], values: Sequence[Any], path: Path) -> Initia
         if data_type is not None:
             number = _number(problems, item.value, data_type, (*path, k, "value"))
             if number is not None:
-                memory.append(np.array([number], numpy_type(data_type)).view(np.uint8))
-    return None if problems else Listed(None, np.concatenate(memory))
+                memory.append(_bytes([number], data_type))
+    return None if problems else Listed(None, b"".join(memory))
 
 
 def _file(
@@ -173,7 +170,7 @@ def _opened(source: str, data_type: TensorDataType | None, folder: FilePath, pat
     except ValueError:
         raise ValueError(f"must be an array of one of DirectML's data types, got {array.dtype.name}") from None
     if array.size == 0:
-        raise ValueError(f"must be an array with at least 1 value, got sizes {list(array.shape)}")
+        raise ValueError(f"must be an array with at least 1 value, got sizes {text(array.shape)}")
     if data_type not in (None, found):
         raise ValueError(f"must be an array of {text(data_type)}, as initialValuesDataType says, got {found.name}")
     return FromFile(found, array.nbytes, file, path)

@@ -6,8 +6,9 @@ import json
 import math
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
+from itertools import islice
 from numbers import Number
 
 from torch import Tensor
@@ -44,6 +45,11 @@ def text(value: object) -> str:
     if isinstance(value, float):
         return cut(str(value))
     return shown(value)
+
+
+def names(values: Iterable[str]) -> str:
+    """The first of them, if not all."""
+    return cut(", ".join(map(text, islice(values, 20))), 200)
 
 
 def _digits(value: int) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
@@ -15,11 +16,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type
-from torch_dml_ops.directml._text import Path, printable, text
+from torch_dml_ops.directml._text import Path, printable, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator
+from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
 View = Callable[[str, int, TensorDesc], Tensor]  # of a buffer, from an offset in bytes on, as the description says
@@ -94,19 +97,24 @@ class Print:
 
     def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
         values = model.resources[self.resource].values(buffers[self.resource])
-        shown = [_shown(value) for value in values.tolist()]
+        texts = [_number(value) for value in values.tolist()]
         if not self.verbose:
-            print(f"Resource '{printable(self.resource)}': {', '.join(shown)}", file=file)
+            print(f"Resource '{printable(self.resource)}': {', '.join(texts)}", file=file)
             return
-        digits, width = 2 * values.dtype.itemsize, len(str(len(shown)))
+        digits, width = 2 * values.dtype.itemsize, len(str(len(texts)))
         bits = values.view(f"<u{values.dtype.itemsize}").tolist()
         print(f"Resource '{printable(self.resource)}':", file=file)
-        for k, (value, pattern) in enumerate(zip(shown, bits, strict=True)):
+        for k, (value, pattern) in enumerate(zip(texts, bits, strict=True)):
             print(f"[{k:{width}}] {value} (0x{pattern:0{digits}X})", file=file)
 
 
-def _shown(value: int | float) -> str:
+def _number(value: int | float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)  # six digits, as C++ shows them
+
+
+def unfinished_name(target: FilePath) -> FilePath:
+    """Of a file that is to take the place of the target: another one each time, always of the same length."""
+    return target.with_name(f".{os.urandom(8).hex()}")
 
 
 @dataclass(frozen=True)
@@ -124,9 +132,12 @@ class WriteFile:
         if (leads_to := self.target.resolve()) != self.target:
             sentence = f"leads elsewhere than when the model was loaded, to {text(str(leads_to))}"
             raise ModelError([Problem(self.path, sentence)])
+        if self.target.exists() and not self.target.is_file():
+            sentence = "must lead to a file, or to nothing yet, as it did when the model was loaded"
+            raise ModelError([Problem(self.path, sentence)])
         self.target.parent.mkdir(parents=True, exist_ok=True)
         # A new file takes the place of an old one, so that what failed leaves the old one as it was.
-        unfinished = self.target.with_name(f".{os.urandom(8).hex()}")
+        unfinished = unfinished_name(self.target)
         try:
             with unfinished.open("xb") as to:
                 if self.target.exists():
@@ -149,6 +160,8 @@ Command = Dispatch | Print | WriteFile
 @dataclass(frozen=True)
 class Model:
     """A model file that was read and found right: buffers, and commands on them.
+
+    Two of them are equal that fill the same buffers in the same way and run the same commands.
 
     Attributes:
         resources: the buffers by name, and what fills them.
@@ -181,8 +194,24 @@ class Model:
     tensor([4, 3, 2, 1], dtype=torch.int32)
     """
 
-    resources: dict[str, Resource]
-    commands: tuple[Command, ...]
+    resources: Mapping[str, Resource]
+    commands: Sequence[Command]
+
+    def __post_init__(self) -> None:
+        instance(Mapping, "Model: resources", self.resources, "a dict of the resources of a model")
+        for name, resource in self.resources.items():
+            string("Model: a name in resources", name)
+            instance(Resource, f"Model: resources[{shown(name)}]", resource)
+        commands = listed("Model: commands", self.commands, "commands of a model")
+        for k, command in enumerate(commands):
+            instance(
+                (Dispatch, Print, WriteFile), f"Model: commands[{k}]", command, "a command, as Model.load makes it"
+            )
+        object.__setattr__(self, "resources", dict(self.resources))
+        object.__setattr__(self, "commands", tuple(commands))
+
+    def __hash__(self) -> int:
+        return hash((frozenset(self.resources.items()), self.commands))
 
     @classmethod
     def load(
@@ -202,7 +231,12 @@ class Model:
         Raises:
             ModelError: with everything that is wrong, each with its JSON path.
             OSError: a file that cannot be read.
+            TypeError: an argument of another type.
         """
+        if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+            raise TypeError(f"Model.load: path must be the name of a file or a path, got {shown(path)}")
+        check_level(feature_level)
+        true_or_false("Model.load: allow_outside", allow_outside)
         from torch_dml_ops.directml._parse_model import load_model  # with pydantic, which takes long to import
 
         return load_model(path, feature_level, allow_outside)
@@ -221,14 +255,28 @@ class Model:
         Raises:
             ModelError: buffers that do not fit into memory, or files and folders that have changed since.
             OSError: a file that cannot be written.
+            TypeError: a device or a file of another type.
             ValueError: a device that is not there, or that the operators have no kernels for.
         """
-        device = torch.device(device)
-        here = device.type == "cuda" and 0 <= (device.index or 0) < torch.cuda.device_count()
-        if device.type != "cpu" and not here:
-            raise ValueError(f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {device}")
+        device = _device(device)
+        if file is not None and (not hasattr(file, "write") or isinstance(file, (io.RawIOBase, io.BufferedIOBase))):
+            raise TypeError(f"Model.run: file must be a text file that can be written, got {shown(file)}")
         buffers = {name: r.make(("resources", name), device) for name, r in self.resources.items()}
         view = cache(lambda name, offset, desc: desc.view(buffers[name][offset:]))
         for command in self.commands:
             command.run(self, buffers, view, sys.stdout if file is None else file)
         return buffers
+
+
+def _device(given: str | torch.device) -> torch.device:
+    instance((str, torch.device), "Model.run: device", given, "a torch.device or the name of one")
+    name = shown(given)
+    try:
+        device = torch.device(given)
+        name = str(device)
+        here = device.type == "cuda" and 0 <= (device.index or 0) < torch.cuda.device_count()
+        if device.type == "cpu" or here:
+            return device
+    except RuntimeError:  # of a name that means nothing to torch
+        pass
+    raise ValueError(f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {name}")
