@@ -731,9 +731,10 @@ def test_data_types_are_torch_dtypes() -> None:
         assert data_type.size_in_bytes == int(re.sub(r"\D", "", data_type.name)) // 8
         assert TensorDataType.parse(f"DML_TENSOR_DATA_TYPE_{data_type.name}") is data_type
     for dtype in (torch.bool, torch.bfloat16, torch.complex64):
-        with pytest.raises(
-            ValueError, match=rf"^TensorDataType.of: dtype must .* \(float32, .*\), got {str(dtype)[6:]}$"
-        ):
+        rule = rf"must be one that DirectML has \(float32, .*, int64\), got {str(dtype).removeprefix('torch.')}$"
+        with pytest.raises(ValueError, match=f"^TensorDataType.of: dtype {rule}"):
+            TensorDataType.of(dtype)
+        with pytest.raises(ValueError, match=f"^TensorDesc.from_tensor: the dtype of tensor {rule}"):
             TensorDesc.from_tensor(torch.zeros(1, dtype=dtype))
 
 

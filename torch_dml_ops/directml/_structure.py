@@ -77,16 +77,18 @@ def parse(problems: list[Problem], structure: type[S], value: Any, path: Path) -
         return structure.model_validate(value)
     except ValidationError as error:
         for found in error.errors(include_url=False):
-            kind = found["type"]
+            kind, place, got = found["type"], (*path, *found["loc"]), text(found["input"])
             if kind == "extra_forbidden":
                 sentence = f"is not a field here; those that are: {_fields(structure)}"
+            elif kind == "invalid_key":  # the place ends with the key
+                place, sentence = place[: len(path)], f"must have strings as keys, got {got}"
             elif kind == "int_type" and isinstance(found["input"], LongInteger):
-                sentence = f"must be a whole number of 64 bits, got {text(found['input'])}"
+                sentence = f"must be a whole number of 64 bits, got {got}"
             else:
                 sentence = _SENTENCES.get(kind, found["msg"]).format(**found.get("ctx", {}))
                 if kind != "missing":
-                    sentence += f", got {text(found['input'])}"
-            problems.append(Problem((*path, *found["loc"]), sentence))
+                    sentence += f", got {got}"
+            problems.append(Problem(place, sentence))
         return None
 
 

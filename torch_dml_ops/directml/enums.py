@@ -99,13 +99,7 @@ class TensorDataType(IntEnum, metaclass=_Numbered):
         >>> TensorDataType.of(torch.int64)
         <TensorDataType.INT64: 11>
         """
-        instance(torch.dtype, "TensorDataType.of: dtype", dtype)
-        for data_type in cls:
-            if data_type.dtype == dtype:
-                return data_type
-        has = ", ".join(data_type.name.lower() for data_type in cls)
-        name = str(dtype).removeprefix("torch.")
-        raise ValueError(f"TensorDataType.of: dtype must be one that DirectML has ({has}), got {name}")
+        return data_type_of("TensorDataType.of: dtype", instance(torch.dtype, "TensorDataType.of: dtype", dtype))
 
     @classmethod
     def parse(cls, text: str) -> TensorDataType:
@@ -115,6 +109,14 @@ class TensorDataType(IntEnum, metaclass=_Numbered):
         <TensorDataType.UINT8: 5>
         """
         return _parsed(cls, text)
+
+
+def data_type_of(name: str, dtype: torch.dtype) -> TensorDataType:
+    for data_type in TensorDataType:
+        if data_type.dtype == dtype:
+            return data_type
+    has = ", ".join(data_type.name.lower() for data_type in TensorDataType)
+    raise ValueError(f"{name} must be one that DirectML has ({has}), got {str(dtype).removeprefix('torch.')}")
 
 
 class TensorFlags(IntFlag, metaclass=_Numbered):

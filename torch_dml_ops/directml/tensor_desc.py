@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_dml_ops.directml._arguments import instance, place, true_or_false, whole_number, whole_numbers
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
 from torch_dml_ops.directml._text import Path, in_repr, text
-from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
+from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 
 UINT_MAX = 2**32 - 1
@@ -187,7 +187,7 @@ class TensorDesc:
         """
         checked_tensor("TensorDesc.from_tensor: tensor", tensor)
         return cls(
-            TensorDataType.of(tensor.dtype),
+            data_type_of("TensorDesc.from_tensor: the dtype of tensor", tensor.dtype),
             tensor.shape,
             strides=None if tensor.is_contiguous() else tensor.stride(),
             flags=flags,
