@@ -3,7 +3,9 @@
 import io
 import json
 import os
+import pickle
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -102,6 +104,29 @@ def test_buffers_come_back() -> None:
     assert buffers["b"].view(torch.int32).tolist() == [5, 6]
     buffers["x"].zero_()
     assert printed(model) == PRINTED["split"]  # a second run begins with fresh buffers
+
+
+def test_models_that_do_the_same_are_equal(folder: Path) -> None:
+    model = load(folder, good())
+    again = load(folder, good())
+    assert model == again
+    assert hash(model) == hash(again)
+    copied = pickle.loads(pickle.dumps(model))
+    assert copied == model
+    assert printed(copied) == printed(model)
+    others = [
+        {"resources/x/initialValues/0": 2},
+        {"resources/x/initialValues/3": "inf"},
+        {"resources/a/initialValues/value": -0.0},
+        {"resources/a/sizeInBytes": 12},
+        {"resources/bytes/initialValues/valueDelta": 4},
+        {"dispatchables/split/desc/InputTensor/GuaranteedBaseOffsetAlignment": 4},
+        {"commands/0/targetPath": "after.npy"},
+        {"commands/3/verbose": False},
+    ]
+    for change in others:
+        assert load(folder, changed(change)) != model, change
+    assert model != 1
 
 
 # Initial values and what is shown of them.
@@ -441,12 +466,79 @@ def test_one_file_several_times(folder: Path) -> None:
 
 
 def test_paths_that_the_system_cannot_have(folder: Path) -> None:
-    for target in ("\0.npy", "x" * 300 + ".npy"):
+    deep = "/".join(["x" * 250] * 20)  # 5 000 characters, of which the system takes 4 095
+    for target in (
+        "\0.npy",
+        "x" * 300 + ".npy",
+        "new/" + "x" * 300 + "/y.npy",
+        f"{deep}/y.npy",
+        "a/" * 50_000 + "b.npy",
+    ):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
         assert problem.startswith("$.commands[0].targetPath must be a file that can be written, got ")
     for source in ("\0.npy", "x" * 300 + ".npy", "text.npy"):
         (problem,) = problems_of(folder, changed({"resources/x/initialValues": {"sourcePath": source}}))
         assert problem.startswith("$.resources.x.initialValues.sourcePath ")
+
+
+@pytest.fixture
+def special(folder: Path) -> Iterator[dict[str, Path]]:
+    """What is there and is no file, by kind."""
+    os.mkfifo(folder / "pipe.npy")
+    (folder / "folder.npy").mkdir()
+    (folder / "device.npy").symlink_to("/dev/null")
+    with socket.socket(socket.AF_UNIX) as bound:
+        before = os.getcwd()
+        os.chdir(folder)  # the names of sockets are short
+        bound.bind("socket.npy")
+        os.chdir(before)
+        yield {kind: folder / f"{kind}.npy" for kind in ("pipe", "folder", "device", "socket")}
+
+
+def test_files_take_the_place_of_files_only(folder: Path, special: dict[str, Path]) -> None:
+    for file in special.values():
+        kind = file.stat().st_mode
+        problem = f"$.commands[0].targetPath must be a file that can be written, got '{file.name}'"
+        with pytest.raises(ModelError) as caught:
+            written(folder, file.name, allow_outside=True)
+        assert str(caught.value) == problem
+        assert file.stat().st_mode == kind
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket"])
+def test_a_target_that_becomes_something_else_after_loading(folder: Path, special: dict[str, Path], kind: str) -> None:
+    (folder / "x.npy").write_bytes(b"old")
+    model = written(folder, "x.npy")
+    (folder / "x.npy").unlink()
+    special[kind].rename(folder / "x.npy")
+    with pytest.raises(ModelError) as caught:
+        model.run()
+    rule = "must lead to a file, or to nothing yet, as it did when the model was loaded"
+    assert str(caught.value) == f"$.commands[0].targetPath {rule}"
+    assert not (folder / "x.npy").is_file()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket"])
+def test_a_source_that_becomes_something_else_after_loading(folder: Path, special: dict[str, Path], kind: str) -> None:
+    """Above all it is not waited for."""
+    values = {"initialValues": {"sourcePath": "numbers.npy"}}
+    model = load(folder, {"resources": {"x": values}, "dispatchables": {}, "commands": []})
+    (folder / "numbers.npy").unlink()
+    special[kind].rename(folder / "numbers.npy")
+    with pytest.raises(ModelError, match=r"sourcePath has changed since the model was loaded: it is no file$"):
+        model.run()
+
+
+def test_as_many_dimensions_as_numpy_has(folder: Path) -> None:
+    def of(count: int) -> dict[str, Any]:
+        return {"commands/0/dimensions": [6] + [1] * (count - 1)}
+
+    most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+    printed(load(folder, changed(of(most))))
+    assert np.load(folder / "before.npy").ndim == most
+    for more in (most + 1, 100_000):
+        rule = f"must have at most {most} entries, as NumPy has no more dimensions, got {more}"
+        assert problems_of(folder, changed(of(more))) == [f"$.commands[0].dimensions {rule}"]
 
 
 # What is refused.
@@ -591,11 +683,17 @@ def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> No
         model.run()
 
 
-@pytest.mark.parametrize("device", ["mps", "meta", "xpu", "cuda:99"])
+@pytest.mark.parametrize("device", ["mps", "meta", "xpu", "cuda:99", "'foo'", "''", "'cuda:-1'", f"'cuda:{10**30}'"])
 def test_devices_that_are_not_there(device: str) -> None:
     with pytest.raises(ValueError) as caught:
-        Model.load(EXAMPLES / "join.json").run(device=device)
+        Model.load(EXAMPLES / "join.json").run(device=device.strip("'"))
     assert str(caught.value) == f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {device}"
+
+
+def test_devices_of_torch() -> None:
+    model = Model.load(EXAMPLES / "join.json")
+    for device in ("cpu", torch.device("cpu"), "cpu:0"):
+        assert printed(model, device=device) == PRINTED["join"]
 
 
 def test_a_resource_of_2_gb(folder: Path, within_20_seconds: None) -> None:
@@ -726,7 +824,7 @@ def test_files_that_cannot_be_read_or_written(
 
 def test_models_that_are_no_files(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
-    for path in (folder, folder / "pipe", "/dev/null", "/dev/stdin"):
+    for path in (folder, folder / "pipe", "/dev/null", "/dev/stdin", "/a\0b"):
         with pytest.raises(ModelError, match=r"^\$ must be a file, whose folder is that of the files it names, got '/"):
             Model.load(path)
 

@@ -115,7 +115,46 @@ def test_padding_of_a_new_result_is_zero() -> None:
     y = TensorDesc(F32, [2, 2], [5, 1], total_tensor_size_in_bytes=40)
     result = Operator(SplitOperatorDesc(input_tensor=x, output_tensors=[y], axis=0))(torch.ones(2, 2))[0]
     assert result.stride() == (5, 1)
-    assert oracle.storage_bytes(result).view(np.float32).tolist() == [1, 1, 0, 0, 0, 1, 1, 0, 0, 0]
+    assert oracle.storage_bytes(result).view(np.float32).tolist() == [1, 1, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("strides", [None, [5, 1]], ids=["packed", "padded"])
+def test_what_follows_the_last_element_is_not_allocated(strides: list[int] | None) -> None:
+    x = TensorDesc(F32, [2, 2])
+    y = TensorDesc(F32, [2, 2], strides, total_tensor_size_in_bytes=2**64 - 4)
+    result = Operator(JoinOperatorDesc(input_tensors=[x], output_tensor=y, axis=0))(torch.ones(2, 2))
+    assert torch.equal(result, torch.ones(2, 2))
+    assert result.untyped_storage().nbytes() == (28 if strides else 16)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "size"),
+    [
+        ([2**28 + 2], [2**32 - 1], ((2**28 + 1) * (2**32 - 1) + 1) * 8),  # beyond 2^63
+        ([2**20], [2**32 - 1], ((2**20 - 1) * (2**32 - 1) + 1) * 8),
+    ],
+)
+def test_a_result_that_does_not_fit_into_memory(sizes: list[int], strides: list[int], size: int) -> None:
+    desc = SplitOperatorDesc(
+        input_tensor=TensorDesc(F64, sizes), output_tensors=[TensorDesc(F64, sizes, strides)], axis=0
+    )
+    x = torch.zeros(1, dtype=torch.float64).expand(sizes)
+    sentence = f"SPLIT: output_tensors[0] must fit into memory, and {size} bytes do not"
+    with pytest.raises(RuntimeError, match=f"^{re.escape(sentence)}$"):
+        Operator(desc)(x)
+
+
+def test_memory_that_the_function_itself_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dml, "split", lambda *_: [torch.empty(2**50, dtype=torch.uint8, device="cpu")])
+    with pytest.raises(RuntimeError, match=r"^SPLIT: output_tensors must fit into memory, and 96 bytes do not$"):
+        SPLIT(torch.ones(4, 6))
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("split: another thing")
+
+    monkeypatch.setattr(dml, "split", refuse)
+    with pytest.raises(RuntimeError, match=r"^split: another thing$"):
+        SPLIT(torch.ones(4, 6))
 
 
 def test_a_result_is_packed_where_the_descriptor_has_no_strides() -> None:
@@ -363,6 +402,15 @@ def test_copies(op: str, copied: Callable[[Operator], Operator]) -> None:
     assert again.desc == operator.desc
     for result, want in zip(as_list(again(*inputs)), as_list(operator(*inputs)), strict=True):
         assert torch.equal(result, want)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+def test_operators_of_equal_descriptors_are_equal(op: str) -> None:
+    operator, again, other = Operator(plain(op, 2, F32)), Operator(plain(op, 2, F32)), Operator(plain(op, 2, F64))
+    assert operator == again
+    assert hash(operator) == hash(again)
+    assert operator != other
+    assert operator != operator.desc
 
 
 # DirectMLX's functions.

@@ -502,8 +502,8 @@ REFUSALS += [
     *(
         (lambda given=given: viz.plot_slice1([4], **WINDOW | given), kind, f"plot_slice1: {sentence}")
         for given, kind, sentence in [
-            ({"window_offsets": [0.0]}, TypeError, "window_offsets must be a list of whole numbers, got [0.0]"),
-            ({"window_sizes": b"\4"}, TypeError, "window_sizes must be a list of whole numbers, got bytes"),
+            ({"window_offsets": [0.0]}, TypeError, "window_offsets[0] must be a whole number, got 0.0"),
+            ({"window_sizes": b"\4"}, TypeError, "window_sizes must be a list of whole numbers, got b"),
             ({"window_strides": 1}, TypeError, "window_strides must be a list of whole numbers, got 1"),
             ({"output_sizes": "4"}, TypeError, "output_sizes must be a list of whole numbers, got '4'"),
             ({"window_sizes": [10**5000]}, ValueError, "window_sizes[0] must be a whole number of 64 bits, got one of"),

@@ -2,16 +2,19 @@
 
 import argparse
 import io
+import os
 import platform
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn, TextIO, cast
 
 import torch
 
 import torch_dml_ops
-from torch_dml_ops import _autograd, _libraries
+from torch_dml_ops import _autograd, _fast, _libraries
+
+_LONGEST = 1000  # of a sentence
 
 
 def report() -> dict[str, str]:
@@ -32,6 +35,9 @@ def report() -> dict[str, str]:
         "SIMD level": _libraries.simd_level(),
         "CUDA kernels": kernels,
         "GPUs": ", ".join(f"{g.name} (compute capability {g.major}.{g.minor})" for g in gpus) or "none seen",
+        "calls": "short way for plain tensors"
+        if _autograd.fast is not _fast.nothing
+        else "ordinary way only: this torch lacks names that the short way is built on",
         "derivatives": "every order, torch.func included"
         if _autograd.has_private_names
         else "backward only: this torch lacks names that torch.func support is built on",
@@ -39,16 +45,24 @@ def report() -> dict[str, str]:
 
 
 def _feature_level(text: str) -> Any:
-    from torch_dml_ops.directml import FeatureLevel  # needs a package that the report does not need
+    from torch_dml_ops.directml.enums import FeatureLevel, named  # needs more than the report does
 
     try:
-        return FeatureLevel.parse(text)
+        return named(FeatureLevel, text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+class _Parser(argparse.ArgumentParser):
+    def print_help(self, file: Any = None) -> None:
+        print(self.format_help(), end="", file=file)  # argparse keeps it to itself where that fails
+
+    def error(self, message: str) -> NoReturn:
+        super().error(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…")
+
+
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m torch_dml_ops", description="Without a command: what this build can do on this machine."
     )
     commands = parser.add_subparsers(dest="command", metavar="{run,validate}")
@@ -66,24 +80,52 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+class _OutputError(Exception):
+    """The standard output cannot be written to: no OSError, as one of a file is told in another way."""
+
+
+class _Output:
+    def write(self, text: str) -> int:
+        try:
+            return sys.stdout.write(text)
+        except OSError as error:
+            raise _OutputError(error.strerror) from None
+
+
+def _tell(error: object) -> None:
+    """On the standard error output, and nowhere else: where that cannot be written to, the exit status has to do."""
+    message = str(error)
+    try:
+        print(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…", file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
+
+
 def _model(arguments: argparse.Namespace) -> int:
     """Runs or validates a model file; the exit status."""
     from torch_dml_ops.directml import Model, ModelError
 
     if arguments.command == "run" and arguments.device == "cuda" and not torch.cuda.is_available():
-        print("--device cuda needs a GPU and a CUDA build of torch, and there is none", file=sys.stderr)
+        _tell("--device cuda needs a GPU and a CUDA build of torch, and there is none")
         return 1
     try:
         model = Model.load(
             arguments.model, feature_level=arguments.feature_level, allow_outside=arguments.allow_outside
         )
         if arguments.command == "run":
-            model.run(device=arguments.device)
-        else:
-            print(f"{arguments.model}: nothing is wrong")
-    except (ModelError, OSError) as error:
-        print(error, file=sys.stderr if arguments.command == "run" else sys.stdout)
+            model.run(device=arguments.device, file=cast(TextIO, _Output()))
+    except OSError as error:
+        _tell(error)
         return 1
+    except ModelError as error:
+        for problem in error.problems:  # of which its own message has the first
+            if arguments.command == "run":
+                _tell(problem)
+            else:
+                print(problem)
+        return 1
+    if arguments.command == "validate":
+        print(f"{arguments.model}: nothing is wrong")
     return 0
 
 
@@ -98,8 +140,51 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0
 
 
+# What Python leaves to do where an output is closed or full.
+
+
+def _open_closed_streams() -> None:
+    """So that no file that is opened later is taken for one of them, by Python or by a library."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (it stays open)
+
+
+def _discard(stream: TextIO) -> None:
+    """Lets what could not be written go, as Python tries it again when it exits."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+    stream.flush()
+
+
+def _command_line() -> int:
+    closed = sys.stdout is None
+    _open_closed_streams()
+    if closed:
+        _tell("standard output is closed")
+        return 1
+    status: Any = 0
+    try:
+        try:
+            status = main()
+        except SystemExit as left:  # of argparse, which has told why
+            status = left.code
+        sys.stdout.flush()
+    except (OSError, _OutputError) as error:
+        status = status or 1
+        _tell(f"standard output: {error.strerror if isinstance(error, OSError) else error}")
+        _discard(sys.stdout)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        _discard(sys.stderr)
+    return int(status or 0)
+
+
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends it quietly when `| head` has enough, as it ends other tools
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have characters that the encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(main())
+    sys.exit(_command_line())

@@ -22,10 +22,9 @@ class ShortPacket(OpOverloadPacket):
     def __init__(self, packet: Any, short_way: Any) -> None:
         self.__dict__ = packet.__dict__
         self._short_way = short_way
-        self._missing = tuple(
-            [None] * len(self.default._schema.arguments)
-        )  # for arguments that have defaults, and `out`
-        for overload in self.op_overloads():
+        self._overload_names = ["", "out"]  # without those that only the short way calls
+        self._missing = tuple([None] * len(packet.default._schema.arguments))  # for `out`, and what has a default
+        for overload in (packet.default, packet.out):
             overload._overloadpacket = self
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:

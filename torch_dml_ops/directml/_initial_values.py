@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
+from torch_dml_ops.directml._text import Path, text
 from torch_dml_ops.directml.enums import TensorDataType
-from torch_dml_ops.directml.errors import ModelError, Path, Problem, text
-from torch_dml_ops.directml.tensor_desc import UINT_MAX
+from torch_dml_ops.directml.errors import ModelError, Problem
 
 Bytes = NDArray[np.uint8]
-
-_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 @cache
@@ -45,28 +40,31 @@ class InitialValues(Protocol):
 
 
 @dataclass(frozen=True)
-class _Array:
+class Listed:
     """Values that the file lists."""
 
     data_type: TensorDataType | None
-    memory: Bytes
+    memory: bytes
 
     @property
     def size_in_bytes(self) -> int:
         return len(self.memory)
 
     def write(self, memory: Bytes) -> None:
-        memory[:] = self.memory
+        memory[:] = np.frombuffer(self.memory, np.uint8)
 
 
 @dataclass(frozen=True)
-class _Counted:
-    """A value, and what is added from each to the next: 0 makes all alike."""
+class Counted:
+    """A value, and what is added from each to the next, None where all are alike.
+
+    Both in bytes: a NaN is not equal to itself, and two models that have it may be equal.
+    """
 
     data_type: TensorDataType
     count: int
-    start: Any  # of the type in NumPy
-    delta: Any
+    start: bytes
+    delta: bytes | None
 
     @property
     def size_in_bytes(self) -> int:
@@ -74,14 +72,14 @@ class _Counted:
 
     def write(self, memory: Bytes) -> None:
         values = memory.view(numpy_type(self.data_type))
-        values[0], values[1:] = self.start, self.delta if self.delta is not None else self.start
+        values[0], values[1:] = (np.frombuffer(b, values.dtype)[0] for b in (self.start, self.delta or self.start))
         if self.delta is not None:  # adds one by one, in the values' own type, as DxDispatch does
             with np.errstate(over="ignore", invalid="ignore"):
                 np.add.accumulate(values, dtype=values.dtype, out=values)
 
 
 @dataclass(frozen=True)
-class _File:
+class FromFile:
     """The contents of a .npy file, or of one of raw bytes."""
 
     data_type: TensorDataType
@@ -92,8 +90,10 @@ class _File:
     def write(self, memory: Bytes) -> None:
         values = memory.view(numpy_type(self.data_type))
         try:
+            if not self.file.is_file():  # to open a pipe would wait for its other end
+                raise ValueError("it is no file")
             if self.file.suffix.lower() == ".npy":
-                contents = _array_in(self.file)
+                contents = array_in(self.file)
             else:
                 contents = np.memmap(self.file, values.dtype, "r")
             had, has = (f"{array.size} values of {array.dtype.name.upper()}" for array in (values, contents))
@@ -107,7 +107,7 @@ class _File:
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def _array_in(file: FilePath) -> NDArray[Any]:
+def array_in(file: FilePath) -> NDArray[Any]:
     """The array of a .npy file, mapped and not read; raises ValueError where there is none, OSError as files do."""
     try:
         with file.open("rb") as opened, warnings.catch_warnings():
@@ -123,157 +123,3 @@ def _array_in(file: FilePath) -> NDArray[Any]:
         raise
     except Exception:  # the parser's own, of which NumPy lets several through
         raise ValueError(f"must be an array in NumPy's format, got {text(file.name)}") from None
-
-
-class _ConstantJson(Structure):
-    valueCount: Annotated[int, Field(ge=1, le=UINT_MAX)]
-    value: Any
-
-
-class _SequenceJson(Structure):
-    valueCount: Annotated[int, Field(ge=1, le=UINT_MAX)]
-    valueStart: Any
-    valueDelta: Any
-
-
-class _SourceJson(Structure):
-    sourcePath: str
-
-
-class _ItemJson(Structure):
-    name: str | None = None
-    type: str
-    value: Any
-
-
-def parse_initial_values(
-    value: Any, data_type: TensorDataType | None, folder: FilePath, path: Path, problems: list[Problem]
-) -> InitialValues | None:
-    """The initial values of a resource whose data type is this, None for UNKNOWN or where none is given."""
-    if isinstance(value, list) and not value:
-        problems.append(Problem(path, "must have at least 1 value, got none"))
-        return None
-    if isinstance(value, list) and data_type is None and any(isinstance(item, dict) for item in value):
-        return _items(value, path, problems)
-    if isinstance(value, dict) and "sourcePath" in value:
-        source = parse(_SourceJson, value, path, problems)
-        if source is None:
-            return None
-        return _file(source.sourcePath, data_type, folder, (*path, "sourcePath"), problems)
-    if not isinstance(value, (list, dict)):
-        problems.append(Problem(path, f"must be an array or an object, got {text(value)}"))
-        return None
-    if data_type is None:
-        problems.append(
-            Problem((*path[:-1], "initialValuesDataType"), "is required, and not UNKNOWN, for these values")
-        )
-        return None
-    if isinstance(value, list):
-        array = _array(value, data_type, path, problems)
-        return None if array is None else _Array(data_type, array.view(np.uint8))
-    if "valueStart" in value or "valueDelta" in value:
-        sequence = parse(_SequenceJson, value, path, problems)
-        if sequence is None:
-            return None
-        start = _number(sequence.valueStart, data_type, (*path, "valueStart"), problems)
-        delta = _number(sequence.valueDelta, data_type, (*path, "valueDelta"), problems)
-        return None if start is None or delta is None else _Counted(data_type, sequence.valueCount, start, delta)
-    if "value" not in value:
-        wanted = "value, valueStart and valueDelta, or sourcePath"
-        problems.append(Problem(path, f"must have {wanted}, got {', '.join(map(text, value)) or 'no field'}"))
-        return None
-    constant = parse(_ConstantJson, value, path, problems)
-    if constant is None:
-        return None
-    start = _number(constant.value, data_type, (*path, "value"), problems)
-    return None if start is None else _Counted(data_type, constant.valueCount, start, None)
-
-
-def _number(value: Any, data_type: TensorDataType, path: Path, problems: list[Problem]) -> Any:
-    """The value as NumPy's of the type; None, and what is wrong among `problems`, where it is none."""
-    kind = numpy_type(data_type)
-    if kind.kind == "f":
-        if isinstance(value, str) and value in _WORDS:
-            return kind.type(_WORDS[value])
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            with np.errstate(over="ignore"):
-                number = kind.type(value)
-            if np.isfinite(number):
-                return number
-            words = "no NaN and no infinity in JSON, but the strings " + ", ".join(f'"{word}"' for word in _WORDS)
-            allowed = f"a number that {data_type.name} can hold; there is {words}"
-        else:
-            allowed = f"a number, or one of the strings {', '.join(_WORDS)}"
-    else:
-        limits = np.iinfo(kind)
-        if isinstance(value, int) and not isinstance(value, bool) and limits.min <= value <= limits.max:
-            return kind.type(value)
-        allowed = f"a whole number from {limits.min} to {limits.max}, as the type is {data_type.name}"
-    problems.append(Problem(path, f"must be {allowed}, got {text(value)}"))
-    return None
-
-
-def _array(
-    values: Sequence[Any], data_type: TensorDataType, path: Path, problems: list[Problem]
-) -> NDArray[Any] | None:
-    before = len(problems)
-    numbers = [_number(value, data_type, (*path, k), problems) for k, value in enumerate(values)]
-    return np.array(numbers, numpy_type(data_type)) if len(problems) == before else None
-
-
-def _items(values: Sequence[Any], path: Path, problems: list[Problem]) -> InitialValues | None:
-    """Values of several types, each with its own."""
-    before, memory = len(problems), []
-    for k, value in enumerate(values):
-        item = parse(_ItemJson, value, (*path, k), problems)
-        if item is None:
-            continue
-        data_type = parse_name(TensorDataType.parse, item.type, (*path, k, "type"), problems)
-        if data_type is not None:
-            number = _number(item.value, data_type, (*path, k, "value"), problems)
-            memory.append(np.array([number if number is not None else 0], numpy_type(data_type)).view(np.uint8))
-    return _Array(None, np.concatenate(memory)) if len(problems) == before else None
-
-
-def _file(
-    source: str, data_type: TensorDataType | None, folder: FilePath, path: Path, problems: list[Problem]
-) -> InitialValues | None:
-    try:
-        return _opened(source, data_type, folder, path)
-    except OSError as error:
-        problems.append(Problem(path, f"must be a file that can be read, got {text(source)}: {error.strerror}"))
-    except ValueError as error:
-        problems.append(Problem(path, str(error)))
-    return None
-
-
-def _opened(source: str, data_type: TensorDataType | None, folder: FilePath, path: Path) -> InitialValues:
-    """Raises ValueError, with the rest of a sentence, for a file that cannot be used."""
-    relative = FilePath(source.replace("\\", "/"))  # as Windows writes it
-    suffix = relative.suffix.lower()
-    if suffix in (".png", ".jpg", ".jpeg"):
-        raise ValueError(f"must not be an image, as images are not supported, got {text(source)}")
-    if suffix not in (".npy", ".dat", ".bin"):
-        raise ValueError(f"must end in .npy, .dat or .bin, got {text(source)}")
-    file = next((f for f in (folder / relative, FilePath.cwd() / relative) if f.is_file()), None)
-    if file is None:
-        raise ValueError(f"must be a file, beside the model or in the current directory, got {text(source)}")
-    if suffix != ".npy" and data_type is None:
-        raise ValueError("needs the data type of its values: give initialValuesDataType, and not UNKNOWN")
-    if file.stat().st_size == 0:
-        raise ValueError(f"must not be an empty file, got {text(source)}")
-    if suffix != ".npy":
-        assert data_type is not None
-        if file.stat().st_size % data_type.size_in_bytes:
-            raise ValueError(f"must have whole values of {data_type.name}, got {file.stat().st_size} bytes")
-        return _File(data_type, file.stat().st_size, file, path)
-    array = _array_in(file)
-    try:
-        found = TensorDataType.parse(array.dtype.name.upper())
-    except ValueError:
-        raise ValueError(f"must be an array of one of DirectML's data types, got {array.dtype.name}") from None
-    if array.size == 0:
-        raise ValueError(f"must be an array with at least 1 value, got sizes {list(array.shape)}")
-    if data_type not in (None, found):
-        raise ValueError(f"must be an array of {text(data_type)}, as initialValuesDataType says, got {found.name}")
-    return _File(found, array.nbytes, file, path)

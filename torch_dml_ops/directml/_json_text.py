@@ -7,13 +7,15 @@ import re
 from collections import Counter
 from typing import Any
 
-from torch_dml_ops.directml.errors import ModelError, Path, Problem
+from torch_dml_ops.directml._text import Path
+from torch_dml_ops.directml.errors import ModelError, Problem
 
 # One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-_COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?(?:\*/|\Z))", re.DOTALL)
-_COMMA = re.compile(rf"{_STRING}|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
+# What matches and is not `blank` stays: a comment that nothing closes, a comma that no value stands before.
+_COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?\*/)|/\*.*\Z", re.DOTALL)
+_COMMA = re.compile(rf"{_STRING}|[\[{{,:]\s*,|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
 
 
 class LongInteger(float):

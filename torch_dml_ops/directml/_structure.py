@@ -7,12 +7,14 @@ first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from torch_dml_ops.directml._json_text import LongInteger
-from torch_dml_ops.directml.errors import Path, Problem, text
+from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml.errors import ModelError, Problem
 
 
 class Structure(BaseModel):
@@ -23,6 +25,10 @@ class Structure(BaseModel):
 
 S = TypeVar("S", bound=Structure)
 T = TypeVar("T")
+P = ParamSpec("P")
+
+# Notes what is wrong in the list, and goes on with the rest, so that all of it is reported.
+Parser = Callable[Concatenate[list[Problem], P], T | None]
 
 _SENTENCES = {
     "missing": "is required",
@@ -38,30 +44,55 @@ _SENTENCES = {
 }
 
 
+def parser(function: Parser[P, T]) -> Parser[P, T]:
+    """Takes care that what has a problem has no result, whatever the function returns."""
+
+    @wraps(function)
+    def parse_whole(problems: list[Problem], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
+        found: list[Problem] = []
+        result = function(found, *args, **kwargs)
+        problems += found
+        return None if found else result
+
+    return parse_whole
+
+
+def read(function: Parser[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the parser makes of its arguments; raises ``ModelError`` with all the problems that it noted."""
+    problems: list[Problem] = []
+    result = function(problems, *args, **kwargs)
+    if problems:
+        raise ModelError(problems)
+    assert result is not None
+    return result
+
+
 def _fields(structure: type[Structure]) -> str:
     return ", ".join(field.alias or name for name, field in structure.model_fields.items())
 
 
-def parse(structure: type[S], value: Any, path: Path, problems: list[Problem]) -> S | None:
+def parse(problems: list[Problem], structure: type[S], value: Any, path: Path) -> S | None:
     """The structure that `value` is; None, and what is wrong among `problems`, where it is not."""
     try:
         return structure.model_validate(value)
     except ValidationError as error:
         for found in error.errors(include_url=False):
-            kind = found["type"]
+            kind, place, got = found["type"], (*path, *found["loc"]), text(found["input"])
             if kind == "extra_forbidden":
                 sentence = f"is not a field here; those that are: {_fields(structure)}"
+            elif kind == "invalid_key":  # the place ends with the key
+                place, sentence = place[: len(path)], f"must have strings as keys, got {got}"
             elif kind == "int_type" and isinstance(found["input"], LongInteger):
-                sentence = f"must be a whole number of 64 bits, got {text(found['input'])}"
+                sentence = f"must be a whole number of 64 bits, got {got}"
             else:
                 sentence = _SENTENCES.get(kind, found["msg"]).format(**found.get("ctx", {}))
                 if kind != "missing":
-                    sentence += f", got {text(found['input'])}"
-            problems.append(Problem((*path, *found["loc"]), sentence))
+                    sentence += f", got {got}"
+            problems.append(Problem(place, sentence))
         return None
 
 
-def parse_name(parser: Callable[[str], T], name: str, path: Path, problems: list[Problem]) -> T | None:
+def parse_name(problems: list[Problem], parser: Callable[[str], T], name: str, path: Path) -> T | None:
     """What a name stands for; `parser` raises ValueError for one that it does not know."""
     try:
         return parser(name)

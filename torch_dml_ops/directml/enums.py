@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
-from enum import Enum, IntEnum, IntFlag
-from typing import TypeVar
+from enum import EnumMeta, IntEnum, IntFlag
+from typing import Any, TypeVar
 
 import torch
 
-E = TypeVar("E", bound=Enum)
+from torch_dml_ops.directml._arguments import instance, string, whole_number
+from torch_dml_ops.directml._text import text as shown
+
+E = TypeVar("E", "TensorDataType", "TensorFlags", "FeatureLevel")
+
+# What DirectML's headers put before the names.
+_PREFIXES = {
+    "TensorDataType": "DML_TENSOR_DATA_TYPE_",
+    "TensorFlags": "DML_TENSOR_FLAG_",
+    "FeatureLevel": "DML_FEATURE_LEVEL_",
+}
 
 
-def _named(enumeration: type[E], text: str, prefix: str) -> E:
-    """The member of this name, which may have before it what DirectML's headers put there."""
-    names = enumeration.__members__
-    if text.removeprefix(prefix) not in names:
-        raise ValueError(f"must be one of {', '.join(names)}, got {text!r}")
-    return names[text.removeprefix(prefix)]
+class _Numbered(EnumMeta):
+    """Of a number that no member has, and of what is no number, calling the enumeration says so in a sentence."""
+
+    def __call__(cls, value: Any, *definition: Any, **options: Any) -> Any:
+        if definition or options:  # of another enumeration
+            return super().__call__(value, *definition, **options)
+        number = whole_number(cls.__name__, value)
+        if number not in list(_members(cls).values()):
+            names = ", ".join(_members(cls))
+            raise ValueError(f"{cls.__name__} must be the number of a member ({names}), got {shown(number)}")
+        return super().__call__(number)
 
 
-class TensorDataType(IntEnum):
+def _members(enumeration: Any) -> dict[str, Any]:
+    """By name, as it is short of all prefixes."""
+    members = enumeration.__members__.items()
+    return {name.removeprefix("LEVEL_"): member for name, member in members if member.name == name}
+
+
+def named(enumeration: type[E], name: str) -> E:
+    """The member of this name; for another one raises ``ValueError``, with a sentence that lacks its subject."""
+    members = _members(enumeration)
+    short = name.removeprefix(_PREFIXES[enumeration.__name__])
+    if short not in members:
+        raise ValueError(f"must be one of {', '.join(members)}, got {shown(name)}")
+    result: E = members[short]
+    return result
+
+
+def _parsed(enumeration: type[E], name: Any) -> E:
+    subject = f"{enumeration.__name__}.parse: text"
+    string(subject, name)
+    try:
+        return named(enumeration, name)
+    except ValueError as error:
+        raise ValueError(f"{subject} {error}") from None
+
+
+class TensorDataType(IntEnum, metaclass=_Numbered):
     """The type of a tensor's elements: those of DirectML's that the data-movement operators take.
 
     Source: `DML_TENSOR_DATA_TYPE
@@ -59,10 +99,7 @@ class TensorDataType(IntEnum):
         >>> TensorDataType.of(torch.int64)
         <TensorDataType.INT64: 11>
         """
-        for data_type in cls:
-            if data_type.dtype == dtype:
-                return data_type
-        raise ValueError(f"DirectML has no data type for {dtype}; it has {', '.join(t.name for t in cls)}")
+        return data_type_of("TensorDataType.of: dtype", instance(torch.dtype, "TensorDataType.of: dtype", dtype))
 
     @classmethod
     def parse(cls, text: str) -> TensorDataType:
@@ -71,10 +108,18 @@ class TensorDataType(IntEnum):
         >>> TensorDataType.parse("DML_TENSOR_DATA_TYPE_UINT8")
         <TensorDataType.UINT8: 5>
         """
-        return _named(cls, text, "DML_TENSOR_DATA_TYPE_")
+        return _parsed(cls, text)
 
 
-class TensorFlags(IntFlag):
+def data_type_of(name: str, dtype: torch.dtype) -> TensorDataType:
+    for data_type in TensorDataType:
+        if data_type.dtype == dtype:
+            return data_type
+    has = ", ".join(data_type.name.lower() for data_type in TensorDataType)
+    raise ValueError(f"{name} must be one that DirectML has ({has}), got {str(dtype).removeprefix('torch.')}")
+
+
+class TensorFlags(IntFlag, metaclass=_Numbered):
     """Options of a tensor. Here they mean nothing, as no operator keeps its inputs.
 
     Source: `DML_TENSOR_FLAGS
@@ -88,16 +133,12 @@ class TensorFlags(IntFlag):
     OWNED_BY_DML = 1
 
     @classmethod
-    def _missing_(cls, value: object) -> TensorFlags:
-        raise ValueError(f"TensorFlags: there are no flags but NONE and OWNED_BY_DML, got {value!r}")
-
-    @classmethod
     def parse(cls, text: str) -> TensorFlags:
         """``NONE`` or ``DML_TENSOR_FLAG_NONE``; raises ``ValueError`` for any other text."""
-        return _named(cls, text, "DML_TENSOR_FLAG_")
+        return _parsed(cls, text)
 
 
-class FeatureLevel(IntEnum):
+class FeatureLevel(IntEnum, metaclass=_Numbered):
     """What a DirectML device can do, from the first level to the newest; they are ordered.
 
     Source: `DML_FEATURE_LEVEL
@@ -139,8 +180,4 @@ class FeatureLevel(IntEnum):
         >>> FeatureLevel.parse("4_1")
         <FeatureLevel.LEVEL_4_1: 16640>
         """
-        name = text.removeprefix("DML_FEATURE_LEVEL_")
-        for level in cls:
-            if str(level) == name:
-                return level
-        raise ValueError(f"must be one of {', '.join(map(str, cls))}, got {text!r}")
+        return _parsed(cls, text)

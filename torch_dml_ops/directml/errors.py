@@ -2,79 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
+from torch_dml_ops.directml._arguments import instance, list_of, place, string
+from torch_dml_ops.directml._text import Path, cut, dotted, json_path, text
 from torch_dml_ops.directml.enums import FeatureLevel
 
-Path = tuple[str | int, ...]  # of field names, keys and indices
-
-_LONGEST = 60  # of a value in a sentence
-
-
-def text(value: object) -> str:
-    """A value as sentences show it: short, whatever a file may hold."""
-    if isinstance(value, Enum):
-        return value.name
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, (list, tuple)):
-        if not all(isinstance(v, int) for v in value):
-            return "an array"
-        return _cut(f"[{', '.join(map(text, value[:_LONGEST]))}]")
-    if isinstance(value, int):
-        return _cut(str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * _LONGEST, 0)))  # str has a limit
-    return _cut(repr(value) if isinstance(value, str) else str(value))
+_LONGEST_SENTENCE = 500
+_MOST_LISTED = 100  # in a message; the attributes have them all
 
 
-def _cut(shown: str) -> str:
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
-
-
-def shown(value: object) -> str:
-    """A value of any type, as Python shows it."""
-    try:
-        return _cut(repr(value))
-    except ValueError:  # Python does not write out numbers of very many digits
-        return f"a value of type {type(value).__name__}"
-
-
-def in_repr(value: object) -> str:
-    """A field in the repr of a descriptor: tuples as lists, and no number too long."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(in_repr, value))}]"
-    return text(value) if isinstance(value, int) else repr(value)
-
-
-def dotted(path: Path) -> str:
-    """``input_tensor.sizes[2]``."""
-    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return "".join(parts).removeprefix(".")
-
-
-def json_path(path: Path) -> str:
-    """``$.resources["a b"].initialValues[2]``."""
-    parts = []
-    for part in path:
-        if isinstance(part, int):
-            parts.append(f"[{part}]")
-        elif re.fullmatch(r"\w+", part):
-            parts.append(f".{part}")
-        else:
-            quoted = part.replace("\\", "\\\\").replace('"', '\\"')
-            parts.append(f'["{printable(quoted)}"]')
-    return "$" + "".join(parts)
-
-
-def printable(name: str) -> str:
-    """A name with JSON's escapes for what would end a line, move the cursor or turn the direction of writing."""
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in name)
+def _listed(what: str, sentences: Sequence[object], indent: str = "") -> list[str]:
+    """A line for each of the first, and how many more there are."""
+    lines = [f"{indent}{sentence}" for sentence in sentences[:_MOST_LISTED]]
+    if len(sentences) > _MOST_LISTED:
+        lines.append(f"{indent}and {len(sentences) - _MOST_LISTED} more; the attribute {what} has them all")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -93,11 +37,18 @@ class Violation:
     value: object
     allowed_from: FeatureLevel | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", place("Violation: path", self.path))
+        string("Violation: rule", self.rule)
+        if self.allowed_from is not None:
+            instance(FeatureLevel, "Violation: allowed_from", self.allowed_from)
+
     @property
     def sentence(self) -> str:
         """Rule, value and level, without the field."""
         way_out = "" if self.allowed_from is None else f"; allowed from feature level {self.allowed_from}"
-        return f"{self.rule}, got {self.value if isinstance(self.value, str) else text(self.value)}{way_out}"
+        got = self.value if isinstance(self.value, str) else text(self.value)
+        return f"{cut(f'{self.rule}, got {got}', _LONGEST_SENTENCE)}{way_out}"
 
     def __str__(self) -> str:
         return f"{dotted(self.path)} {self.sentence}"
@@ -107,9 +58,12 @@ class DescriptorError(ValueError):
     """A descriptor that breaks rules; ``violations`` has them all, and the message a sentence for each."""
 
     def __init__(self, subject: str, violations: Sequence[Violation]) -> None:
-        rules = "a rule" if len(violations) == 1 else f"{len(violations)} rules"
-        super().__init__(f"{subject} breaks {rules}:" + "".join(f"\n  {violation}" for violation in violations))
-        self.subject, self.violations = subject, tuple(violations)
+        self.subject = string("DescriptorError: subject", subject)
+        self.violations = list_of(Violation, "DescriptorError: violations", violations)
+        rules = "a rule" if len(self.violations) == 1 else f"{len(self.violations)} rules"
+        super().__init__(
+            "\n".join([f"{cut(subject, 100)} breaks {rules}:", *_listed("violations", self.violations, "  ")])
+        )
 
     def __reduce__(self) -> tuple[type[DescriptorError], tuple[str, tuple[Violation, ...]]]:
         return DescriptorError, (self.subject, self.violations)
@@ -122,16 +76,20 @@ class Problem:
     path: Path
     sentence: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", place("Problem: path", self.path))
+        string("Problem: sentence", self.sentence)
+
     def __str__(self) -> str:
-        return f"{json_path(self.path)} {self.sentence}"
+        return f"{json_path(self.path)} {cut(self.sentence, _LONGEST_SENTENCE)}"
 
 
 class ModelError(ValueError):
     """A model file, or a part of one, that cannot be used; ``problems`` has all that is wrong, by JSON path."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        self.problems = list_of(Problem, "ModelError: problems", problems)
+        super().__init__("\n".join(_listed("problems", self.problems)))
 
     def __reduce__(self) -> tuple[type[ModelError], tuple[tuple[Problem, ...]]]:
         return ModelError, (self.problems,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,8 +11,9 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops.directml._arguments import tensor as checked_tensor
+from torch_dml_ops.directml._text import Path, cut, dotted, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import Path, dotted
 from torch_dml_ops.directml.operator_descs import (
     JoinOperatorDesc,
     OperatorDesc,
@@ -67,12 +70,6 @@ _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
 }
 
 
-# Dynamo would look at `out` and refuse one that has gaps between its elements.
-@torch.compiler.allow_in_graph  # type: ignore[untyped-decorator]
-def _write(function: str, tensors: Sequence[Any], arguments: tuple[Any, ...], out: Any) -> None:
-    getattr(dml, function)(*tensors, *arguments, out=out)
-
-
 class _Expected(NamedTuple):
     """A tensor of the descriptor, in torch's terms."""
 
@@ -81,44 +78,55 @@ class _Expected(NamedTuple):
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     packed: bool
-    items: int  # in the whole tensor, padding included
+    items: int  # up to the last element, gaps included
 
     @classmethod
     def of(cls, path: Path, desc: TensorDesc) -> _Expected:
-        strides = desc.effective_strides
-        items = (desc.total_tensor_size_in_bytes or 0) // desc.data_type.size_in_bytes
+        strides, items = desc.effective_strides, desc.items_up_to_last
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, desc.strides is None, items)
 
     def check(self, op: str, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{op}: {self.name} must be a tensor, got {type(tensor).__name__}")
+        checked_tensor(f"{op}: {self.name}", tensor)
         if tensor.dtype != self.dtype:
             raise ValueError(
                 f"{op}: {self.name} must have dtype {str(self.dtype).removeprefix('torch.')}, got "
                 f"{str(tensor.dtype).removeprefix('torch.')}"
             )
         if tuple(tensor.shape) != self.sizes:
-            raise ValueError(f"{op}: {self.name} must have sizes {list(self.sizes)}, got {list(tensor.shape)}")
+            raise ValueError(f"{op}: {self.name} must have sizes {text(self.sizes)}, got {text(tensor.shape)}")
 
     def check_out(self, op: str, tensor: Tensor) -> None:
         self.check(op, tensor)
         for size, stride, wanted in zip(self.sizes, tensor.stride(), self.strides, strict=True):
             if size != 1 and stride != wanted:
                 raise ValueError(
-                    f"{op}: {self.name} must have strides {list(self.strides)}, got {list(tensor.stride())}"
+                    f"{op}: {self.name} must have strides {text(self.strides)}, got {text(tensor.stride())}"
                 )
 
-    def lay_out(self, result: Tensor) -> Tensor:
-        """The result in the described strides; padding is zero."""
+    @property
+    def size_in_bytes(self) -> int:
+        return self.items * self.dtype.itemsize
+
+    def lay_out(self, op: str, result: Tensor) -> Tensor:
+        """The result in the described strides; what lies between its elements is zero."""
         if self.packed:
             return result.contiguous()
-        return result.new_zeros(self.items).as_strided(self.sizes, self.strides).copy_(result)
+        try:
+            memory = result.new_zeros(self.items)
+        except RuntimeError:  # nothing else can be wrong with it
+            raise _beyond_memory(op, self.name, self.size_in_bytes) from None
+        return memory.as_strided(self.sizes, self.strides).copy_(result)
+
+
+def _beyond_memory(op: str, name: str, size: int) -> RuntimeError:
+    return RuntimeError(f"{op}: {name} must fit into memory, and {size} bytes do not")
 
 
 class Operator:
     """An operator that a descriptor describes, to be called on tensors.
 
-    ``operator(*inputs)`` gives new tensors, ``operator(*inputs, out=…)`` writes into given ones. Calls go through
+    ``operator(*inputs)`` gives new tensors, ``operator(*inputs, out=…)`` writes into given ones. Operators of equal
+    descriptors are equal. Calls go through
     ``torch.ops.torch_dml_ops``: without ``out`` they are differentiable, and ``torch.compile(fullgraph=True)`` takes
     them.
 
@@ -144,7 +152,7 @@ class Operator:
 
     def __init__(self, desc: OperatorDesc, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
         if type(desc) not in _CALLS:
-            raise TypeError(f"Operator: desc must be a descriptor of an operator, got {desc!r}")
+            raise TypeError(f"Operator: desc must be a descriptor of an operator, got {shown(desc)}")
         desc.validate(feature_level)
         self.desc = desc
         self._call = _CALLS[type(desc)](desc)
@@ -154,6 +162,12 @@ class Operator:
 
     def __repr__(self) -> str:
         return f"Operator({self.desc})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operator) and self.desc == other.desc
+
+    def __hash__(self) -> int:
+        return hash(self.desc)
 
     def __call__(self, *inputs: Tensor, out: Tensor | Sequence[Tensor] | None = None) -> Any:
         """Runs the operator.
@@ -165,13 +179,15 @@ class Operator:
                 Memory between and beside its elements stays as it is.
 
         Returns:
-            ``out``, or a new tensor with the described strides and, where those leave padding, zeros in it; for SPLIT a
-            list of tensors.
+            ``out``, or a new tensor with the described strides and zeros between its elements where those leave gaps;
+            for SPLIT a list of tensors. New memory ends with the last element, however much more
+            ``total_tensor_size_in_bytes`` says.
 
         Raises:
             ValueError: tensors other than described.
             TypeError: something that is no tensor.
-            RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input.
+            RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input; a new tensor that
+                does not fit into memory.
         """
         op = self.desc.operator_type
         if len(inputs) != len(self._inputs):
@@ -180,20 +196,42 @@ class Operator:
             expected.check(op, tensor)
         tensors = (inputs,) if self.takes_list else inputs
         if out is None:
-            new = getattr(dml, self._call.function)(*tensors, *self._call.arguments)
-            pairs = zip(self._outputs, new if self.gives_list else [new], strict=True)
-            results = [expected.lay_out(result) for expected, result in pairs]
+            for expected in self._outputs:
+                if expected.size_in_bytes > sys.maxsize:
+                    raise _beyond_memory(op, expected.name, expected.size_in_bytes)
+            results = [
+                expected.lay_out(op, result)
+                for expected, result in zip(self._outputs, self._results(tensors), strict=True)
+            ]
             return results if self.gives_list else results[0]
         if not isinstance(out, (Tensor, list, tuple)):
-            raise TypeError(f"{op}: out must be a tensor or a list of them, got {type(out).__name__}")
+            raise TypeError(f"{op}: out must be a tensor or a list of them, got {cut(type(out).__name__)}")
         outs = [out] if isinstance(out, Tensor) else list(out)
         if self.gives_list == isinstance(out, Tensor) or len(outs) != len(self._outputs):
             wanted = f"a list of {len(self._outputs)} tensors" if self.gives_list else "a tensor"
             raise ValueError(f"{op}: out must be {wanted}, got {_kind_of(out)}")
         for expected, tensor in zip(self._outputs, outs, strict=True):
             expected.check_out(op, tensor)
-        _write(self._call.function, tensors, self._call.arguments, outs if self.gives_list else outs[0])
+        destination = outs if self.gives_list else outs[0]
+        if torch.compiler.is_compiling():
+            from torch_dml_ops.directml._in_graph import write  # with torch._dynamo, which takes long to import
+
+            write(self._call.function, tensors, self._call.arguments, destination)
+        else:
+            getattr(dml, self._call.function)(*tensors, *self._call.arguments, out=destination)
         return out
+
+    def _results(self, tensors: Sequence[Any]) -> list[Tensor]:
+        """As the function gives them: dense."""
+        try:
+            results = getattr(dml, self._call.function)(*tensors, *self._call.arguments)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
+                raise
+            (name,) = self.desc.output_fields
+            size = sum(math.prod(expected.sizes) * expected.dtype.itemsize for expected in self._outputs)
+            raise _beyond_memory(self.desc.operator_type, name, size) from None
+        return list(results) if self.gives_list else [results]
 
 
 def _kind_of(out: Tensor | Sequence[Tensor]) -> str:

@@ -1,40 +1,28 @@
-"""The descriptors of the six operators: their fields, their rules, and their form in a model file."""
+"""The descriptors of the six operators: their fields and their rules."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
-from pydantic import create_model
-
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
+from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
+from torch_dml_ops.directml._text import Path, dotted, in_repr, text
 from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import (
-    DescriptorError,
-    ModelError,
-    Path,
-    Problem,
-    Violation,
-    dotted,
-    in_repr,
-    shown,
-    text,
-)
-from torch_dml_ops.directml.support import PREFIX, Support, check_support, first_level, operator_named
-from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc, parse_tensor, whole_number, whole_numbers
+from torch_dml_ops.directml.errors import DescriptorError, Violation
+from torch_dml_ops.directml.support import PREFIX, Support, check_level, check_support, first_level
+from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 D = TypeVar("D", bound="OperatorDesc")
 
-_TENSOR, _TENSORS, _NUMBERS, _COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
+TENSOR, TENSORS, NUMBERS, COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
 
 
 @cache
-def _kinds(op: str) -> dict[str, Any]:
+def kinds(op: str) -> dict[str, Any]:
     """The fields of an operator's descriptor, in the struct's order, with their types."""
     hints = get_type_hints(DESCS[op])
     return {field.name: hints[field.name] for field in fields(DESCS[op])}
@@ -49,25 +37,24 @@ class OperatorDesc:
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(self.operator_type).items():
+        if type(self) is OperatorDesc:
+            raise TypeError("OperatorDesc: must be one of its six kinds, such as SplitOperatorDesc")
+        for name, kind in kinds(self.operator_type).items():
             label, value = f"{type(self).__name__}: {name}", getattr(self, name)
-            if kind == _NUMBERS:
+            if kind == NUMBERS:
                 object.__setattr__(self, name, whole_numbers(label, value))
-            elif kind == _TENSOR and not isinstance(value, TensorDesc):
-                raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
-            elif kind == _TENSORS:
-                tensors = tuple(value) if isinstance(value, Iterable) else (None,)
-                if not all(isinstance(tensor, TensorDesc) for tensor in tensors):
-                    raise TypeError(f"{label} must be a list of TensorDesc, got {shown(value)}")
-                object.__setattr__(self, name, tensors)
-            elif kind is int or (kind == _COUNT and value is not None):
+            elif kind == TENSOR:
+                instance(TensorDesc, label, value)
+            elif kind == TENSORS:
+                object.__setattr__(self, name, list_of(TensorDesc, label, value))
+            elif kind is int or (kind == COUNT and value is not None):
                 object.__setattr__(self, name, whole_number(label, value))
         for name, (count, _) in self._counts().items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, count)
 
     def __repr__(self) -> str:
-        fields = (f"{name}={in_repr(getattr(self, name))}" for name in _kinds(self.operator_type))
+        fields = (f"{name}={in_repr(getattr(self, name))}" for name in kinds(self.operator_type))
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def tensors(self) -> dict[str, TensorDesc | Sequence[TensorDesc]]:
@@ -99,6 +86,7 @@ class OperatorDesc:
             DescriptorError: with every rule that is broken, a sentence each: field, index, rule, value, and the level
                 from which it would be allowed, where there is one.
         """
+        check_level(feature_level)
         violations = [*self._unsupported(feature_level), *self._violations()]
         if violations:
             raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
@@ -168,13 +156,13 @@ class OperatorDesc:
         1
         """
         json: dict[str, Any] = {}
-        for name, kind in _kinds(self.operator_type).items():
+        for name, kind in kinds(self.operator_type).items():
             value = getattr(self, name)
-            if kind == _TENSOR:
+            if kind == TENSOR:
                 value = value.to_json()
-            elif kind == _TENSORS:
+            elif kind == TENSORS:
                 value = [tensor.to_json() for tensor in value]
-            elif kind == _NUMBERS:
+            elif kind == NUMBERS:
                 value = list(value)
             json[name_in_json(name)] = value
         return {"type": f"{PREFIX}{self.operator_type}", "desc": json}
@@ -192,16 +180,17 @@ class OperatorDesc:
         >>> OperatorDesc.from_json(desc.to_json()) == desc
         True
         """
-        problems: list[Problem] = []
-        result = parse_operator(value, (), problems)
-        if result is not None and not isinstance(result, cls):
-            problems.append(Problem(("type",), f"must be {PREFIX}{cls.operator_type}, got {result.operator_type!r}"))
-        if problems:
-            raise ModelError(problems)
-        return cast(D, result)
+        from torch_dml_ops.directml._parse_descs import operator_from_json  # with pydantic, which takes long to import
+
+        return operator_from_json(cls, value)
 
 
 _LENGTHS = ("sequence_lengths_tensor",)
+
+
+def name_in_json(field: str) -> str:
+    """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
+    return field.title().replace("_", "")
 
 
 def _types_of(path: Path, support: Support) -> Sequence[Any]:
@@ -282,14 +271,8 @@ def _pieces_rules(
             yield Violation((pieces_name,), rule, sizes)
 
 
-def _checked(caller: type[OperatorDesc], **given: Any) -> None:
-    """Refuses what is no tensor, or no number, before anything is inferred from it."""
-    for name, value in given.items():
-        label = f"{caller.__name__}.infer_output: {name}"
-        if name == "axis":
-            whole_number(label, value)
-        elif not isinstance(value, TensorDesc):
-            raise TypeError(f"{label} must be a TensorDesc, got {shown(value)}")
+def _label(caller: type[OperatorDesc], name: str) -> str:
+    return f"{caller.__name__}.infer_output: {name}"
 
 
 def _resized(tensor: TensorDesc, sizes: Iterable[int]) -> TensorDesc:
@@ -351,9 +334,9 @@ class Slice1OperatorDesc(OperatorDesc):
         >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
         TensorDesc(INT8, [3])
         """
-        _checked(cls, input_tensor=input_tensor)
-        input_window_sizes = whole_numbers(f"{cls.__name__}.infer_output: input_window_sizes", input_window_sizes)
-        input_window_strides = whole_numbers(f"{cls.__name__}.infer_output: input_window_strides", input_window_strides)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        input_window_sizes = whole_numbers(_label(cls, "input_window_sizes"), input_window_sizes)
+        input_window_strides = whole_numbers(_label(cls, "input_window_strides"), input_window_strides)
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
         steps = [_most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
@@ -414,8 +397,8 @@ class SliceOperatorDesc(OperatorDesc):
         >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
         TensorDesc(INT8, [3])
         """
-        _checked(cls, input_tensor=input_tensor)
-        sizes = whole_numbers(f"{cls.__name__}.infer_output: sizes", sizes)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        sizes = whole_numbers(_label(cls, "sizes"), sizes)
         output = _resized(input_tensor, sizes)
         desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
         desc.validate()
@@ -496,8 +479,9 @@ class SliceGradOperatorDesc(OperatorDesc):
         >>> SliceGradOperatorDesc.infer_output(TensorDesc(TensorDataType.FLOAT32, [3]), [7], [1], [5], [-2])
         TensorDesc(FLOAT32, [7])
         """
-        _checked(cls, input_gradient_tensor=input_gradient_tensor)
-        output = _resized(input_gradient_tensor, output_gradient_sizes)
+        instance(TensorDesc, _label(cls, "input_gradient_tensor"), input_gradient_tensor)
+        sizes = whole_numbers(_label(cls, "output_gradient_sizes"), output_gradient_sizes)
+        output = _resized(input_gradient_tensor, sizes)
         cls(
             input_gradient_tensor=input_gradient_tensor,
             output_gradient_tensor=output,
@@ -552,8 +536,9 @@ class SplitOperatorDesc(OperatorDesc):
         >>> SplitOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), 1, [1, 2])
         (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
         """
-        _checked(cls, input_tensor=input_tensor, axis=axis)
-        output_axis_sizes = whole_numbers(f"{cls.__name__}.infer_output: output_axis_sizes", output_axis_sizes)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        axis = whole_number(_label(cls, "axis"), axis)
+        output_axis_sizes = whole_numbers(_label(cls, "output_axis_sizes"), output_axis_sizes)
         sizes = tuple(input_tensor.sizes)
         if not 0 <= axis < len(sizes):
             raise DescriptorError(cls.operator_type, list(_axis_rule(axis, input_tensor, "input_tensor")))
@@ -603,10 +588,10 @@ class JoinOperatorDesc(OperatorDesc):
         >>> JoinOperatorDesc.infer_output([TensorDesc(TensorDataType.INT8, [2, n]) for n in (1, 2)], 1)
         TensorDesc(INT8, [2, 3])
         """
-        input_tensors = tuple(input_tensors)
+        input_tensors = list_of(TensorDesc, _label(cls, "input_tensors"), input_tensors)
+        axis = whole_number(_label(cls, "axis"), axis)
         if not input_tensors:
             raise DescriptorError(cls.operator_type, list(_some_rule(input_tensors, "input_tensors")))
-        _checked(cls, **{f"input_tensors[{k}]": tensor for k, tensor in enumerate(input_tensors)}, axis=axis)
         first = input_tensors[0]
         if not 0 <= axis < len(first.sizes):
             raise DescriptorError(cls.operator_type, list(_axis_rule(axis, first, "output_tensor")))
@@ -661,7 +646,9 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         >>> ReverseSubsequencesOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), lengths, 0)
         TensorDesc(INT8, [2, 3])
         """
-        _checked(cls, input_tensor=input_tensor, sequence_lengths_tensor=sequence_lengths_tensor, axis=axis)
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        instance(TensorDesc, _label(cls, "sequence_lengths_tensor"), sequence_lengths_tensor)
+        axis = whole_number(_label(cls, "axis"), axis)
         output = _resized(input_tensor, input_tensor.sizes)
         tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
         cls(**tensors, output_tensor=output, axis=axis).validate()
@@ -698,73 +685,3 @@ DESCS: dict[str, type[OperatorDesc]] = {
         SliceGradOperatorDesc,
     )
 }
-
-
-# Reading them from JSON.
-
-
-def name_in_json(field: str) -> str:
-    """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
-    return field.title().replace("_", "")
-
-
-class _OperatorJson(Structure):
-    type: str
-    desc: Any
-    dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None  # either is the same to us
-
-
-@cache
-def _desc_json(op: str) -> type[Structure]:
-    """The structure of a ``desc``: every field is required. The tensors in it are parsed one by one."""
-    kinds = {_TENSOR: Any, _TENSORS: list[Any], _NUMBERS: list[int]}
-    declared: dict[str, Any] = {name_in_json(name): (kinds.get(kind, int), ...) for name, kind in _kinds(op).items()}
-    return create_model(op, __base__=Structure, **declared)
-
-
-def parse_operator(value: Any, path: Path, problems: list[Problem]) -> OperatorDesc | None:
-    """The descriptor that a dispatchable holds; None, and what is wrong among `problems`, where it holds none."""
-    json = parse(_OperatorJson, value, path, problems)
-    if json is None:
-        return None
-    op = parse_name(operator_named, json.type, (*path, "type"), problems)
-    if op is None:
-        return None
-    path = (*path, "desc")
-    found = parse(_desc_json(op), json.desc, path, problems)
-    if found is None:
-        return None
-    before = len(problems)
-    values: dict[str, Any] = {}
-    for name, kind in _kinds(op).items():
-        key = name_in_json(name)
-        value = getattr(found, key)
-        if kind == _TENSOR:
-            value = parse_tensor(value, (*path, key), problems)
-        elif kind == _TENSORS:
-            value = [parse_tensor(tensor, (*path, key, k), problems) for k, tensor in enumerate(value)]
-        values[name] = value
-    return DESCS[op](**values) if len(problems) == before else None
-
-
-_NAMES = re.compile(
-    rf"\b(?:{'|'.join(sorted({name for op in DESCS for name in _kinds(op) if '_' in name}))})\b"
-    r"|\b(?:offsets|sizes|strides)(?=\[)"
-)
-
-
-def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Path) -> Problem:
-    """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
-    sentence = _NAMES.sub(lambda name: name_in_json(name[0]), violation.sentence)
-    if violation.path == ("operator_type",):
-        return Problem((*path, "type"), sentence)
-    path, value = (*path, "desc"), dispatchable["desc"]
-    for part in violation.path:
-        if isinstance(value, dict) and "Desc" in value:  # the long form of a tensor
-            path, value = (*path, "Desc"), value["Desc"]
-        if isinstance(part, int):
-            path, value = (*path, part), value[part]
-        else:
-            key = name_in_json(part)
-            path, value = (*path, key), value.get(key)  # None for one that is assumed
-    return Problem(path, sentence)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch_dml_ops.directml._arguments import instance, list_of, string
+from torch_dml_ops.directml._text import text as shown
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
-from torch_dml_ops.directml.errors import shown
 
 T = TensorDataType
 L = FeatureLevel
@@ -29,6 +30,11 @@ class Support:
     dimension_counts: range
     data_types: tuple[TensorDataType, ...]
     length_types: tuple[TensorDataType, ...] = ()
+
+    def __post_init__(self) -> None:
+        instance(range, "Support: dimension_counts", self.dimension_counts)
+        for name in ("data_types", "length_types"):
+            object.__setattr__(self, name, list_of(TensorDataType, f"Support: {name}", getattr(self, name)))
 
 
 # By operator, the levels at which something changes. The page of JOIN has no row for 3_1 and the feature level history
@@ -76,11 +82,18 @@ PREFIX = "DML_OPERATOR_"
 
 
 def operator_named(text: str) -> str:
-    """``SLICE1`` of ``SLICE1`` or ``DML_OPERATOR_SLICE1``; raises ``ValueError`` for an operator that is not here."""
+    """``SLICE1`` of ``SLICE1`` or ``DML_OPERATOR_SLICE1``.
+
+    For an operator that is not here it raises ``ValueError``, with a sentence that lacks its subject.
+    """
     name = text.removeprefix(PREFIX)
     if name not in _SUPPORT:
-        raise ValueError(f"must be an operator of this package ({', '.join(OPERATORS)}), got {text!r}")
+        raise ValueError(f"must be an operator of this package ({', '.join(OPERATORS)}), got {shown(text)}")
     return name
+
+
+def check_level(value: FeatureLevel) -> None:
+    instance(FeatureLevel, "feature_level", value, way_out="; FeatureLevel.parse reads text")
 
 
 def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> Support | None:
@@ -92,7 +105,7 @@ def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWE
 
     Raises:
         ValueError: an operator that is not one of the six.
-        TypeError: a level that is not a ``FeatureLevel``.
+        TypeError: an operator that is not a string, a level that is not a ``FeatureLevel``.
 
     Source: the pages of the six operators, of which `DML_JOIN_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_ is one, and the
@@ -104,11 +117,12 @@ def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWE
     >>> check_support("SLICE_GRAD", FeatureLevel.LEVEL_2_1) is None
     True
     """
-    if not isinstance(feature_level, FeatureLevel):
-        raise TypeError(
-            f"feature_level must be a FeatureLevel, got {shown(feature_level)}; FeatureLevel.parse reads text"
-        )
-    changes = _SUPPORT[operator_named(operator)]
+    check_level(feature_level)
+    string("check_support: operator", operator)
+    try:
+        changes = _SUPPORT[operator_named(operator)]
+    except ValueError as error:
+        raise ValueError(f"check_support: operator {error}") from None
     return next((changes[level] for level in reversed(changes) if level <= feature_level), None)
 
 

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_dml_ops.directml._structure import Structure, parse, parse_name
-from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Path, Problem, Violation, in_repr, shown, text
+from torch_dml_ops.directml._arguments import instance, place, true_or_false, whole_number, whole_numbers
+from torch_dml_ops.directml._arguments import tensor as checked_tensor
+from torch_dml_ops.directml._text import Path, in_repr, text
+from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, data_type_of
+from torch_dml_ops.directml.errors import DescriptorError, Violation
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
 
-_MOST_STEPS = 100_000  # of the search for elements that overlap; strides that nest need a handful
-
-
-def whole_number(name: str, value: Any) -> int:
-    """An int, also of NumPy's integers and of booleans."""
-    try:
-        return int(operator.index(value))
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {shown(value)}") from None
-
-
-def whole_numbers(name: str, values: Iterable[int]) -> tuple[int, ...]:
-    try:
-        return tuple(int(operator.index(value)) for value in values)
-    except TypeError:
-        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}") from None
+# Of the search for elements that overlap, which strides that nest do not need.
+_MOST_STEPS = 100_000
+_MOST_TERMS = 64
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -42,13 +32,25 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     >>> packed_strides([2, 3, 4])
     (12, 4, 1)
     """
-    return tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+    return tuple(accumulate(reversed(sizes[1:]), operator.mul, initial=1))[::-1] if sizes else ()
+
+
+def _product(numbers: Sequence[int]) -> int:
+    """As math.prod has it, which takes quadratic time where there are many of them and large."""
+    if len(numbers) <= 64:
+        return math.prod(numbers)
+    middle = len(numbers) // 2
+    return _product(numbers[:middle]) * _product(numbers[middle:])
 
 
 def _elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two elements lie in one place; also true of strides too intricate to tell."""
     terms = sorted(((stride, size - 1) for size, stride in zip(sizes, strides, strict=True) if size > 1), reverse=True)
-    reach = [sum(stride * most for stride, most in terms[k:]) for k in range(len(terms) + 1)]
+    reach = [*accumulate((stride * most for stride, most in reversed(terms)), initial=0)][::-1]  # of terms[k:]
+    if all(stride > rest for (stride, _), rest in zip(terms, reach[1:], strict=True)):
+        return False  # every stride steps over all that the smaller ones reach
+    if len(terms) > _MOST_TERMS:
+        return True
     steps = 0
 
     def meets(k: int, distance: int, moved: bool) -> bool:
@@ -67,21 +69,6 @@ def _elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         return any(meets(k + 1, distance + n * stride, moved or n != 0) for n in range(first, last + 1))
 
     return meets(0, 0, False)
-
-
-class _TensorJson(Structure):
-    DataType: str
-    Sizes: list[int]
-    Flags: str = "NONE"
-    DimensionCount: int | None = None
-    Strides: list[int] | None = None
-    TotalTensorSizeInBytes: int | None = None
-    GuaranteedBaseOffsetAlignment: int = 0
-
-
-class _LongTensorJson(Structure):
-    Type: str
-    Desc: Any
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,10 +105,8 @@ class TensorDesc:
     dimension_count: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data_type, TensorDataType):
-            raise TypeError(f"TensorDesc: data_type must be a TensorDataType, got {shown(self.data_type)}")
-        if not isinstance(self.flags, TensorFlags):
-            raise TypeError(f"TensorDesc: flags must be TensorFlags, got {shown(self.flags)}")
+        instance(TensorDataType, "TensorDesc: data_type", self.data_type)
+        instance(TensorFlags, "TensorDesc: flags", self.flags, "TensorFlags")
         put = object.__setattr__
         put(self, "sizes", whole_numbers("TensorDesc: sizes", self.sizes))
         if self.strides is not None:
@@ -168,9 +153,19 @@ class TensorDesc:
         >>> TensorDesc(TensorDataType.FLOAT16, [3]).minimum_size_in_bytes
         8
         """
-        pairs = zip(self.sizes, self.effective_strides, strict=False)  # lengths may differ before they are checked
-        last = sum((size - 1) * stride for size, stride in pairs)
-        return -(-(last + 1) * self.data_type.size_in_bytes // 4) * 4
+        return -(-self.items_up_to_last * self.data_type.size_in_bytes // 4) * 4
+
+    @property
+    def items_up_to_last(self) -> int:
+        """The elements' places from the first one to the last one, gaps between them included.
+
+        >>> TensorDesc(TensorDataType.FLOAT16, [2, 3], strides=[4, 1]).items_up_to_last
+        7
+        """
+        if self.strides is None:
+            return _product(self.sizes)
+        pairs = zip(self.sizes, self.strides, strict=False)  # lengths may differ before they are checked
+        return sum((size - 1) * stride for size, stride in pairs) + 1
 
     @classmethod
     def from_tensor(
@@ -183,13 +178,16 @@ class TensorDesc:
         """Describes a tensor of torch; one that is not contiguous gets strides.
 
         Raises:
-            ValueError: a dtype that DirectML does not have, such as bfloat16.
+            TypeError: something that is no tensor.
+            ValueError: a dtype that DirectML does not have, such as bfloat16; a tensor without strides, such as a
+                sparse one.
 
         >>> TensorDesc.from_tensor(torch.zeros(2, 3).t())
         TensorDesc(FLOAT32, [3, 2], strides=[1, 3])
         """
+        checked_tensor("TensorDesc.from_tensor: tensor", tensor)
         return cls(
-            TensorDataType.of(tensor.dtype),
+            data_type_of("TensorDesc.from_tensor: the dtype of tensor", tensor.dtype),
             tensor.shape,
             strides=None if tensor.is_contiguous() else tensor.stride(),
             flags=flags,
@@ -206,6 +204,7 @@ class TensorDesc:
             A tensor of the described dtype, sizes and strides.
 
         Raises:
+            TypeError: a buffer that is no tensor.
             ValueError: a buffer of another dtype or shape, one that is too small, or one that begins where elements of
                 this size cannot (a slice of a larger buffer, at an offset that is no multiple of their size).
             DescriptorError: a description that breaks rules.
@@ -215,10 +214,11 @@ class TensorDesc:
         tensor([[0, 1, 2],
                 [4, 5, 6]], dtype=torch.uint8)
         """
+        checked_tensor("TensorDesc.view: buffer", buffer)
         if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
             raise ValueError(
                 "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "
-                f"{list(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
+                f"{text(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
             )
         if violations := list(self.violations()):
             raise DescriptorError("TensorDesc", violations)
@@ -244,15 +244,20 @@ class TensorDesc:
         >>> print(*TensorDesc(TensorDataType.INT32, [2, 0]).violations(("input_tensor",)))
         input_tensor.sizes[1] must be from 1 to 4294967295, got 0
         """
+        place("TensorDesc.violations: path", path)
+        true_or_false("TensorDesc.violations: written", written)
+        return self._violations(tuple(path), written)
+
+    def _violations(self, path: Path, written: bool) -> Iterator[Violation]:
         count, item = len(self.sizes), self.data_type.size_in_bytes
         if self.dimension_count != count:
             yield Violation((*path, "dimension_count"), f"must be {count}, the number of sizes", self.dimension_count)
         for d, size in enumerate(self.sizes):
             if not 1 <= size <= UINT_MAX:
                 yield Violation((*path, "sizes", d), f"must be from 1 to {UINT_MAX}", size)
-        if all(size >= 1 for size in self.sizes) and math.prod(self.sizes) > UINT_MAX:
-            rule = f"must make at most {UINT_MAX} elements"
-            yield Violation((*path, "sizes"), rule, math.prod(self.sizes))
+        elements = _product(self.sizes) if all(size >= 1 for size in self.sizes) else 0
+        if elements > UINT_MAX:
+            yield Violation((*path, "sizes"), f"must make at most {UINT_MAX} elements", elements)
         if self.strides is not None:
             yield from self._stride_violations((*path, "strides"), self.strides, written)
         total, least = self.total_tensor_size_in_bytes or 0, self.minimum_size_in_bytes
@@ -311,34 +316,6 @@ class TensorDesc:
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
         """
-        problems: list[Problem] = []
-        result = parse_tensor(value, (), problems)
-        if result is None:
-            raise ModelError(problems)
-        return result
+        from torch_dml_ops.directml._parse_descs import tensor_from_json  # with pydantic, which takes long to import
 
-
-def parse_tensor(value: Any, path: Path, problems: list[Problem]) -> TensorDesc | None:
-    if isinstance(value, dict) and ("Type" in value or "Desc" in value):
-        long = parse(_LongTensorJson, value, path, problems)
-        if long is None:
-            return None
-        if long.Type.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {long.Type!r}"))
-        value, path = long.Desc, (*path, "Desc")
-    json = parse(_TensorJson, value, path, problems)
-    if json is None:
-        return None
-    data_type = parse_name(TensorDataType.parse, json.DataType, (*path, "DataType"), problems)
-    flags = parse_name(TensorFlags.parse, json.Flags, (*path, "Flags"), problems)
-    if data_type is None or flags is None:
-        return None
-    return TensorDesc(
-        data_type,
-        json.Sizes,
-        strides=json.Strides,
-        flags=flags,
-        total_tensor_size_in_bytes=json.TotalTensorSizeInBytes,
-        guaranteed_base_offset_alignment=json.GuaranteedBaseOffsetAlignment,
-        dimension_count=json.DimensionCount,
-    )
+        return tensor_from_json(value)

@@ -15,7 +15,7 @@ from torch import Tensor
 import torch_dml_ops as dml
 from torch_dml_ops import _checks
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
-from torch_dml_ops.directml.tensor_desc import whole_number, whole_numbers
+from torch_dml_ops.directml._arguments import whole_number, whole_numbers
 from torch_dml_ops.viz._picture import (
     BLANK,
     INK,
@@ -57,8 +57,6 @@ def _number(name: str, value: Any) -> int:
 
 
 def _numbers(name: str, values: Any) -> tuple[int, ...]:
-    if isinstance(values, (bytes, bytearray)):  # whose items are numbers, but hardly sizes
-        raise TypeError(f"{name} must be a list of whole numbers, got {type(values).__name__}")
     return tuple(_number(f"{name}[{k}]", value) for k, value in enumerate(whole_numbers(name, values)))
 
 

@@ -1,0 +1,88 @@
+"""The command line where its outputs are closed or full."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bad_models import changed, good
+
+BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
+PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
+COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the exit status
+    "report": ([], good(), 0),
+    "help": (["--help"], good(), 0),
+    "run": (["run", "model.json"], good(), 0),
+    "run much": (["run", "model.json"], good() | {"commands": [{"type": "print", "resource": "x"}] * 2000}, 0),
+    "run bad": (["run", "model.json"], BAD_MODEL, 1),
+    "validate": (["validate", "model.json"], good(), 0),
+    "validate bad": (["validate", "model.json"], BAD_MODEL, 1),
+    "validate none": (["validate", "none.json"], good(), 1),
+    "bad arguments": (["walk"], good(), 2),
+}
+
+
+def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> tuple[int, str, str]:
+    """The command as a shell runs it, with an output that is closed, or full."""
+    arguments, model, _ = COMMANDS[name]
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    line = f'exec "$0" "$@" {redirection}'
+    command = ["sh", "-c", line, sys.executable, "-m", "torch_dml_ops", *arguments]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    return run.returncode, run.stdout, run.stderr
+
+
+TELLS_ON_STDERR = {"run bad": PROBLEM, "validate none": "[Errno 2] No such file or directory: 'none.json'\n"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_output_that_is_full(tmp_path: Path, name: str) -> None:
+    check_full(tmp_path, name)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["help", "run"])
+def test_an_output_that_is_full_at_once(tmp_path: Path, name: str) -> None:
+    check_full(tmp_path, name, unbuffered="1")
+
+
+def check_full(tmp_path: Path, name: str, unbuffered: str = "") -> None:
+    returned, out, error = shell(tmp_path, name, ">/dev/full", unbuffered)
+    assert (returned, out) == (COMMANDS[name][2] or 1, "")
+    if name == "bad arguments":
+        assert error.startswith("usage: ")
+    else:
+        assert error == TELLS_ON_STDERR.get(name, "standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("name", ["report", "run", "validate bad", "bad arguments"])
+def test_an_output_that_is_closed(tmp_path: Path, name: str) -> None:
+    assert shell(tmp_path, name, ">&-") == (1, "", "standard output is closed\n")
+    assert not (tmp_path / "before.npy").exists()  # nothing was run
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+@pytest.mark.parametrize("name", ["run", "run bad", "validate bad", "validate none", "bad arguments"])
+def test_an_error_output_that_is_closed_or_full(tmp_path: Path, name: str, redirection: str) -> None:
+    if redirection == "2>/dev/full" and not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    status = COMMANDS[name][2]
+    returned, out, error = shell(tmp_path, name, redirection)
+    assert (returned, error) == (status, "")
+    if name in ("run bad", "validate none", "bad arguments"):
+        assert out == ""
+    else:
+        assert out
+        assert (out == PROBLEM) == (name == "validate bad")
+    if name == "run":  # and no library took the file for it
+        assert np.load(tmp_path / "before.npy").shape == (6,)
+
+
+def test_all_outputs_closed(tmp_path: Path) -> None:
+    assert shell(tmp_path, "run", ">&- 2>&- <&-") == (1, "", "")

@@ -1,0 +1,56 @@
+"""What is imported, and what only where it is needed: how long `import` takes hangs on nothing else."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+MODEL = str(Path(__file__).parents[1] / "examples" / "models" / "strided_and_padded.json")
+
+COMPILER = ("torch._dynamo", "torch._inductor", "torch.fx.experimental", "sympy")
+OPTIONAL = ("matplotlib", "onnx", "onnxruntime")
+JSON = ("pydantic",)
+
+
+@cache
+def imported(*arguments: str) -> frozenset[str]:
+    """The modules that Python imports with these arguments, as it tells itself."""
+    command = [sys.executable, "-X", "importtime", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = (line.split("|") for line in run.stderr.splitlines() if line.startswith("import time:"))
+    return frozenset(line[2].strip() for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "without"),
+    [
+        (("-c", "import torch_dml_ops"), COMPILER + OPTIONAL + JSON),
+        (("-c", "import torch_dml_ops.directml"), COMPILER + OPTIONAL + JSON),
+        (("-c", "from torch_dml_ops.directml import *"), COMPILER + OPTIONAL + JSON),
+        (("-m", "torch_dml_ops"), COMPILER + OPTIONAL + JSON),
+        (("-m", "torch_dml_ops", "validate", MODEL), COMPILER + OPTIONAL),
+        (("-m", "torch_dml_ops", "run", MODEL), COMPILER + OPTIONAL),
+    ],
+    ids=["torch_dml_ops", "directml", "all of directml", "report", "validate", "run"],
+)
+def test_nothing_that_takes_long_is_imported(arguments: tuple[str, ...], without: tuple[str, ...]) -> None:
+    ours = imported(*arguments) - imported("-c", "import torch")
+    assert "torch_dml_ops._libraries" in ours
+    assert sorted(m for m in ours if m in without or m.startswith(tuple(f"{name}." for name in without))) == []
+
+
+def test_descriptors_and_operators_need_no_reader_of_json() -> None:
+    code = """
+import torch
+from torch_dml_ops.directml import *
+x = torch.arange(6)
+tensor = TensorDesc.from_tensor(x)
+pieces = SplitOperatorDesc.infer_output(tensor, axis=0, output_axis_sizes=[2, 4])
+Operator(SplitOperatorDesc(input_tensor=tensor, output_tensors=pieces, axis=0))(x)
+"""
+    assert "pydantic" not in imported("-c", code)
+    needs = f"{code}\nTensorDesc.from_json({json.dumps({'DataType': 'INT64', 'Sizes': [6]})})"
+    assert "pydantic" in imported("-c", needs)
