@@ -15,7 +15,7 @@ struct Term {
 };
 using Terms = std::vector<Term>;
 
-// Strides of real tensors nest, and then a handful of steps decide. A tensor that needs more was made for it.
+// Usual strides decide in a few steps; only contrived ones reach the limit.
 constexpr int kMostSteps = 1'000'000;
 
 // Orders the terms by weight, the largest first, and makes one of two where the sums stay the same: where the larger

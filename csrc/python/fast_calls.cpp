@@ -68,7 +68,7 @@ class Object {
   PyObject* object_;
 };
 
-// After something that cannot fail did: the ordinary way will meet it again, and say so.
+// After an unexpected failure: the ordinary way meets it again, and reports it.
 PyObject* other_way() {
   PyErr_Clear();
   Py_RETURN_NONE;
@@ -384,7 +384,7 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
   StableIValue stack[3] = {};
   int used = 0;
   FastCall** slot = nullptr;
-  // Nothing is on the stack before everything was looked at: what is sent there is the dispatcher's.
+  // Everything is checked first: the dispatcher owns what is pushed on its stack.
   if constexpr (gives_list) {
     for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
       if (!writable(out.tensors[k], grad_mode)) return other_way();
