@@ -85,7 +85,7 @@ class Problem:
 
 
 class ModelError(ValueError):
-    """A model file, or a part of one, that cannot be used; ``problems`` has all that is wrong, the message the first."""
+    """A model file, or a part of one, that cannot be used; ``problems`` has all of it, the message the first."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list_of(Problem, "ModelError: problems", problems)
