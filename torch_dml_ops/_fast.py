@@ -48,6 +48,7 @@ def _set_up() -> Any:
     _fast_calls.set_up(
         torch.Tensor,
         torch.nn.Parameter,
+        torch.Size,
         (
             private._len_torch_function_stack,
             private._len_torch_dispatch_stack,
