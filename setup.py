@@ -81,7 +81,7 @@ def wanted_toolkit() -> str | None:
 def extension(
     name: str, sources: list[str], defines: list[str], nvcc: list[str] | None = None, **more: Any
 ) -> Extension:
-    # Hidden: the two libraries hold functions of the same names, which must not stand in for one another.
+    # Hidden: the libraries hold functions of the same names, which must not stand in for one another.
     paths = (os.getcwd(), sysconfig.get_path("purelib"))  # which the libraries are not to name
     cxx = [
         *(f"-ffile-prefix-map={path}{os.sep}=" for path in paths),

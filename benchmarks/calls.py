@@ -5,11 +5,14 @@
 prints JSON: a list of {name, ours_us, peer, peer_us}.
 """
 
+import importlib.util
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from frameworks import Call
@@ -20,6 +23,7 @@ import torch_dml_ops as dml
 from torch_dml_ops.ops import Window
 
 ops = torch.ops.torch_dml_ops
+EXAMPLE = Path(__file__).parents[1] / "examples" / "japanese_vowels.py"
 
 
 def below_autograd(call: Call) -> Call:
@@ -31,40 +35,57 @@ def below_autograd(call: Call) -> Call:
 
 
 def overhead() -> Iterator[tuple[str, Call, str, Call]]:
-    """On 16 elements, where call overhead dominates."""
+    """On 16 elements, where nothing but the call takes time."""
     x = torch.randn(4, 4)
     lengths = torch.tensor([[2], [4], [3], [0]])
     index = torch.arange(4).expand(4, 4)
-    arguments = [0, 0], [4, 4], [-1, 2]
-    calls: dict[str, tuple[Callable[[Tensor], object], Callable[[Tensor], object], Callable[[Tensor], object]]] = {
-        "slice1": (
-            lambda x: dml.slice1(x, *arguments),
-            lambda x: ops.slice1.default(x, *arguments),
-            lambda x: x.flip(0)[:, ::2].contiguous(),
+    window = [0, 0], [4, 4], [-1, 2]
+    gradient = torch.randn(4, 2)
+    # by operator: its arguments for x, and what a user of torch would write instead
+    calls: dict[str, tuple[Callable[[Tensor], tuple[Any, ...]], Callable[[Tensor], object]]] = {
+        "slice1": (lambda x: (x, *window), lambda x: x.flip(0)[:, ::2].contiguous()),
+        "slice_grad": (
+            lambda x: (x[:, :2], [4, 4], *window),
+            lambda x: torch.slice_scatter(x.new_zeros(4, 4), x[:, :2].flip(0), 1, 0, 4, 2),
         ),
-        "split": (
-            lambda x: dml.split(x, [1, 3], 1),
-            lambda x: ops.split.default(x, [1, 3], 1),
-            lambda x: torch.split_with_sizes_copy(x, [1, 3], 1),
-        ),
-        "join": (
-            lambda x: dml.join([x, x], 1),
-            lambda x: ops.join.default([x, x], 1),
-            lambda x: torch.cat([x, x], 1),
-        ),
+        "split": (lambda x: (x, [1, 3], 1), lambda x: torch.split_with_sizes_copy(x, [1, 3], 1)),
+        "join": (lambda x: ([x, x], 1), lambda x: torch.cat([x, x], 1)),
         "reverse_subsequences": (
-            lambda x: dml.reverse_subsequences(x, lengths, 1),
-            lambda x: ops.reverse_subsequences.default(x, lengths, 1),
+            lambda x: (x, lengths, 1),
             lambda x: x.gather(1, torch.where(index < lengths, lengths - 1 - index, index)),
         ),
     }
     with_grad = x.clone().requires_grad_()
     with torch.inference_mode():
         inference = torch.randn(4, 4)
-    for name, (ours, bare, idiom) in calls.items():
-        yield f"{name}, no grad", partial(ours, x), "bare op", below_autograd(partial(bare, x))
-        for kind, given in (("no grad", x), ("with grad", with_grad), ("inference mode", inference)):
-            yield f"{name}, {kind}", partial(ours, given), "torch idiom", partial(idiom, given)
+    for name, (arguments, idiom) in calls.items():
+        ours, packet = getattr(dml, name), getattr(ops, name)
+        given = arguments(x)
+        out = torch.utils._pytree.tree_map(torch.empty_like, ours(*given))
+        yield f"{name}, no grad", partial(ours, *given), "bare op", below_autograd(partial(packet.default, *given))
+        for mode, tensor in (("no grad", x), ("with grad", with_grad), ("inference mode", inference)):
+            yield f"{name}, {mode}", partial(ours, *arguments(tensor)), "torch idiom", partial(idiom, tensor)
+        yield f"{name}, into out", partial(ours, *given, out=out), "a new result", partial(ours, *given)
+        yield f"torch.ops {name}, no grad", partial(packet, *given), "torch idiom", partial(idiom, x)
+        yield f"torch.ops {name}.default, no grad", partial(packet.default, *given), "torch idiom", partial(idiom, x)
+    arguments, idiom = calls["slice1"]
+    yield "slice1, no grad", partial(dml.slice1, *arguments(x)), "flip", partial(x.flip, 0)
+    yield "reverse_subsequences, no grad", partial(dml.reverse_subsequences, x, lengths, 1), "flip", partial(x.flip, 0)
+    yield (
+        "slice1, forward and backward",
+        lambda: torch.autograd.grad(dml.slice1(with_grad, *window), with_grad, gradient),
+        "torch idiom",
+        lambda: torch.autograd.grad(with_grad.flip(0)[:, ::2].contiguous(), with_grad, gradient),
+    )
+    slices = (slice(None, None, -1), slice(1, 3), slice(None, None, 2))
+    yield "window of 3 dimensions", partial(dml.window, (4, 4, 4), slices), "flip", partial(x.flip, 0)
+    for name, (arguments, idiom) in calls.items():
+        compiled = [torch.compile(f, fullgraph=True) for f in (partial(_call, getattr(dml, name), arguments), idiom)]
+        yield f"{name}, compiled", partial(compiled[0], x), "torch idiom, compiled", partial(compiled[1], x)
+
+
+def _call(function: Callable[..., object], arguments: Callable[[Tensor], tuple[Any, ...]], x: Tensor) -> object:
+    return function(*arguments(x))
 
 
 def backward() -> Iterator[tuple[str, Call, str, Call]]:
@@ -109,11 +130,69 @@ def read_after() -> Iterator[tuple[str, Call, str, Call]]:
         yield f"stride -1, middle axis, {size}, then read", ours, "copy_, then read", copied
 
 
+class PlainTorch:
+    """What the example would be without this package: torch's own functions, views where they give views."""
+
+    @staticmethod
+    def slice1(x: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:
+        return x[tuple(slice(o, o + n, s) for o, n, s in zip(offsets, sizes, strides, strict=True))]
+
+    @staticmethod
+    def split(x: Tensor, sizes: list[int], axis: int) -> tuple[Tensor, ...]:
+        return torch.split(x, sizes, axis)
+
+    @staticmethod
+    def join(xs: list[Tensor], axis: int) -> Tensor:
+        return torch.cat(xs, axis)
+
+    @staticmethod
+    def sequence_lengths_like(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
+        return lengths[:, None]
+
+    @staticmethod
+    def reverse_subsequences(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
+        steps = torch.arange(x.shape[1])
+        index = torch.where(steps < lengths, lengths - 1 - steps, steps)
+        return x.gather(1, index[:, :, None].expand_as(x))
+
+
+def training() -> Iterator[tuple[str, Call, str, Call]]:
+    """A step of the example: forward, backward and optimizer, on a batch of its size."""
+
+    def step_of(operators: Any, compiled: bool) -> Call:
+        spec = importlib.util.spec_from_file_location("example", EXAMPLE)
+        assert spec is not None and spec.loader is not None  # noqa: PT018
+        example = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(example)
+        vars(example)["dml"] = operators
+        torch.manual_seed(0)
+        frames = torch.randn(example.BATCH, 20, example.CHANNELS)
+        lengths, speakers = torch.randint(7, 21, (example.BATCH,)), torch.randint(0, 9, (example.BATCH,))
+        step = torch.compile(example.gru_step, fullgraph=True, dynamic=True) if compiled else example.gru_step
+        model = example.SpeakerRecogniser(step=step)
+        optimizer = torch.optim.AdamW(model.parameters())
+
+        def call() -> Tensor:
+            loss: Tensor = torch.nn.functional.cross_entropy(
+                model(*example.stretch(frames, lengths, 1, 16, 1)), speakers
+            )
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return call
+
+    for compiled in (False, True):
+        name = "training step of the example" + (", its GRU step compiled" if compiled else "")
+        yield name, step_of(dml, compiled), "the same in plain torch", step_of(PlainTorch, compiled)
+
+
 def main() -> None:
     threads, seconds = int(os.environ["BENCHMARK_THREADS"]), float(sys.argv[1])
     torch.set_num_threads(threads)
     rows = []
-    for part in (overhead, backward, read_after):
+    for part in (overhead, backward, read_after, training):
         for name, ours, peer, theirs in part():
             grad_free = torch.inference_mode() if "inference" in name else torch.enable_grad()
             with grad_free:

@@ -35,8 +35,8 @@ struct Operator {
 template <auto function>
 constexpr auto kBoxed = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
 
-// The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, their numbers told
-// another way.
+// The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers of
+// a FastCall.
 template <auto function>
 constexpr auto kFast = &boxed::Boxed<function>::fast;
 

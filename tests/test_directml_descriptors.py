@@ -240,6 +240,25 @@ def test_violation_says_field_index_value_and_level() -> None:
     assert (str(again), again.violations) == (str(caught.value), caught.value.violations)
 
 
+def test_a_message_has_the_first_hundred_rules() -> None:
+    desc = dataclasses.replace(VALID["SLICE1"], input_window_offsets=[-1] * 200)
+    with pytest.raises(DescriptorError) as caught:
+        desc.validate()
+    title, *lines, last = str(caught.value).splitlines()
+    assert title == "SLICE1 at feature level 6_4 breaks 201 rules:"
+    assert lines == [f"  {violation}" for violation in caught.value.violations[:100]]
+    assert last == "  and 101 more; the attribute violations has them all"
+
+
+def test_tensors_of_many_dimensions() -> None:
+    """For which neither recursion nor quadratic time would do."""
+    nested, rule = [2**k for k in range(5000)], "must not lay elements of an output on one another"
+    for strides, broken in ((nested[::-1], False), ([*nested, 3], True)):
+        tensor = TensorDesc(F32, [2] * len(strides), strides)
+        assert (rule in [violation.rule for violation in tensor.violations(written=True)]) == broken
+    assert TensorDesc(I8, [3] * 5000).minimum_size_in_bytes == -(-(3**5000) // 4) * 4
+
+
 def test_outputs_too_intricate_to_tell_count_as_overlapping() -> None:
     sizes, strides = [1000, 1001, 1003, 1007], [9973 * 7919, 9967 * 7907, 9949 * 7901, 9941 * 7883]
     rules = list(TensorDesc(F32, [2] * 4, strides).violations(written=True))

@@ -69,8 +69,10 @@ def load(folder: Path, model: Any, **options: Any) -> Model:
 def problems_of(folder: Path, model: Any, **options: Any) -> list[str]:
     with pytest.raises(ModelError) as caught:
         load(folder, model, **options)
-    assert str(caught.value).splitlines() == [str(problem) for problem in caught.value.problems]
-    return [str(problem) for problem in caught.value.problems]
+    problems = [str(problem) for problem in caught.value.problems]
+    more = [f"and {len(problems) - 100} more; the attribute problems has them all"] if len(problems) > 100 else []
+    assert str(caught.value).splitlines() == problems[:100] + more
+    return problems
 
 
 # The examples.
@@ -539,6 +541,16 @@ def test_as_many_dimensions_as_numpy_has(folder: Path) -> None:
     for more in (most + 1, 100_000):
         rule = f"must have at most {most} entries, as NumPy has no more dimensions, got {more}"
         assert problems_of(folder, changed(of(more))) == [f"$.commands[0].dimensions {rule}"]
+
+
+def test_a_message_has_the_first_hundred_problems(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = good() | {"commands": [{"type": "print", "resource": "c"}] * 101}
+    problems = problems_of(folder, model)
+    assert len(problems) == 101
+    for command in ("validate", "run"):  # which say all that is wrong
+        assert main([command, str(folder / "model.json")]) == 1
+        out, error = capsys.readouterr()
+        assert (out if command == "validate" else error).splitlines() == problems
 
 
 # What is refused.

@@ -30,6 +30,16 @@ def test_refused(form: Backend, op: str, message: str, arguments: Callable[[Make
 
 
 @every_form
+def test_a_sentence_does_not_grow_with_a_list(form: Backend) -> None:
+    """Not among the other refusals, which are compiled too: with so many numbers that takes minutes."""
+    refusal = (
+        f"split: split_sizes must sum to 3, the size of input along axis 1, got {refusals.MANY_ONES} (100000 in all, "
+        "sum 100000)"
+    )
+    assert_refused(form, refusal, "split", maker(form.device)(2, 3), [1] * 100_000, 1)
+
+
+@every_form
 def test_join_of_nothing(form: Backend) -> None:
     message = "join: inputs must have at least 1 tensor, got none"
     assert_refused(form, message, "join", [], 0, out=maker(form.device)(1, 1))

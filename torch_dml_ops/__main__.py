@@ -114,7 +114,7 @@ def _model(arguments: argparse.Namespace) -> int:
         )
         if arguments.command == "run":
             model.run(device=arguments.device, file=cast(TextIO, _Output()))
-    except OSError as error:
+    except (ImportError, OSError) as error:
         _tell(error)
         return 1
     except ModelError as error:

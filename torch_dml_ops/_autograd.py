@@ -99,7 +99,7 @@ def call(name: str, first: Any, *others: Any) -> Any:
     a caller must not be able to change them.
     """
     if not is_compiling():
-        result = getattr(fast, name)(first, *others, None)
+        result = getattr(fast, name, _fast.not_plain)(first, *others, None)  # with a gradient, it calls _recorders
         if result is not None:
             return result
     op = getattr(_ops, name).default
@@ -119,7 +119,7 @@ def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
     if is_compiling():
         op(first, *others, out=out)
         return
-    if getattr(fast, name)(first, *others, out) is not None:
+    if getattr(fast, name, _fast.not_plain)(first, *others, out) is not None:
         return
     try:
         # Inference tensors do not come by the Autograd key, which would check it.
@@ -140,7 +140,7 @@ def register_linear(name: str, transpose: Transpose) -> None:
     linear = _Linear(op, transpose)
     _recorders[name] = linear.record_plain
 
-    short_way = getattr(fast, name)
+    short_way = getattr(fast, name, _fast.not_plain)
     missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
 
     def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
@@ -166,7 +166,7 @@ class _Linear:
         self.gives_list = op._schema.returns[0].type.kind() == "ListType"
         self.takes_constants = any(a.type.kind() == "TensorType" for a in others)  # tensors that it is not linear in
         name = op.name().partition("::")[2]
-        self.below_autograd = getattr(fast, f"{name}_below")
+        self.below_autograd = getattr(fast, f"{name}_below", _fast.not_plain)
         plain: Any = _PlainFunctionOfList if self.takes_list else _PlainFunction
         if self.takes_constants:
             plain = _PlainFunctionOfLengths

@@ -30,9 +30,9 @@ def _address(library: Any) -> int:
 
 
 def _takes_over() -> bool:
-    """Whether torch's function that makes a tensor of a handle takes the handle over, as its name says.
+    """Whether alloc_tensor_by_stealing_from_void_ptr takes the handle over, as its name says.
 
-    It does not in the versions that were tried, and then every result would stay in memory for ever.
+    It does not in 2.11 to 2.15; then the handle has to be deleted after it, or every result stays in memory.
     """
     aoti: Any = torch._C._aoti
     tensor: Any = torch.empty(0, device="cpu")
@@ -48,6 +48,7 @@ def _set_up() -> Any:
     _fast_calls.set_up(
         torch.Tensor,
         torch.nn.Parameter,
+        torch.Size,
         (
             private._len_torch_function_stack,
             private._len_torch_dispatch_stack,
@@ -70,10 +71,13 @@ def _set_up() -> Any:
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 
-# What stands for the functions where they cannot be had: everything goes the ordinary way.
+
+def not_plain(*arguments: Any) -> None:
+    """What stands for a function that cannot be had: every call goes the ordinary way."""
+
+
 nothing: Any = SimpleNamespace(
-    **{name + form: lambda *arguments: None for name in OPERATORS for form in ("", "_below")},
-    window=lambda *arguments: None,
+    **{name + form: not_plain for name in OPERATORS for form in ("", "_below")}, window=not_plain
 )
 try:
     fast: Any = _set_up()

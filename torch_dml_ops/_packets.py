@@ -23,12 +23,13 @@ class ShortPacket(OpOverloadPacket):
         self.__dict__ = packet.__dict__
         self._short_way = short_way
         self._overload_names = ["", "out"]  # without those that only the short way calls
-        self._missing = tuple([None] * len(packet.default._schema.arguments))  # for `out`, and what has a default
+        self._most = len(packet.default._schema.arguments)
+        self._missing = (None,) * self._most  # for what has a default, and for `out`, which is given by name alone
         for overload in (packet.default, packet.out):
             overload._overloadpacket = self
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
-        if not named:
+        if not named and len(arguments) <= self._most:
             result = self._short_way(*arguments, *self._missing[len(arguments) - 1 :])
             if result is not None:
                 return result

@@ -286,7 +286,10 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
     def bound(index: int | None, default: int) -> int:
         if index is None:
             return default
-        return max(index + size, least) if index < 0 else min(index, most)
+        # Not max and min: of symbolic sizes, what they give is one of the two only to those who know which.
+        if index < 0:
+            return index + size if index + size >= least else least
+        return index if index <= most else most
 
     start = bound(first, least if step > 0 else most)
     stop = bound(last, most if step > 0 else least)

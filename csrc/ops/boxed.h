@@ -58,6 +58,9 @@ struct Boxed<function> {
     }
   };
 
+  static_assert((std::is_same_v<std::remove_cvref_t<Arguments>, int64_t> + ... + 0) <= 1,
+                "a FastCall has one number that is no list: the axis");
+
   static FastCall& next_call() {
     FastCall* call = std::exchange(*torch_dml_ops_fast_call(), nullptr);
     if (call == nullptr)

@@ -12,7 +12,7 @@ namespace torch_dml_ops {
 // The numbers of a call under way, and whether the operator refused them; the caller then asks the operator in the
 // ordinary way, which says why.
 struct FastCall {
-  static constexpr int64_t kMostNumbers = 64;  // of all lists together: four of DirectML's 8 dimensions, twice over
+  static constexpr int64_t kMostNumbers = 64;  // of all lists together: 4 lists of 8 dimensions, and as many again
   static constexpr int kMostLists = 4;
 
   int64_t numbers[kMostNumbers];

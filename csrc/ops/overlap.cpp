@@ -15,7 +15,7 @@ struct Term {
 };
 using Terms = std::vector<Term>;
 
-// Strides of real tensors nest, and then a handful of steps decide. A tensor that needs more was made for it.
+// Usual strides decide in a few steps; only contrived ones reach the limit.
 constexpr int kMostSteps = 1'000'000;
 
 // Orders the terms by weight, the largest first, and makes one of two where the sums stay the same: where the larger
@@ -75,6 +75,13 @@ class Equation {
 
 bool empty(const View& v) { return std::find(v.sizes.begin(), v.sizes.end(), 0) != v.sizes.end(); }
 
+// One past the last byte.
+__int128 end_of(const View& v) {
+  __int128 end = __int128(v.address) + v.item_size;
+  for (std::size_t k = 0; k < v.sizes.size(); ++k) end += __int128(v.sizes[k] - 1) * v.strides[k] * v.item_size;
+  return end;
+}
+
 // The bytes of a view that is not empty: begin plus every sum of the terms.
 struct Bytes {
   int64_t begin;
@@ -91,7 +98,6 @@ struct Bytes {
 };
 
 Overlap overlap(const Bytes& a, const Bytes& b) {
-  if (a.end() <= b.begin || b.end() <= a.begin) return Overlap::kNone;
   // a.begin + a sum of a's terms is b.begin + one of b's, of which each x is its limit less a number from 0 to that.
   Terms terms = a.terms;
   terms.insert(terms.end(), b.terms.begin(), b.terms.end());
@@ -108,12 +114,10 @@ Overlap overlap(const Bytes& a, const Bytes& b) {
 // divides it: then each pair of the group is compared exactly.
 class PairSearch {
  public:
-  explicit PairSearch(std::span<const View> views) {
-    for (std::size_t k = 0; k < views.size(); ++k) {
-      if (empty(views[k])) continue;
-      bytes_.emplace_back(views[k]);
-      number_.push_back(k);
-    }
+  // Among those of the views that `numbers` has; none is empty.
+  PairSearch(std::span<const View> views, std::span<const std::size_t> numbers) : numbers_(numbers) {
+    bytes_.reserve(numbers.size());
+    for (const std::size_t k : numbers) bytes_.emplace_back(views[k]);
   }
 
   Pair run() {
@@ -238,14 +242,14 @@ class PairSearch {
       std::erase_if(open, [&](std::size_t w) { return bytes_[w].end() <= bytes_[v].begin; });
       for (const std::size_t w : open)
         if (const Overlap found = overlap(bytes_[v], bytes_[w]); found != Overlap::kNone)
-          return {found, std::max(number_[v], number_[w]), std::min(number_[v], number_[w])};
+          return {found, std::max(numbers_[v], numbers_[w]), std::min(numbers_[v], numbers_[w])};
       open.push_back(v);
     }
     return {Overlap::kNone, 0, 0};
   }
 
-  std::vector<Bytes> bytes_;         // of the views that are not empty
-  std::vector<std::size_t> number_;  // which of all views it is
+  std::vector<Bytes> bytes_;
+  std::span<const std::size_t> numbers_;  // whose bytes they are
 };
 
 }  // namespace
@@ -283,9 +287,26 @@ Overlap overlaps_itself(const View& view) {
 }
 
 Overlap overlap(const View& a, const View& b) {
-  return empty(a) || empty(b) ? Overlap::kNone : overlap(Bytes(a), Bytes(b));
+  if (empty(a) || empty(b) || end_of(a) <= b.address || end_of(b) <= a.address) return Overlap::kNone;
+  return overlap(Bytes(a), Bytes(b));
 }
 
-Pair find_overlap(std::span<const View> views) { return PairSearch(views).run(); }
+Pair find_overlap(std::span<const View> views) {
+  std::vector<std::size_t> order;
+  for (std::size_t k = 0; k < views.size(); ++k)
+    if (!empty(views[k])) order.push_back(k);
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return views[a].address < views[b].address; });
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    // From here on, as many as reach into one another's range of addresses.
+    __int128 reach = end_of(views[order[begin]]);
+    for (end = begin + 1; end < order.size() && views[order[end]].address < reach; ++end)
+      reach = std::max(reach, end_of(views[order[end]]));
+    if (end - begin == 1) continue;
+    const std::span<const std::size_t> entangled = std::span(order).subspan(begin, end - begin);
+    if (const Pair found = PairSearch(views, entangled).run(); found.overlap != Overlap::kNone) return found;
+  }
+  return {Overlap::kNone, 0, 0};
+}
 
 }  // namespace torch_dml_ops

@@ -102,7 +102,7 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
     const int64_t count = counts[d], stride = src_strides[d];
     CopyDim dim{sizes[d], dst_strides[d], stride, w.start(d), 1, count};
     if (count > 1 && w.strides[d] > 0) dim.step = w.strides[d];
-    if (count > 1 && w.strides[d] < 0) {  // the same places from their other end
+    if (count > 1 && w.strides[d] < 0) {  // the same indices in ascending order, with the source read backwards
       dim.step = -w.strides[d];
       dim.begin -= (count - 1) * dim.step;
       dim.src_stride = -stride;

@@ -38,6 +38,7 @@ PyObject* recorders[5] = {};
 struct Torch {
   PyObject* tensor;        // torch.Tensor
   PyObject* parameter;     // torch.nn.Parameter
+  PyObject* size;          // torch.Size
   PyObject* checks;        // functions that return something true where more than a plain call is at work
   PyObject* forward_ad;    // the dictionary of torch.autograd.forward_ad
   PyObject* to_capsule;    // of a tensor, to a capsule with its handle; to be deleted
@@ -50,7 +51,7 @@ struct Torch {
 
 // Attributes and methods of tensors that are asked for by name.
 struct Names {
-  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level;
+  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *start, *stop, *step;
 } names;
 
 // An owned reference, or null after an error.
@@ -68,7 +69,7 @@ class Object {
   PyObject* object_;
 };
 
-// After something that cannot fail did: the ordinary way will meet it again, and say so.
+// After an unexpected failure: the ordinary way meets it again, and reports it.
 PyObject* other_way() {
   PyErr_Clear();
   Py_RETURN_NONE;
@@ -79,6 +80,11 @@ bool is_true(PyObject* object) { return object == Py_True; }
 bool is_plain(PyObject* object) {
   const auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   return type == torch_.tensor || type == torch_.parameter;
+}
+
+// A tuple whose entries are where tuples have them: a subclass may give others when it is iterated.
+bool is_plain_tuple(PyObject* object) {
+  return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
 // Whether no mode, transform, tracing or forward mode is at work.
@@ -181,7 +187,7 @@ PyObject* wrapped_list(StableListHandle list) {
 // Reads lists of ints one after another; false for what is no list or tuple of plain ints, or too long.
 bool read_list(PyObject* list, FastCall& call) {
   const bool is_list = PyList_CheckExact(list) != 0;
-  if (!is_list && PyTuple_Check(list) == 0) return false;
+  if (!is_list && !is_plain_tuple(list)) return false;
   if (call.lists == 0) call.begin[0] = 0;
   const int64_t begin = call.begin[call.lists];
   const Py_ssize_t count = is_list ? PyList_Size(list) : PyTuple_Size(list);
@@ -249,7 +255,7 @@ bool read_numbers(const Shape& shape, PyObject* const* arguments, FastCall& call
 class Tensors {
  public:
   explicit Tensors(PyObject* list)
-      : list_(list), is_list_(PyList_CheckExact(list) != 0), right_(is_list_ || PyTuple_Check(list) != 0) {}
+      : list_(list), is_list_(PyList_CheckExact(list) != 0), right_(is_list_ || is_plain_tuple(list)) {}
   bool right() const { return right_; }
   Py_ssize_t size() const { return is_list_ ? PyList_Size(list_) : PyTuple_Size(list_); }
   PyObject* operator[](Py_ssize_t k) const { return is_list_ ? PyList_GetItem(list_, k) : PyTuple_GetItem(list_, k); }
@@ -378,13 +384,16 @@ bool writable(PyObject* out, bool grad_mode) {
 // Calls the overload `fast_out`, and gives `out`.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
-  const Linear<gives_list> out(given);
+  // A list is the caller's, who may change it while other threads run.
+  const Object kept(PyList_CheckExact(given) != 0 ? PyList_AsTuple(given) : Py_NewRef(given));
+  if (!kept) return other_way();
+  const Linear<gives_list> out(kept.get());
   if (!out.plain()) return other_way();
   const bool grad_mode = aoti_torch_grad_mode_is_enabled();
   StableIValue stack[3] = {};
   int used = 0;
   FastCall** slot = nullptr;
-  // Nothing is on the stack before everything was looked at: what is sent there is the dispatcher's.
+  // Everything is checked first: the dispatcher owns what is pushed on its stack.
   if constexpr (gives_list) {
     for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
       if (!writable(out.tensors[k], grad_mode)) return other_way();
@@ -424,7 +433,7 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
     stack[used] = handle.send();
   }
   if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return other_way();
-  const Object tensors(gives_list ? Py_NewRef(given) : PyTuple_Pack(1, given));
+  const Object tensors(gives_list ? Py_NewRef(kept.get()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
 }
@@ -466,23 +475,25 @@ PyObject* set_recorders(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   Py_RETURN_NONE;
 }
 
-// set_up(Tensor, Parameter, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version, cpu_call,
-// cuda_call): the last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
+// set_up(Tensor, Parameter, Size, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version,
+// cpu_call, cuda_call): the last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 10) return PyErr_Format(PyExc_TypeError, "set_up takes 10 arguments, got %zd", count);
+  if (count != 11) return PyErr_Format(PyExc_TypeError, "set_up takes 11 arguments, got %zd", count);
   torch_ = {Py_NewRef(arguments[0]),
             Py_NewRef(arguments[1]),
             Py_NewRef(arguments[2]),
             Py_NewRef(arguments[3]),
             Py_NewRef(arguments[4]),
             Py_NewRef(arguments[5]),
-            is_true(arguments[6]),
-            Py_NewRef(arguments[7]),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[8])),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[9]))};
-  names = {PyUnicode_InternFromString("requires_grad"), PyUnicode_InternFromString("is_inference"),
-           PyUnicode_InternFromString("is_conj"), PyUnicode_InternFromString("is_neg"),
-           PyUnicode_InternFromString("_current_level")};
+            Py_NewRef(arguments[6]),
+            is_true(arguments[7]),
+            Py_NewRef(arguments[8]),
+            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[9])),
+            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[10]))};
+  names = {PyUnicode_InternFromString("requires_grad"),  PyUnicode_InternFromString("is_inference"),
+           PyUnicode_InternFromString("is_conj"),        PyUnicode_InternFromString("is_neg"),
+           PyUnicode_InternFromString("_current_level"), PyUnicode_InternFromString("start"),
+           PyUnicode_InternFromString("stop"),           PyUnicode_InternFromString("step")};
   Py_RETURN_NONE;
 }
 
@@ -492,10 +503,21 @@ bool put(PyObject* tuple, Py_ssize_t d, Py_ssize_t number) {
   return object != nullptr && PyTuple_SetItem(tuple, d, object) == 0;
 }
 
+// Whether a slice has ints and None alone. (PySlice_Unpack would ask a symbolic size for a number, which then is a
+// constant of what is traced.)
+bool is_plain_slice(PyObject* slice) {
+  if (Py_TYPE(slice) != &PySlice_Type) return false;
+  for (PyObject* name : {names.start, names.stop, names.step}) {
+    const Object part(PyObject_GetAttr(slice, name));
+    if (!part || (part.get() != Py_None && PyLong_CheckExact(part.get()) == 0)) return false;
+  }
+  return true;
+}
+
 // window(shape, index): what torch_dml_ops.window gives for sizes that are ints, and slices of ints or None that select
 // something; None for all else.
 PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 2 || PyTuple_Check(arguments[0]) == 0) return other_way();
+  if (count != 2 || !is_plain_tuple(arguments[0])) return other_way();
   const bool is_tuple = PyTuple_CheckExact(arguments[1]) != 0;
   const Py_ssize_t rank = PyTuple_Size(arguments[0]), entries = is_tuple ? PyTuple_Size(arguments[1]) : 1;
   Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions at the end, or where an Ellipsis stands
@@ -520,7 +542,7 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (left > 0) {
       --left;
     } else if (at != nullptr) {
-      if (Py_TYPE(at) != &PySlice_Type || PySlice_Unpack(at, &start, &stop, &step) != 0) return other_way();
+      if (!is_plain_slice(at) || PySlice_Unpack(at, &start, &stop, &step) != 0) return other_way();
       ++entry;
     }
     const Py_ssize_t steps = PySlice_AdjustIndices(size, &start, &stop, step);

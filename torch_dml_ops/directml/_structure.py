@@ -85,17 +85,17 @@ def parse(problems: list[Problem], structure: type[S], value: Any, path: Path) -
             elif kind == "int_type" and isinstance(found["input"], LongInteger):
                 sentence = f"must be a whole number of 64 bits, got {got}"
             else:
-                sentence = _SENTENCES.get(kind, found["msg"]).format(**found.get("ctx", {}))
+                sentence = _SENTENCES[kind].format(**found.get("ctx", {})) if kind in _SENTENCES else found["msg"]
                 if kind != "missing":
                     sentence += f", got {got}"
             problems.append(Problem(place, sentence))
         return None
 
 
-def parse_name(problems: list[Problem], parser: Callable[[str], T], name: str, path: Path) -> T | None:
-    """What a name stands for; `parser` raises ValueError for one that it does not know."""
+def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: str, path: Path) -> T | None:
+    """What a name stands for; `meaning` raises ValueError for one that it does not know."""
     try:
-        return parser(name)
+        return meaning(name)
     except ValueError as error:
         problems.append(Problem(path, str(error)))
         return None

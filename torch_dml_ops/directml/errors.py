@@ -55,7 +55,7 @@ class Violation:
 
 
 class DescriptorError(ValueError):
-    """A descriptor that breaks rules; ``violations`` has them all, and the message a sentence for each."""
+    """A descriptor that breaks rules; ``violations`` has them all, the message a sentence for each of the first."""
 
     def __init__(self, subject: str, violations: Sequence[Violation]) -> None:
         self.subject = string("DescriptorError: subject", subject)
@@ -85,7 +85,7 @@ class Problem:
 
 
 class ModelError(ValueError):
-    """A model file, or a part of one, that cannot be used; ``problems`` has all that is wrong, by JSON path."""
+    """A model file, or a part of one, that cannot be used; ``problems`` has all of it, the message the first."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list_of(Problem, "ModelError: problems", problems)

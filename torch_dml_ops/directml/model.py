@@ -18,6 +18,7 @@ from torch import Tensor
 
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type
+from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import Path, printable, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
@@ -237,6 +238,7 @@ class Model:
             raise TypeError(f"Model.load: path must be the name of a file or a path, got {shown(path)}")
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
+        require_pydantic()
         from torch_dml_ops.directml._parse_model import load_model  # with pydantic, which takes long to import
 
         return load_model(path, feature_level, allow_outside)

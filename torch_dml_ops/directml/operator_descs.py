@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
+from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import Path, dotted, in_repr, text
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation
@@ -180,6 +181,7 @@ class OperatorDesc:
         >>> OperatorDesc.from_json(desc.to_json()) == desc
         True
         """
+        require_pydantic()
         from torch_dml_ops.directml._parse_descs import operator_from_json  # with pydantic, which takes long to import
 
         return operator_from_json(cls, value)
