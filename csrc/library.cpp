@@ -4,6 +4,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <cstdio>
+#include <list>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -35,8 +36,8 @@ struct Operator {
 template <auto function>
 constexpr auto kBoxed = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
 
-// The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers of
-// a FastCall.
+// The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers
+// of a FastCall.
 template <auto function>
 constexpr auto kFast = &boxed::Boxed<function>::fast;
 
@@ -89,6 +90,18 @@ void no_cuda_kernels(StableIValue*, uint64_t, uint64_t) {
 }
 #endif
 
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+// What tensors of these kinds meet, which have no strides. (dml.* say which argument it is.)
+constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "SparseCsrCPU",
+                                           "SparseCsrCUDA", "MkldnnCPU",       "QuantizedCPU",
+                                           "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
+void no_strides(StableIValue*, uint64_t, uint64_t) {
+  throw std::runtime_error(
+      "torch_dml_ops: tensors must have strides; call to_dense() on a sparse or mkldnn tensor first, dequantize() on a "
+      "quantized one, to_padded_tensor() on a nested one");
+}
+#endif
+
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
 
 // All that this library registers, for as long as it is loaded. Not by torch's macros: where the process has a copy of
@@ -102,6 +115,12 @@ class Registration {
 #endif
     functions_.emplace(StableLibrary::Kind::IMPL, kNamespace, C10_STRINGIZE(DEVICE), __FILE__, __LINE__);
     for (const Operator& op : kOperators) functions_->impl(op.name().c_str(), op.function);
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+    for (const char* key : kWithoutStrides) {
+      without_strides_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
+      for (const Operator& op : kOperators) without_strides_.back().impl(op.name().c_str(), &no_strides);
+    }
+#endif
 #ifdef TORCH_DML_OPS_CPU_ONLY
     refusals_.emplace(StableLibrary::Kind::IMPL, kNamespace, "CUDA", __FILE__, __LINE__);
     for (const Operator& op : kOperators) refusals_->impl(op.name().c_str(), &no_cuda_kernels);
@@ -130,6 +149,7 @@ class Registration {
 
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
+  std::list<StableLibrary> without_strides_;
 };
 
 const Registration registration;

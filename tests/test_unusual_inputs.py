@@ -76,6 +76,13 @@ def test_tensors_without_strides_are_refused(op: str, layout: str) -> None:
     with pytest.raises(RuntimeError) as refused:
         getattr(dml, op)(*arguments)
     assert str(refused.value) == f"{op}: {name} {sentence}"
+    if layout != "jagged":  # a subclass, which does not come as far
+        with pytest.raises(RuntimeError) as refused:
+            getattr(torch.ops.torch_dml_ops, op)(*arguments)
+        assert str(refused.value) == (
+            "torch_dml_ops: tensors must have strides; call to_dense() on a sparse or mkldnn tensor first, "
+            "dequantize() on a quantized one, to_padded_tensor() on a nested one"
+        )
 
 
 @every_op

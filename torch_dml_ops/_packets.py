@@ -39,4 +39,6 @@ class ShortPacket(OpOverloadPacket):
 def put_in_place() -> None:
     if available:
         for name in OPERATORS:
-            setattr(_namespace, name, ShortPacket(getattr(_namespace, name), getattr(fast, name)))
+            packet = getattr(_namespace, name)
+            if not isinstance(packet, ShortPacket):  # as where the package is imported again
+                setattr(_namespace, name, ShortPacket(packet, getattr(fast, name)))

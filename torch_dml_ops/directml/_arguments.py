@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from torch_dml_ops.directml._text import Path, cut, shown
+from torch_dml_ops.directml._text import JsonPath, cut, shown
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ def true_or_false(name: str, value: Any) -> bool:
     return instance(bool, name, value, "True or False")
 
 
-def place(name: str, value: Any) -> Path:
+def place(name: str, value: Any) -> JsonPath:
     """Of field names, keys and indices."""
     if isinstance(value, (list, tuple)) and all(isinstance(part, (str, int)) for part in value):
         return tuple(value)

@@ -6,13 +6,13 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml._text import JsonPath, text
 from torch_dml_ops.directml.enums import TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
 
@@ -84,8 +84,8 @@ class FromFile:
 
     data_type: TensorDataType
     size_in_bytes: int
-    file: FilePath
-    path: Path
+    file: Path
+    path: JsonPath
 
     def write(self, memory: Bytes) -> None:
         values = memory.view(numpy_type(self.data_type))
@@ -107,7 +107,7 @@ class FromFile:
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
-def array_in(file: FilePath) -> NDArray[Any]:
+def array_in(file: Path) -> NDArray[Any]:
     """The array of a .npy file, mapped and not read; raises ValueError where there is none, OSError as files do."""
     try:
         with file.open("rb") as opened, warnings.catch_warnings():

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from torch_dml_ops.directml._text import Path
+from torch_dml_ops.directml._text import JsonPath
 from torch_dml_ops.directml.errors import ModelError, Problem
 
 # One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.
@@ -89,7 +89,7 @@ def _check_characters(value: Any) -> None:
 def _places(value: Any, repeated: list[tuple[dict[str, Any], list[str]]]) -> list[Problem]:
     keys = {id(owner): keys for owner, keys in repeated}
     problems: list[Problem] = []
-    waiting: list[tuple[Path, Any]] = [((), value)]
+    waiting: list[tuple[JsonPath, Any]] = [((), value)]
     while waiting:
         path, here = waiting.pop()
         sentence = "must be there once, and is there more than once"

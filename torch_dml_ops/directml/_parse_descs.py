@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 from pydantic import create_model
 
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
-from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml._text import JsonPath, text
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, named
 from torch_dml_ops.directml.errors import Problem, Violation
 from torch_dml_ops.directml.operator_descs import DESCS, NUMBERS, TENSOR, TENSORS, OperatorDesc, kinds, name_in_json
@@ -35,7 +35,7 @@ class _LongTensorJson(Structure):
 
 
 @parser
-def parse_tensor(problems: list[Problem], value: Any, path: Path) -> TensorDesc | None:
+def parse_tensor(problems: list[Problem], value: Any, path: JsonPath) -> TensorDesc | None:
     if isinstance(value, dict) and ("Type" in value or "Desc" in value):
         long = parse(problems, _LongTensorJson, value, path)
         if long is None:
@@ -76,7 +76,7 @@ def _desc_json(op: str) -> type[Structure]:
 
 
 @parser
-def parse_operator(problems: list[Problem], value: Any, path: Path) -> OperatorDesc | None:
+def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> OperatorDesc | None:
     """The descriptor that a dispatchable holds."""
     json = parse(problems, _OperatorJson, value, path)
     if json is None:
@@ -106,7 +106,7 @@ _NAMES = re.compile(
 )
 
 
-def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Path) -> Problem:
+def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: JsonPath) -> Problem:
     """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
     sentence = _NAMES.sub(lambda name: name_in_json(name[0]), violation.sentence)
     if violation.path == ("operator_type",):

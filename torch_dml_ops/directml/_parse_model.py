@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._parse_descs import parse_operator, problem_in_json
 from torch_dml_ops.directml._parse_values import parse_initial_values
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
-from torch_dml_ops.directml._text import Path, json_path, names, text
+from torch_dml_ops.directml._text import JsonPath, json_path, names, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, named
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem
 from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
@@ -81,7 +81,7 @@ def most_dimensions() -> int:
         return count
 
 
-def _can_be_named(file: FilePath, existing: FilePath) -> bool:
+def _can_be_named(file: Path, existing: Path) -> bool:
     """Whether the system, where this folder is, has paths and names as long as those of the file and its folders."""
     longest_name, longest_path = (os.pathconf(existing, limit) for limit in ("PC_NAME_MAX", "PC_PATH_MAX"))
     return all(len(os.fsencode(part)) <= longest_name for part in file.parts) and all(
@@ -94,7 +94,7 @@ class _Reader:
 
     def __init__(
         self,
-        folder: FilePath,
+        folder: Path,
         feature_level: FeatureLevel,
         allow_outside: bool,
         root: _RootJson,
@@ -107,18 +107,18 @@ class _Reader:
             resource = self._resource(value, ("resources", name))
             if resource is not None:
                 self.resources[name] = resource
-        self.files: dict[FilePath, Path] = {}  # that commands write, and the folders above them: with the first command
-        self.folders: dict[FilePath, Path] = {}
+        self.files: dict[Path, JsonPath] = {}  # that commands write, and the folders above them: with the first command
+        self.folders: dict[Path, JsonPath] = {}
         self.operators: dict[str, Operator] = {}
         for name, value in root.dispatchables.items():
             found = self._operator(value, ("dispatchables", name))
             if found is not None:
                 self.operators[name] = found
 
-    def _problem(self, path: Path, sentence: str) -> None:
+    def _problem(self, path: JsonPath, sentence: str) -> None:
         self.problems.append(Problem(path, sentence))
 
-    def _resource(self, value: Any, path: Path) -> Resource | None:
+    def _resource(self, value: Any, path: JsonPath) -> Resource | None:
         json = parse(self.problems, _ResourceJson, value, path)
         if json is None:
             return None
@@ -139,7 +139,7 @@ class _Reader:
             return None
         return Resource(-(-size // 4) * 4, initial)
 
-    def _operator(self, value: Any, path: Path) -> Operator | None:
+    def _operator(self, value: Any, path: JsonPath) -> Operator | None:
         desc = parse_operator(self.problems, value, path)
         if desc is None:
             return None
@@ -154,7 +154,7 @@ class _Reader:
     def commands(self) -> Iterator[Command]:
         readers = {"dispatch": self._dispatch, "print": self._print, "writefile": self._write_file}
         for k, value in enumerate(self.root.commands):
-            path: Path = ("commands", k)
+            path: JsonPath = ("commands", k)
             kind = value.get("type") if isinstance(value, dict) else None
             if not isinstance(value, dict):
                 self._problem(path, f"must be an object, got {text(value)}")
@@ -165,19 +165,19 @@ class _Reader:
             elif (command := readers[kind.lower()](value, path)) is not None:
                 yield command
 
-    def _known(self, name: str, known: Mapping[str, object], kind: str, path: Path) -> bool:
+    def _known(self, name: str, known: Mapping[str, object], kind: str, path: JsonPath) -> bool:
         """Whether the model has something of this name; there may be problems with it."""
         if name not in known:
             has = names(known) if len(known) <= 20 else f"{len(known)} others"
             self._problem(path, f"must be the name of a {kind} ({has or 'there is none'}), got {text(name)}")
         return name in known
 
-    def _shown_resource(self, name: str, path: Path) -> Resource | None:
+    def _shown_resource(self, name: str, path: JsonPath) -> Resource | None:
         if not self._known(name, self.root.resources, "resource", path) or name not in self.resources:
             return None
         return self.resources[name]
 
-    def _print(self, value: Any, path: Path) -> Print | None:
+    def _print(self, value: Any, path: JsonPath) -> Print | None:
         json = parse(self.problems, _PrintJson, value, path)
         if json is None:
             return None
@@ -188,7 +188,7 @@ class _Reader:
             self._problem((*path, "resource"), f"must have values of one type to be shown, got {text(json.resource)}")
         return Print(json.resource, json.verbose)
 
-    def _write_file(self, value: Any, path: Path) -> WriteFile | None:
+    def _write_file(self, value: Any, path: JsonPath) -> WriteFile | None:
         json = parse(self.problems, _WriteFileJson, value, path)
         if json is None:
             return None
@@ -212,9 +212,9 @@ class _Reader:
                 self._problem((*path, "dimensions"), f"{rule}, got {text(dimensions)}")
         return WriteFile(json.resource, target, json.targetPath, dimensions, (*path, "targetPath"))
 
-    def _target(self, target: str, path: Path) -> FilePath | None:
+    def _target(self, target: str, path: JsonPath) -> Path | None:
         """Where to write, with all links followed."""
-        relative = FilePath(target.replace("\\", "/"))  # as Windows writes it
+        relative = Path(target.replace("\\", "/"))  # as Windows writes it
         if relative.suffix.lower() not in FILES:
             images = ", as images are not supported" if relative.suffix.lower() in (".png", ".jpg", ".jpeg") else ""
             self._problem(path, f"must end in .npy, .dat or .bin{images}, got {text(target)}")
@@ -237,7 +237,7 @@ class _Reader:
             return None
         return file
 
-    def _check_nested(self, target: FilePath, given: str, path: Path) -> None:
+    def _check_nested(self, target: Path, given: str, path: JsonPath) -> None:
         """No command writes a file where another one needs a folder."""
         file = next((parent for parent in target.parents if parent in self.files), None)
         if file is not None:
@@ -250,7 +250,7 @@ class _Reader:
         for parent in target.parents:
             self.folders.setdefault(parent, path)
 
-    def _dispatch(self, value: Any, path: Path) -> Dispatch | None:
+    def _dispatch(self, value: Any, path: JsonPath) -> Dispatch | None:
         json = parse(self.problems, _DispatchJson, value, path)
         if json is None:
             return None
@@ -264,7 +264,7 @@ class _Reader:
         for field in json.bindings:
             if field not in tensors:
                 self._problem((*place, field), f"is not a tensor of {desc.operator_type}; it has {', '.join(tensors)}")
-        bound: list[tuple[Path, Bound]] = []
+        bound: list[tuple[JsonPath, Bound]] = []
         for field, found in tensors.items():
             if field in json.bindings:
                 bound += self._bound(json.bindings[field], found, (*place, field))
@@ -276,7 +276,9 @@ class _Reader:
         self._check_apart(bound[:count], bound[count:])
         return Dispatch(operator, tuple(b for _, b in bound[:count]), tuple(b for _, b in bound[count:]))
 
-    def _bound(self, value: Any, tensors: TensorDesc | Sequence[TensorDesc], path: Path) -> list[tuple[Path, Bound]]:
+    def _bound(
+        self, value: Any, tensors: TensorDesc | Sequence[TensorDesc], path: JsonPath
+    ) -> list[tuple[JsonPath, Bound]]:
         """What is bound to a field, with its place; less than the field needs where something is wrong."""
         descs = [tensors] if isinstance(tensors, TensorDesc) else tensors
         ranges = {(*path, k): v for k, v in enumerate(value)} if isinstance(value, list) else {path: value}
@@ -287,7 +289,7 @@ class _Reader:
         found = [(place, self._range(v, desc, place)) for (place, v), desc in zip(ranges.items(), descs, strict=True)]
         return [(place, bound) for place, bound in found if bound is not None]
 
-    def _range(self, value: Any, desc: TensorDesc, path: Path) -> Bound | None:
+    def _range(self, value: Any, desc: TensorDesc, path: JsonPath) -> Bound | None:
         if isinstance(value, str):
             json, name_path = _RangeJson(name=value), path
         elif isinstance(value, dict):
@@ -327,9 +329,9 @@ class _Reader:
             self._problem((*path, "elementOffset"), f"{rule}, got {json.elementOffset} elements of {item} bytes")
         return Bound(json.name, offset, desc) if len(self.problems) == before else None
 
-    def _check_apart(self, inputs: Sequence[tuple[Path, Bound]], outputs: Sequence[tuple[Path, Bound]]) -> None:
+    def _check_apart(self, inputs: Sequence[tuple[JsonPath, Bound]], outputs: Sequence[tuple[JsonPath, Bound]]) -> None:
         """No output shares bytes with another one, nor with an input: these operators do not run in place."""
-        last: tuple[Path, Bound] | None = None  # of those before, the one that ends last
+        last: tuple[JsonPath, Bound] | None = None  # of those before, the one that ends last
         for path, b in sorted(outputs, key=lambda output: (output[1].resource, output[1].offset)):
             same = last is not None and last[1].resource == b.resource
             if last is not None and same and b.offset < last[1].end:
@@ -343,7 +345,7 @@ class _Reader:
                 ):
                     self._overlap(path, output, input_path, source)
 
-    def _overlap(self, path: Path, b: Bound, other_path: Path, a: Bound) -> None:
+    def _overlap(self, path: JsonPath, b: Bound, other_path: JsonPath, a: Bound) -> None:
         self._problem(
             path,
             f"must not overlap {json_path(other_path[3:]).removeprefix('$.')}, which is bytes {a.offset} to {a.end} of "
@@ -352,7 +354,7 @@ class _Reader:
 
 
 def load_model(path: str | os.PathLike[str], feature_level: FeatureLevel, allow_outside: bool) -> Model:
-    file = FilePath(path)
+    file = Path(path)
     # A descriptor of this process may be a file, but not one that lies where the descriptor does.
     descriptor = str(file.absolute()).startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
     if descriptor or "\0" in str(file) or (file.exists() and not file.is_file()):
@@ -367,7 +369,7 @@ def load_model(path: str | os.PathLike[str], feature_level: FeatureLevel, allow_
 
 @parser
 def _parse_model(
-    problems: list[Problem], value: Any, folder: FilePath, feature_level: FeatureLevel, allow_outside: bool
+    problems: list[Problem], value: Any, folder: Path, feature_level: FeatureLevel, allow_outside: bool
 ) -> Model | None:
     root = parse(problems, _RootJson, value, ())
     if root is None and isinstance(value, dict):  # with fields too many, there may be more to say

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from pydantic import Field
 
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser
-from torch_dml_ops.directml._text import Path, names, text
+from torch_dml_ops.directml._text import JsonPath, names, text
 from torch_dml_ops.directml.enums import TensorDataType, named
 from torch_dml_ops.directml.errors import Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
@@ -44,7 +44,7 @@ class _ItemJson(Structure):
 
 @parser
 def parse_initial_values(
-    problems: list[Problem], value: Any, data_type: TensorDataType | None, folder: FilePath, path: Path
+    problems: list[Problem], value: Any, data_type: TensorDataType | None, folder: Path, path: JsonPath
 ) -> InitialValues | None:
     """The initial values of a resource whose data type is this, None for UNKNOWN or where none is given."""
     if isinstance(value, list) and not value:
@@ -88,7 +88,7 @@ def parse_initial_values(
     return None if problems else Counted(data_type, constant.valueCount, _bytes([start], data_type), None)
 
 
-def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path: Path) -> Any:
+def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path: JsonPath) -> Any:
     """The value as NumPy's of the type; None, and what is wrong among `problems`, where it is none."""
     kind = numpy_type(data_type)
     if kind.kind == "f":
@@ -117,7 +117,7 @@ def _bytes(numbers: list[Any], data_type: TensorDataType) -> bytes:
 
 
 @parser
-def _items(problems: list[Problem], values: Sequence[Any], path: Path) -> InitialValues | None:
+def _items(problems: list[Problem], values: Sequence[Any], path: JsonPath) -> InitialValues | None:
     """Values of several types, each with its own."""
     memory: list[bytes] = []
     for k, value in enumerate(values):
@@ -133,7 +133,7 @@ def _items(problems: list[Problem], values: Sequence[Any], path: Path) -> Initia
 
 
 def _file(
-    problems: list[Problem], source: str, data_type: TensorDataType | None, folder: FilePath, path: Path
+    problems: list[Problem], source: str, data_type: TensorDataType | None, folder: Path, path: JsonPath
 ) -> InitialValues | None:
     try:
         return _opened(source, data_type, folder, path)
@@ -144,15 +144,15 @@ def _file(
     return None
 
 
-def _opened(source: str, data_type: TensorDataType | None, folder: FilePath, path: Path) -> InitialValues:
+def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: JsonPath) -> InitialValues:
     """Raises ValueError, with the rest of a sentence, for a file that cannot be used."""
-    relative = FilePath(source.replace("\\", "/"))  # as Windows writes it
+    relative = Path(source.replace("\\", "/"))  # as Windows writes it
     suffix = relative.suffix.lower()
     if suffix in (".png", ".jpg", ".jpeg"):
         raise ValueError(f"must not be an image, as images are not supported, got {text(source)}")
     if suffix not in (".npy", ".dat", ".bin"):
         raise ValueError(f"must end in .npy, .dat or .bin, got {text(source)}")
-    file = next((f for f in (folder / relative, FilePath.cwd() / relative) if f.is_file()), None)
+    file = next((f for f in (folder / relative, Path.cwd() / relative) if f.is_file()), None)
     if file is None:
         raise ValueError(f"must be a file, beside the model or in the current directory, got {text(source)}")
     if suffix != ".npy" and data_type is None:

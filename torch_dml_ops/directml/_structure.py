@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from torch_dml_ops.directml._json_text import LongInteger
-from torch_dml_ops.directml._text import Path, text
+from torch_dml_ops.directml._text import JsonPath, text
 from torch_dml_ops.directml.errors import ModelError, Problem
 
 
@@ -71,7 +71,7 @@ def _fields(structure: type[Structure]) -> str:
     return ", ".join(field.alias or name for name, field in structure.model_fields.items())
 
 
-def parse(problems: list[Problem], structure: type[S], value: Any, path: Path) -> S | None:
+def parse(problems: list[Problem], structure: type[S], value: Any, path: JsonPath) -> S | None:
     """The structure that `value` is; None, and what is wrong among `problems`, where it is not."""
     try:
         return structure.model_validate(value)
@@ -92,7 +92,7 @@ def parse(problems: list[Problem], structure: type[S], value: Any, path: Path) -
         return None
 
 
-def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: str, path: Path) -> T | None:
+def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: str, path: JsonPath) -> T | None:
     """What a name stands for; `meaning` raises ValueError for one that it does not know."""
     try:
         return meaning(name)

@@ -13,7 +13,7 @@ from numbers import Number
 
 from torch import Tensor
 
-Path = tuple[str | int, ...]  # of field names, keys and indices
+JsonPath = tuple[str | int, ...]  # of field names, keys and indices
 
 _LONGEST = 60  # of a value
 _LONGEST_PLACE = 200
@@ -87,13 +87,13 @@ def in_repr(value: object) -> str:
     return text(value) if isinstance(value, int) else repr(value)
 
 
-def dotted(path: Path) -> str:
+def dotted(path: JsonPath) -> str:
     """``input_tensor.sizes[2]``."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{printable(cut(part))}" for part in path)
     return _shortened("".join(parts).removeprefix("."))
 
 
-def json_path(path: Path) -> str:
+def json_path(path: JsonPath) -> str:
     """``$.resources["a b"].initialValues[2]``."""
     parts = []
     for part in path:

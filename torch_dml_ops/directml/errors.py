@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from torch_dml_ops.directml._arguments import instance, list_of, place, string
-from torch_dml_ops.directml._text import Path, cut, dotted, json_path, text
+from torch_dml_ops.directml._text import JsonPath, cut, dotted, json_path, text
 from torch_dml_ops.directml.enums import FeatureLevel
 
 _LONGEST_SENTENCE = 500
@@ -32,7 +32,7 @@ class Violation:
         allowed_from: the feature level from which it would be allowed, None where none allows it.
     """
 
-    path: Path
+    path: JsonPath
     rule: str
     value: object
     allowed_from: FeatureLevel | None = None
@@ -73,7 +73,7 @@ class DescriptorError(ValueError):
 class Problem:
     """Something wrong in JSON: where, and a sentence about it that begins after the place."""
 
-    path: Path
+    path: JsonPath
     sentence: str
 
     def __post_init__(self) -> None:

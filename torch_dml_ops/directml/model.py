@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
@@ -19,7 +19,7 @@ from torch import Tensor
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type
 from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import Path, printable, shown, text
+from torch_dml_ops.directml._text import JsonPath, printable, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator
@@ -41,7 +41,7 @@ class Resource:
         """Of the initial values, which commands show and write; None where they are of several types."""
         return self.initial.data_type
 
-    def make(self, path: Path, device: torch.device) -> Tensor:
+    def make(self, path: JsonPath, device: torch.device) -> Tensor:
         beyond = ModelError([Problem(path, f"must fit into memory on {device}, and {self.size_in_bytes} bytes do not")])
         if self.size_in_bytes > sys.maxsize:
             raise beyond
@@ -113,7 +113,7 @@ def _number(value: int | float) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)  # six digits, as C++ shows them
 
 
-def unfinished_name(target: FilePath) -> FilePath:
+def unfinished_name(target: Path) -> Path:
     """Of a file that is to take the place of the target: another one each time, always of the same length."""
     return target.with_name(f".{os.urandom(8).hex()}")
 
@@ -123,10 +123,10 @@ class WriteFile:
     """A command that writes a buffer to a file: to .npy what the print command shows, else all bytes."""
 
     resource: str
-    target: FilePath
+    target: Path
     target_path: str  # as the model has it
     dimensions: tuple[int, ...] | None
-    path: Path
+    path: JsonPath
 
     def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
         buffer = buffers[self.resource]
@@ -187,7 +187,7 @@ class Model:
     ...         {"type": "print", "resource": "y"},
     ...     ],
     ... }
-    >>> file = pathlib.Path(tempfile.mkdtemp(), "model.json")
+    >>> file = pathlib.JsonPath(tempfile.mkdtemp(), "model.json")
     >>> _ = file.write_text(json.dumps(source))
     >>> buffers = Model.load(file).run()
     Resource 'y': 4, 3, 2, 1

@@ -12,7 +12,7 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
-from torch_dml_ops.directml._text import Path, cut, dotted, shown, text
+from torch_dml_ops.directml._text import JsonPath, cut, dotted, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.operator_descs import (
     JoinOperatorDesc,
@@ -81,7 +81,7 @@ class _Expected(NamedTuple):
     items: int  # up to the last element, gaps included
 
     @classmethod
-    def of(cls, path: Path, desc: TensorDesc) -> _Expected:
+    def of(cls, path: JsonPath, desc: TensorDesc) -> _Expected:
         strides, items = desc.effective_strides, desc.items_up_to_last
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, desc.strides is None, items)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
 from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import Path, dotted, in_repr, text
+from torch_dml_ops.directml._text import JsonPath, dotted, in_repr, text
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.support import PREFIX, Support, check_level, check_support, first_level
@@ -62,16 +62,16 @@ class OperatorDesc:
         """The tensors by field, the inputs first."""
         return {name: getattr(self, name) for name in (*self.input_fields, *self.output_fields)}
 
-    def inputs(self) -> list[tuple[Path, TensorDesc]]:
+    def inputs(self) -> list[tuple[JsonPath, TensorDesc]]:
         """The input tensors, each with its place: ``("input_tensors", 1)``."""
         return self._with_places(self.input_fields)
 
-    def outputs(self) -> list[tuple[Path, TensorDesc]]:
+    def outputs(self) -> list[tuple[JsonPath, TensorDesc]]:
         """The output tensors, each with its place."""
         return self._with_places(self.output_fields)
 
-    def _with_places(self, names: Sequence[str]) -> list[tuple[Path, TensorDesc]]:
-        result: list[tuple[Path, TensorDesc]] = []
+    def _with_places(self, names: Sequence[str]) -> list[tuple[JsonPath, TensorDesc]]:
+        result: list[tuple[JsonPath, TensorDesc]] = []
         for name in names:
             value = getattr(self, name)
             if isinstance(value, TensorDesc):
@@ -195,7 +195,7 @@ def name_in_json(field: str) -> str:
     return field.title().replace("_", "")
 
 
-def _types_of(path: Path, support: Support) -> Sequence[Any]:
+def _types_of(path: JsonPath, support: Support) -> Sequence[Any]:
     return support.length_types if path == _LENGTHS else support.data_types
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_dml_ops.directml._arguments import instance, place, true_or_false, whole_number, whole_numbers
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
 from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import Path, in_repr, text
+from torch_dml_ops.directml._text import JsonPath, in_repr, text
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 
@@ -235,7 +235,7 @@ class TensorDesc:
         whole_items = buffer[: len(buffer) // item * item].view(self.data_type.dtype)
         return whole_items.as_strided(tuple(self.sizes), self.effective_strides)
 
-    def violations(self, path: Path = (), *, written: bool = False) -> Iterator[Violation]:
+    def violations(self, path: JsonPath = (), *, written: bool = False) -> Iterator[Violation]:
         """The rules that the description breaks by itself, whatever the operator.
 
         Args:
@@ -249,7 +249,7 @@ class TensorDesc:
         true_or_false("TensorDesc.violations: written", written)
         return self._violations(tuple(path), written)
 
-    def _violations(self, path: Path, written: bool) -> Iterator[Violation]:
+    def _violations(self, path: JsonPath, written: bool) -> Iterator[Violation]:
         count, item = len(self.sizes), self.data_type.size_in_bytes
         if self.dimension_count != count:
             yield Violation((*path, "dimension_count"), f"must be {count}, the number of sizes", self.dimension_count)
@@ -272,7 +272,7 @@ class TensorDesc:
             rule = f"must be 0 or a power of two from {item}, the size of {self.data_type.name}, on"
             yield Violation((*path, "guaranteed_base_offset_alignment"), rule, alignment)
 
-    def _stride_violations(self, path: Path, strides: Sequence[int], written: bool) -> Iterator[Violation]:
+    def _stride_violations(self, path: JsonPath, strides: Sequence[int], written: bool) -> Iterator[Violation]:
         if len(strides) != len(self.sizes):
             rule = f"must have length {len(self.sizes)}, an entry for each of sizes"
             yield Violation(path, rule, str(len(strides)))
