@@ -81,17 +81,16 @@ inline void align_items(AffineCopies& plan) {
 }
 
 // The part of a copy at index j of dimension k: a copy without that dimension.
-inline AffineCopy at_index(const AffineCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
-  const CopyDim& d = copy.dims[k];
+inline AffineCopy at_index(AffineCopy copy, std::size_t k, int64_t j, int64_t item_size) {
+  const CopyDim d = copy.dims[k];
   const int64_t index = d.source_index(j);
-  AffineCopy part = copy;
-  part.dims.erase(part.dims.begin() + std::ptrdiff_t(k));
-  part.dst += j * d.dst_stride * item_size;
+  copy.dims.erase(copy.dims.begin() + std::ptrdiff_t(k));
+  copy.dst += j * d.dst_stride * item_size;
   if (index >= 0)
-    part.src += index * d.src_stride * item_size;
+    copy.src += index * d.src_stride * item_size;
   else
-    part.dims.front().count = 0;
-  return part;
+    copy.dims.front().count = 0;
+  return copy;
 }
 
 inline void reorder_and_coalesce(AffineCopy& copy) {

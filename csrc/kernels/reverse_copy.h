@@ -70,14 +70,13 @@ inline void align_items(ReverseCopy& copy) {
 }
 
 // As for an AffineCopy: the part at index j of dimension k, which is not the axis.
-inline ReverseCopy at_index(const ReverseCopy& copy, std::size_t k, int64_t j, int64_t item_size) {
-  const ReverseDim& d = copy.dims[k];
-  ReverseCopy part = copy;
-  part.dims.erase(part.dims.begin() + std::ptrdiff_t(k));
-  part.dst += j * d.dst_stride * item_size;
-  part.src += j * d.src_stride * item_size;
-  part.lengths = static_cast<const char*>(copy.lengths) + j * d.length_stride * length_bytes(copy.length_type);
-  return part;
+inline ReverseCopy at_index(ReverseCopy copy, std::size_t k, int64_t j, int64_t item_size) {
+  const ReverseDim d = copy.dims[k];
+  copy.dims.erase(copy.dims.begin() + std::ptrdiff_t(k));
+  copy.dst += j * d.dst_stride * item_size;
+  copy.src += j * d.src_stride * item_size;
+  copy.lengths = static_cast<const char*>(copy.lengths) + j * d.length_stride * length_bytes(copy.length_type);
+  return copy;
 }
 
 }  // namespace torch_dml_ops

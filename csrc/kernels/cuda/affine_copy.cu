@@ -440,13 +440,13 @@ void execute(AffineCopies plan, Stream stream) {
     split_outer_dims(copy, launches.item_size, [&](const AffineCopy& part) { launches.copies.push_back(part); });
   }
   for (const AffineCopy& copy : launches.copies) {
-    int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0;  // threads of the last chunk count past the end
+    int64_t dst = kMaxVecsPerChunk * kMaxItemBytes, src = 0;  // threads of the last chunk count past the end
     for (const CopyDim& dim : copy.dims) {
       dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
       src += max_offset(std::max<int64_t>(dim.count, 1), dim.src_stride);
     }
     launches.max_offset =
-        std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerBlock * kMaxItemBytes});
+        std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerChunk * kMaxItemBytes});
     launches.rank = std::max(launches.rank, copy.dims.size());
   }
   launches.access = access_pattern(launches.copies, launches.item_size);

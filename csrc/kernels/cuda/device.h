@@ -98,7 +98,7 @@ constexpr int kMinBlocksPerSM = 4;
 // 64-bit offsets there are registers for fewer.
 template <class Offset>
 constexpr int kVecsPerThread = sizeof(Offset) == 4 ? 4 : 2;
-constexpr int kMaxVecsPerBlock = kThreadsPerBlock * kVecsPerThread<int32_t>;
+constexpr int kMaxVecsPerChunk = kThreadsPerBlock * kVecsPerThread<int32_t>;
 
 // How many of `total` vectors make a chunk: fewer if some SM would otherwise get none.
 template <class Offset>

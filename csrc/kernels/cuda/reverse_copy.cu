@@ -4,9 +4,9 @@
 // that lie within one row and on one side of its length are moved whole.
 //
 // reverse_panels, where each column has a length of its own:
-//   panel   up to 64 columns by the whole axis, in shared memory: read row by row as they lie, and written row by row
-//           from the index that each column's length says
-//   thread  one column of a panel, every so many-th row; a block takes every gridDim.x-th panel
+//   panel   up to 64 columns by the whole axis, in shared memory: loaded row by row, and stored row by row from the
+//           indices that the columns' lengths say
+//   thread  one column of a panel, every (256 / columns)-th row; a block takes every gridDim.x-th panel
 #include "../reverse_copy.h"
 
 #include <algorithm>
@@ -265,13 +265,13 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {
-  int64_t dst = kMaxVecsPerBlock * kMaxItemBytes, src = 0, length = 0;  // threads of the last chunk count past the end
+  int64_t dst = kMaxVecsPerChunk * kMaxItemBytes, src = 0, length = 0;  // threads of the last chunk count past the end
   for (const ReverseDim& dim : copy.dims) {
     dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
     src += max_offset(dim.size, dim.src_stride);
     length += max_offset(dim.size, dim.length_stride);
   }
-  const int64_t largest = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerBlock * kMaxItemBytes});
+  const int64_t largest = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerChunk * kMaxItemBytes});
   with_item_type(copy.item_size, [&](auto item) {
     using Item = decltype(item);
     if (largest <= max_32_bit_offset() && copy.dims.size() <= kSmallRank)
