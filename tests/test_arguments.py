@@ -10,6 +10,7 @@ import contextlib
 import decimal
 import fractions
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from operator_cases import FIVE, Case, by_name, same
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import grad, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_dml_ops as dml
 
@@ -664,3 +666,71 @@ def test_an_overlap_of_meta_tensors_is_refused(call: Call) -> None:
     itself = torch.empty(3, device="meta").as_strided((2, 3), (1, 1))
     with pytest.raises(RuntimeError, match=r"^slice1: out must not overlap itself, got strides \[1, 1\]$"):
         dml.slice1(torch.empty(2, 3, device="meta"), [0, 0], [2, 3], [1, 1], out=itself)
+
+
+# Sizes that are symbols, without torch.compile.
+
+
+def rows_of(x: Tensor, table: Tensor) -> Tensor:
+    return dml.slice1(table, *dml.window((16, 4), (slice(0, x.shape[0]), slice(None))))
+
+
+def test_a_symbolic_bound_stays_one() -> None:
+    table = torch.randn(16, 4)
+    traced = make_fx(rows_of, tracing_mode="symbolic")(torch.zeros(5, 4), table)
+    same(traced(torch.zeros(7, 4), table), table[:7])
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_bound_of_a_known_range_exports(strict: bool) -> None:
+    class Positions(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.randn(16, 4))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + rows_of(x, self.table)
+
+    module, rows = Positions(), torch.export.Dim("rows", min=2, max=12)
+    program = torch.export.export(module, (torch.zeros(5, 4),), dynamic_shapes={"x": {0: rows}}, strict=strict)
+    same(program.module()(torch.zeros(7, 4)), module.table[:7])
+
+
+# What the short way of plain calls must not take for plain.
+
+
+def test_a_tuple_is_what_it_gives_when_it_is_iterated() -> None:
+    class Zeros(tuple):
+        def __iter__(self) -> Iterator[int]:
+            return iter((0, 0))
+
+    x = torch.arange(9).reshape(3, 3)
+    for strides in ([1, 1], (np.int64(1), 1)):  # plain, and not
+        same(dml.slice1(x, Zeros((1, 1)), [2, 2], strides), x[:2, :2])
+
+
+@every_call
+def test_out_is_given_by_name_alone(call: Call) -> None:
+    operator, x = getattr(torch.ops.torch_dml_ops, call.function), matrix()
+    given = [*call.arguments(x).values()]
+    result = operator(*given)
+    out = torch.empty_like(result) if isinstance(result, Tensor) else [torch.empty_like(r) for r in result]
+    for last in (out, None):
+        with pytest.raises(RuntimeError, match="argument"):
+            operator(*given, last)
+    assert operator(*given, out=out) is None
+    same(one(out), one(result))
+
+
+def test_outs_that_are_exchanged_meanwhile_do_not_count_as_written() -> None:
+    x, other = torch.randn(2, 4_000_000), torch.empty(1)
+    for _ in range(10):
+        outs = [torch.empty(1, 4_000_000) for _ in range(2)]
+        written = list(outs)
+        exchange = threading.Thread(target=outs.__setitem__, args=(0, other))
+        exchange.start()
+        with contextlib.suppress(RuntimeError):  # where it came first
+            dml.split(x, [1, 1], 0, out=outs)
+            assert [t._version for t in written] == [1, 1]
+        exchange.join()
+    assert other._version == 0
