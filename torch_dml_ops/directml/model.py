@@ -187,7 +187,7 @@ class Model:
     ...         {"type": "print", "resource": "y"},
     ...     ],
     ... }
-    >>> file = pathlib.JsonPath(tempfile.mkdtemp(), "model.json")
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "model.json")
     >>> _ = file.write_text(json.dumps(source))
     >>> buffers = Model.load(file).run()
     Resource 'y': 4, 3, 2, 1
