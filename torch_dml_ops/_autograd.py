@@ -8,7 +8,8 @@ register_autograd serves instead (`has_private_names` is False then).
 What runs when an operator is called:
 
     plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (_fast.py)
-    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction)
+    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction), its forward and
+                                              backward in C
     all else, and torch.ops.torch_dml_ops.*   the kernel at the Autograd key, with a Function that has all modes
                                               (_LinearFunction) where there is something to differentiate
 
@@ -99,7 +100,7 @@ def call(name: str, first: Any, *others: Any) -> Any:
     a caller must not be able to change them.
     """
     if not is_compiling():
-        result = getattr(fast, name, _fast.not_plain)(first, *others, None)  # with a gradient, it calls _recorders
+        result = getattr(fast, name, _fast.not_plain)(first, *others, None)
         if result is not None:
             return result
     op = getattr(_ops, name).default
@@ -138,7 +139,9 @@ def register_linear(name: str, transpose: Transpose) -> None:
         _register_autograd(op, transpose)
         return
     linear = _Linear(op, transpose)
-    _recorders[name] = linear.record_plain
+    if fast is not _fast.nothing:
+        function = linear.plain_function(getattr(fast, f"{name}_forward"))
+        fast.record_with(_fast.OPERATORS.index(name), function, linear.refusal)
 
     short_way = getattr(fast, name, _fast.not_plain)
     missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
@@ -165,27 +168,18 @@ class _Linear:
         self.takes_list = first.type.kind() == "ListType"
         self.gives_list = op._schema.returns[0].type.kind() == "ListType"
         self.takes_constants = any(a.type.kind() == "TensorType" for a in others)  # tensors that it is not linear in
-        name = op.name().partition("::")[2]
-        self.below_autograd = getattr(fast, f"{name}_below", _fast.not_plain)
-        plain: Any = _PlainFunctionOfList if self.takes_list else _PlainFunction
-        if self.takes_constants:
-            plain = _PlainFunctionOfLengths
-        self.function, self.plain_function = (
-            _named(name.title().replace("_", ""), base) for base in (_LinearFunction, plain)
-        )
-        self.apply_plain = self.plain_function.apply
+        self.title = op.name().partition("::")[2].title().replace("_", "")
+        self.function = _named(self.title, _LinearFunction)
 
     def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
         """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
         results = (self.op if call is None else call)(list(inputs) if self.takes_list else inputs[0], *others)
         return tuple(results) if self.gives_list else results
 
-    def record_plain(self, first: Tensor | Sequence[Tensor], others: tuple[Any, ...]) -> Any:
-        """The results, with the call in their graph, where no transform, mode or tracing is at work."""
-        if self.takes_list:
-            return self.apply_plain(self, others, *first)
-        results = self.apply_plain(first, self, others)
-        return list(results) if self.gives_list else results
+    def plain_function(self, forward: Any) -> Any:
+        """What records a call where no transform, mode or tracing is at work."""
+        base = _PlainFunctionOfList if self.takes_list else _PlainFunction
+        return _named(self.title, base, linear=self, forward=staticmethod(forward))
 
     def refusal(self, first: Any, others: Sequence[Any]) -> Any:
         """The operator itself, which says why it refuses the arguments."""
@@ -253,69 +247,40 @@ def _others(ctx: Any) -> tuple[Any, ...]:
 
 
 class _PlainFunction(_Base):  # type: ignore[misc]
-    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform. One linear input."""
+    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform. One linear input.
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, linear: _Linear, others: tuple[Any, ...]) -> Any:
-        ctx.recorded = linear, x.shape, others
-        results = linear.below_autograd(x, *others)
-        if results is None:
-            results = linear.refusal(x, others)
-        return tuple(results) if linear.gives_list else results
+    `forward` is of csrc/python/fast_calls.cpp, and so is what autograd calls in the backward pass; that calls
+    `backward`, where the cotangents are not plain.
+    """
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        linear, shape, others = ctx.recorded
-        return linear.transpose(cotangents, (shape,), others)[0], None, None
+        return _transposed(ctx, cotangents, ctx.recorded[:1])[0], None
 
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> tuple[int]:
         return (ctx._autograd_function_id,)
 
 
-class _PlainFunctionOfLengths(_PlainFunction):
-    """The same for an operator whose first other argument is a tensor, in which it is not linear.
-
-    It is saved as tensors are, so that writing to it before the backward pass is an error.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, linear: _Linear, others: tuple[Any, ...]) -> Any:
-        ctx.save_for_backward(others[0])
-        ctx.recorded = linear, x.shape, others[1:]
-        result = linear.below_autograd(x, *others)
-        return linear.refusal(x, others) if result is None else result
-
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        linear, shape, others = ctx.recorded
-        return linear.transpose(cotangents, (shape,), (*ctx.saved_tensors, *others))[0], None, None
-
-
 class _PlainFunctionOfList(_PlainFunction):
     """The same for an operator that is linear in each tensor of a list."""
 
     @staticmethod
-    def forward(ctx: Any, linear: _Linear, others: tuple[Any, ...], *inputs: Tensor) -> Any:  # type: ignore[override]
-        ctx.recorded = linear, [x.shape for x in inputs], others
-        result = linear.below_autograd(inputs, *others)
-        return linear.refusal(inputs, others) if result is None else result
-
-    @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        linear, shapes, others = ctx.recorded
-        return None, None, *linear.transpose(cotangents, shapes, others)
+        return None, *_transposed(ctx, cotangents, ctx.recorded[0])
 
 
-def _named(name: str, base: Any) -> Any:
+def _transposed(ctx: Any, cotangents: Sequence[Tensor], shapes: Sequence[torch.Size]) -> Sequence[Tensor]:
+    linear: _Linear = ctx._forward_cls.linear
+    return linear.transpose(cotangents, shapes, (*ctx.saved_tensors, *ctx.recorded[1]))
+
+
+def _named(name: str, base: Any, **attributes: Any) -> Any:
     """A subclass; graphs and traces of errors show its name."""
-    function = type(name, (base,), {})
+    function = type(name, (base,), attributes)
     backward: Any = function._backward_cls  # type: ignore[attr-defined]
     backward.__name__ = backward.__qualname__ = f"{name}Backward"
     return function
-
-
-_recorders: dict[str, Callable[..., Any]] = {}  # by operator
 
 
 def _register_autograd(op: Any, transpose: Transpose) -> None:
@@ -417,5 +382,3 @@ register_linear("slice_grad", _transpose_of_slice_grad)
 register_linear("split", _transpose_of_split)
 register_linear("join", _transpose_of_join)
 register_linear("reverse_subsequences", _transpose_of_reverse_subsequences)
-if fast is not _fast.nothing:
-    fast.set_recorders(*(_recorders[name] for name in _fast.OPERATORS))

@@ -76,9 +76,7 @@ def not_plain(*arguments: Any) -> None:
     """What stands for a function that cannot be had: every call goes the ordinary way."""
 
 
-nothing: Any = SimpleNamespace(
-    **{name + form: not_plain for name in OPERATORS for form in ("", "_below")}, window=not_plain
-)
+nothing: Any = SimpleNamespace(**dict.fromkeys((*OPERATORS, "window"), not_plain))
 try:
     fast: Any = _set_up()
     available = True

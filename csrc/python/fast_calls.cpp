@@ -3,8 +3,8 @@
 // Each function here takes what the operator takes, and gives its result; or None, where anything but a plain call is
 // at work (a subclass, a mode, a transform, tracing), numbers are not plain ints, or the operator refuses: then the
 // caller goes the ordinary way, which converts the numbers, or says what is wrong with them. Where autograd is to
-// record the call, it gives the arguments behind the first one as tuples, which nobody can change.
-// torch_dml_ops/_fast.py has the Python side.
+// record the call, it applies an autograd.Function whose forward and backward are here too.
+// torch_dml_ops/_fast.py and _autograd.py have the Python side.
 //
 // The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
 // FastCall. So conjugate views, functional tensors and all else that the dispatcher handles are handled, and the
@@ -31,8 +31,13 @@ namespace {
 namespace stable = torch::stable::detail;
 using torch_dml_ops::FastCall;
 
-// Functions of the first argument and a tuple of the others: an operator's result with the call in its graph.
-PyObject* recorders[5] = {};
+// What records the calls of an operator where one of its tensors requires grad: a class derived from autograd.Function.
+struct Recorder {
+  PyObject* apply;   // its `apply`: of the tensor and a tuple of the other arguments, or of that tuple and the tensors
+  PyObject* refuse;  // called with the same where the operator refuses them: raises the reason
+  PyObject* backward;  // its `backward`, for cotangents that are not plain
+};
+Recorder recorders[5] = {};
 
 // What set_up is given.
 struct Torch {
@@ -51,13 +56,18 @@ struct Torch {
 
 // Attributes and methods of tensors that are asked for by name.
 struct Names {
-  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *start, *stop, *step;
+  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *start, *stop, *step, *shape, *recorded,
+      *save_for_backward, *saved_tensors;
 } names;
 
 // An owned reference, or null after an error.
 class Object {
  public:
   explicit Object(PyObject* object) : object_(object) {}
+  Object& operator=(Object&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
   Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   Object(const Object&) = delete;
   ~Object() { Py_XDECREF(object_); }
@@ -438,6 +448,24 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
   return done ? Py_NewRef(given) : nullptr;
 }
 
+// The results of `apply`, which gives several as a tuple.
+PyObject* recorded_call(const Recorder& recorder, PyObject* first, PyObject* others, bool takes_list, bool gives_list) {
+  PyObject* results = nullptr;
+  if (takes_list) {
+    const Tensors inputs(first);
+    const Object arguments(PyTuple_New(1 + inputs.size()));
+    if (!arguments) return nullptr;
+    PyTuple_SetItem(arguments.get(), 0, Py_NewRef(others));
+    for (Py_ssize_t k = 0; k < inputs.size(); ++k) PyTuple_SetItem(arguments.get(), 1 + k, Py_NewRef(inputs[k]));
+    results = PyObject_CallObject(recorder.apply, arguments.get());
+  } else {
+    results = PyObject_CallFunctionObjArgs(recorder.apply, first, others, nullptr);
+  }
+  if (!gives_list || results == nullptr) return results;
+  const Object tuple(results);
+  return PySequence_List(tuple.get());
+}
+
 // The operator; its last argument is `out`, or None.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
@@ -448,31 +476,133 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   FastCall fast;
   if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return other_way();
   if (aoti_torch_grad_mode_is_enabled() && linear.any_requires_grad()) {
-    if (out != Py_None || recorders[shape.number] == nullptr) return other_way();
+    const Recorder& recorder = recorders[shape.number];
+    if (out != Py_None || recorder.apply == nullptr) return other_way();
     const Object others(frozen(arguments + 1, count - 2));
-    return others ? PyObject_CallFunctionObjArgs(recorders[shape.number], arguments[0], others.get(), nullptr)
-                  : nullptr;
+    return others ? recorded_call(recorder, arguments[0], others.get(), takes_list, gives_list) : nullptr;
   }
   return out == Py_None ? result_of<shape, takes_list, gives_list>(linear, arguments, fast)
                         : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
 }
 
-// The same below the Autograd key, for a recorder: everything was looked at already.
-template <const Shape& shape, bool takes_list, bool gives_list>
-PyObject* below(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != arguments_of(shape)) return other_way();
-  const Linear<takes_list> linear(arguments[0]);
-  FastCall fast;
-  if (!linear.plain() || !read_numbers(shape, arguments, fast)) return other_way();
-  return result_of<shape, takes_list, gives_list>(linear, arguments, fast);
+// What a recorded call keeps for its backward pass in `ctx.recorded`: the shape of the linear input, or a tuple of
+// them, and the other arguments. Sequence lengths are saved as tensors are, so that writing to them before the backward
+// pass is an error.
+template <const Shape& shape, bool takes_list>
+bool keep(PyObject* ctx, PyObject* first, PyObject* others) {
+  Object shapes(takes_list ? PyTuple_New(PyTuple_Size(first)) : PyObject_GetAttr(first, names.shape));
+  if (!shapes) return false;
+  if constexpr (takes_list) {
+    for (Py_ssize_t k = 0; k < PyTuple_Size(first); ++k) {
+      PyObject* one = PyObject_GetAttr(PyTuple_GetItem(first, k), names.shape);
+      if (one == nullptr) return false;
+      PyTuple_SetItem(shapes.get(), k, one);
+    }
+  }
+  Object kept(Py_NewRef(others));
+  if constexpr (shape.has_lengths) {
+    const Object done(PyObject_CallMethodObjArgs(ctx, names.save_for_backward, PyTuple_GetItem(others, 0), nullptr));
+    kept = Object(PyTuple_GetSlice(others, 1, PyTuple_Size(others)));
+    if (!done || !kept) return false;
+  }
+  const Object recorded(PyTuple_Pack(2, shapes.get(), kept.get()));
+  return recorded && PyObject_SetAttr(ctx, names.recorded, recorded.get()) == 0;
 }
 
-// set_recorders(slice1, slice_grad, split, join, reverse_subsequences)
-PyObject* set_recorders(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != Py_ssize_t(std::size(recorders)))
-    return PyErr_Format(PyExc_TypeError, "set_recorders takes 5 arguments, got %zd", count);
-  for (Py_ssize_t k = 0; k < count; ++k) recorders[k] = Py_NewRef(arguments[k]);
-  Py_RETURN_NONE;
+// forward(ctx, input, others) or forward(ctx, others, *inputs): the operator below the Autograd key. Everything was
+// looked at before.
+template <const Shape& shape, bool takes_list, bool gives_list>
+PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  constexpr Py_ssize_t kMost = 6;
+  static_assert(arguments_of(shape) <= kMost);
+  PyObject* ctx = arguments[0];
+  PyObject* others = arguments[takes_list ? 1 : 2];
+  const Object first(takes_list ? PyTuple_New(count - 2) : Py_NewRef(arguments[1]));
+  if (!first) return nullptr;
+  if constexpr (takes_list)
+    for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(first.get(), k - 2, Py_NewRef(arguments[k]));
+  if (!keep<shape, takes_list>(ctx, first.get(), others)) return nullptr;
+
+  PyObject* given[kMost] = {first.get()};
+  for (Py_ssize_t k = 1; k < arguments_of(shape); ++k) given[k] = PyTuple_GetItem(others, k - 1);
+  const Linear<takes_list> linear(first.get());
+  FastCall fast;
+  Object results(read_numbers(shape, given, fast) ? result_of<shape, takes_list, gives_list>(linear, given, fast)
+                                                  : other_way());
+  if (!results) return nullptr;
+  if (results.get() == Py_None)
+    return PyObject_CallFunctionObjArgs(recorders[shape.number].refuse, first.get(), others, nullptr);
+  return gives_list ? PyList_AsTuple(results.get()) : results.release();
+}
+
+// The transposes: the cotangents of the linear inputs, of those of the results, and of what was kept.
+
+PyObject* transpose_of_slice1(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
+  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), shapes,
+                                 PyTuple_GetItem(others, 0),     PyTuple_GetItem(others, 1),
+                                 PyTuple_GetItem(others, 2),     Py_None};
+  return call<kSliceGrad, false, false>(ctx, arguments, std::size(arguments));
+}
+
+PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
+  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0),
+                                 PyTuple_GetItem(others, 1),
+                                 PyTuple_GetItem(others, 2),
+                                 PyTuple_GetItem(others, 3),
+                                 shapes,
+                                 Py_None};
+  return call<kSlice1, false, false>(ctx, arguments, std::size(arguments));
+}
+
+PyObject* transpose_of_split(PyObject* ctx, PyObject*, PyObject* others, PyObject* cotangents) {
+  PyObject* const arguments[] = {cotangents, PyTuple_GetItem(others, 1), Py_None};
+  return call<kJoin, true, false>(ctx, arguments, std::size(arguments));
+}
+
+PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
+  PyObject* axis = PyTuple_GetItem(others, 0);
+  const Object sizes(PyTuple_New(PyTuple_Size(shapes)));
+  if (!sizes) return nullptr;
+  for (Py_ssize_t k = 0; k < PyTuple_Size(shapes); ++k) {
+    PyObject* size = PyObject_GetItem(PyTuple_GetItem(shapes, k), axis);
+    if (size == nullptr) return nullptr;
+    PyTuple_SetItem(sizes.get(), k, size);
+  }
+  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), sizes.get(), axis, Py_None};
+  return call<kSplit, false, true>(ctx, arguments, std::size(arguments));
+}
+
+PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObject* cotangents) {
+  const Object saved(PyObject_GetAttr(ctx, names.saved_tensors));
+  if (!saved) return nullptr;
+  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), PyTuple_GetItem(saved.get(), 0),
+                                 PyTuple_GetItem(others, 0), Py_None};
+  return call<kReverse, false, false>(ctx, arguments, std::size(arguments));
+}
+
+// What autograd calls with the cotangents, in the place of `apply` of autograd's own class: a cotangent for each
+// argument of the recorder's `apply`.
+template <const Shape& shape, bool takes_list, auto transpose>
+PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) {
+  const Object recorded(PyObject_GetAttr(ctx, names.recorded));
+  const Object cotangents(PyTuple_New(count));
+  if (!recorded || !cotangents) return nullptr;
+  for (Py_ssize_t k = 0; k < count; ++k) PyTuple_SetItem(cotangents.get(), k, Py_NewRef(arguments[k]));
+  const Object results(
+      transpose(ctx, PyTuple_GetItem(recorded.get(), 0), PyTuple_GetItem(recorded.get(), 1), cotangents.get()));
+  if (!results) return nullptr;
+  if (results.get() == Py_None) {
+    const Object with_ctx(PyTuple_Pack(1, ctx));
+    const Object all(with_ctx ? PySequence_Concat(with_ctx.get(), cotangents.get()) : nullptr);
+    return all ? PyObject_CallObject(recorders[shape.number].backward, all.get()) : nullptr;
+  }
+  if constexpr (takes_list) {
+    const Object tuple(PyList_AsTuple(results.get()));
+    const Object none(PyTuple_Pack(1, Py_None));
+    return tuple && none ? PySequence_Concat(none.get(), tuple.get()) : nullptr;
+  } else {
+    return PyTuple_Pack(2, results.get(), Py_None);
+  }
 }
 
 // set_up(Tensor, Parameter, Size, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version,
@@ -490,10 +620,18 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
             Py_NewRef(arguments[8]),
             reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[9])),
             reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[10]))};
-  names = {PyUnicode_InternFromString("requires_grad"),  PyUnicode_InternFromString("is_inference"),
-           PyUnicode_InternFromString("is_conj"),        PyUnicode_InternFromString("is_neg"),
-           PyUnicode_InternFromString("_current_level"), PyUnicode_InternFromString("start"),
-           PyUnicode_InternFromString("stop"),           PyUnicode_InternFromString("step")};
+  names = {PyUnicode_InternFromString("requires_grad"),
+           PyUnicode_InternFromString("is_inference"),
+           PyUnicode_InternFromString("is_conj"),
+           PyUnicode_InternFromString("is_neg"),
+           PyUnicode_InternFromString("_current_level"),
+           PyUnicode_InternFromString("start"),
+           PyUnicode_InternFromString("stop"),
+           PyUnicode_InternFromString("step"),
+           PyUnicode_InternFromString("shape"),
+           PyUnicode_InternFromString("recorded"),
+           PyUnicode_InternFromString("save_for_backward"),
+           PyUnicode_InternFromString("saved_tensors")};
   Py_RETURN_NONE;
 }
 
@@ -564,18 +702,42 @@ PyMethodDef method(const char* name, Function function) {
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
 }
 
+// As methods of autograd's classes, which are called with the node that they record.
+PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1, false, transpose_of_slice1>),
+                                  method("slice_grad", backward<kSliceGrad, false, transpose_of_slice_grad>),
+                                  method("split", backward<kSplit, false, transpose_of_split>),
+                                  method("join", backward<kJoin, true, transpose_of_join>),
+                                  method("reverse_subsequences", backward<kReverse, false, transpose_of_reverse>)};
+
+// record_with(number, function, refuse): calls of the operator that need a derivative are recorded by this subclass of
+// autograd.Function, which has its `forward` and `backward`.
+PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "record_with takes 3 arguments, got %zd", count);
+  const long number = PyLong_AsLong(arguments[0]);
+  if (number < 0 || number >= long(std::size(recorders))) return PyErr_Format(PyExc_IndexError, "no such operator");
+  const Object node(PyObject_GetAttrString(arguments[1], "_backward_cls"));
+  if (!node) return nullptr;
+  const Object apply(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(node.get()), &backward_methods[number]));
+  if (!apply || PyObject_SetAttrString(node.get(), "apply", apply.get()) != 0) return nullptr;
+  Object applied(PyObject_GetAttrString(arguments[1], "apply")),
+      fallback(PyObject_GetAttrString(arguments[1], "backward"));
+  if (!applied || !fallback) return nullptr;
+  recorders[number] = {applied.release(), Py_NewRef(arguments[2]), fallback.release()};
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {method("set_up", set_up),
-                         method("set_recorders", set_recorders),
+                         method("record_with", record_with),
                          method("slice1", call<kSlice1, false, false>),
                          method("slice_grad", call<kSliceGrad, false, false>),
                          method("split", call<kSplit, false, true>),
                          method("join", call<kJoin, true, false>),
                          method("reverse_subsequences", call<kReverse, false, false>),
-                         method("slice1_below", below<kSlice1, false, false>),
-                         method("slice_grad_below", below<kSliceGrad, false, false>),
-                         method("split_below", below<kSplit, false, true>),
-                         method("join_below", below<kJoin, true, false>),
-                         method("reverse_subsequences_below", below<kReverse, false, false>),
+                         method("slice1_forward", forward<kSlice1, false, false>),
+                         method("slice_grad_forward", forward<kSliceGrad, false, false>),
+                         method("split_forward", forward<kSplit, false, true>),
+                         method("join_forward", forward<kJoin, true, false>),
+                         method("reverse_subsequences_forward", forward<kReverse, false, false>),
                          method("window", window),
                          {nullptr, nullptr, 0, nullptr}};
 
