@@ -138,7 +138,7 @@ def register_linear(name: str, transpose: Transpose) -> None:
         _register_autograd(op, transpose)
         return
     linear = _Linear(op, transpose)
-    _recorders[name] = linear.record_plain
+    _recorders[name] = linear.recorder()
 
     short_way = getattr(fast, name, _fast.not_plain)
     missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
@@ -173,24 +173,18 @@ class _Linear:
         self.function, self.plain_function = (
             _named(name.title().replace("_", ""), base) for base in (_LinearFunction, plain)
         )
-        self.apply_plain = self.plain_function.apply
 
     def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
         """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
         results = (self.op if call is None else call)(list(inputs) if self.takes_list else inputs[0], *others)
         return tuple(results) if self.gives_list else results
 
-    def record_plain(self, first: Tensor | Sequence[Tensor], others: tuple[Any, ...]) -> Any:
+    def recorder(self) -> Callable[[Any, tuple[Any, ...]], Any]:
         """The results, with the call in their graph, where no transform, mode or tracing is at work."""
+        apply = partial(self.plain_function.apply, self)  # raises NotPlain where it turns out that it is not
         if self.takes_list:
-            return self.apply_plain(self, others, *first)
-        results = self.apply_plain(first, self, others)
-        return list(results) if self.gives_list else results
-
-    def refusal(self, first: Any, others: Sequence[Any]) -> Any:
-        """The operator itself, which says why it refuses the arguments."""
-        with _AutoDispatchBelowAutograd():
-            return self.op(first, *others)
+            return lambda first, others: apply(others, *first)
+        return (lambda first, others: list(apply(first, others))) if self.gives_list else apply
 
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
         """The results, with the call in their graph, whatever is at work. `keyset` has the call's dispatch keys."""
@@ -252,21 +246,25 @@ def _others(ctx: Any) -> tuple[Any, ...]:
     return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
 
 
+class NotPlain(Exception):
+    """The operator refuses the arguments, or is to be asked in the ordinary way; so the short way gives None."""
+
+
 class _PlainFunction(_Base):  # type: ignore[misc]
     """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform. One linear input."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, linear: _Linear, others: tuple[Any, ...]) -> Any:
-        ctx.recorded = linear, x.shape, others
+    def forward(ctx: Any, linear: _Linear, x: Tensor, others: tuple[Any, ...]) -> Any:
         results = linear.below_autograd(x, *others)
         if results is None:
-            results = linear.refusal(x, others)
+            raise NotPlain
+        ctx.recorded = linear, x.shape, others
         return tuple(results) if linear.gives_list else results
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
         linear, shape, others = ctx.recorded
-        return linear.transpose(cotangents, (shape,), others)[0], None, None
+        return None, linear.transpose(cotangents, (shape,), others)[0], None
 
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> tuple[int]:
@@ -280,16 +278,18 @@ class _PlainFunctionOfLengths(_PlainFunction):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, linear: _Linear, others: tuple[Any, ...]) -> Any:
+    def forward(ctx: Any, linear: _Linear, x: Tensor, others: tuple[Any, ...]) -> Any:
+        result = linear.below_autograd(x, *others)
+        if result is None:
+            raise NotPlain
         ctx.save_for_backward(others[0])
         ctx.recorded = linear, x.shape, others[1:]
-        result = linear.below_autograd(x, *others)
-        return linear.refusal(x, others) if result is None else result
+        return result
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
         linear, shape, others = ctx.recorded
-        return linear.transpose(cotangents, (shape,), (*ctx.saved_tensors, *others))[0], None, None
+        return None, linear.transpose(cotangents, (shape,), (*ctx.saved_tensors, *others))[0], None
 
 
 class _PlainFunctionOfList(_PlainFunction):
@@ -297,9 +297,11 @@ class _PlainFunctionOfList(_PlainFunction):
 
     @staticmethod
     def forward(ctx: Any, linear: _Linear, others: tuple[Any, ...], *inputs: Tensor) -> Any:  # type: ignore[override]
-        ctx.recorded = linear, [x.shape for x in inputs], others
         result = linear.below_autograd(inputs, *others)
-        return linear.refusal(inputs, others) if result is None else result
+        if result is None:
+            raise NotPlain
+        ctx.recorded = linear, [x.shape for x in inputs], others
+        return result
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
@@ -418,4 +420,4 @@ register_linear("split", _transpose_of_split)
 register_linear("join", _transpose_of_join)
 register_linear("reverse_subsequences", _transpose_of_reverse_subsequences)
 if fast is not _fast.nothing:
-    fast.set_recorders(*(_recorders[name] for name in _fast.OPERATORS))
+    fast.set_recorders(NotPlain, *(_recorders[name] for name in _fast.OPERATORS))

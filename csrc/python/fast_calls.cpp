@@ -33,25 +33,35 @@ using torch_dml_ops::FastCall;
 
 // Functions of the first argument and a tuple of the others: an operator's result with the call in its graph.
 PyObject* recorders[5] = {};
+PyObject* not_plain = nullptr;  // what they raise where the ordinary way is to be gone
 
 // What set_up is given.
 struct Torch {
-  PyObject* tensor;        // torch.Tensor
-  PyObject* parameter;     // torch.nn.Parameter
-  PyObject* size;          // torch.Size
-  PyObject* checks;        // functions that return something true where more than a plain call is at work
-  PyObject* forward_ad;    // the dictionary of torch.autograd.forward_ad
+  PyObject* tensor;              // torch.Tensor
+  PyObject* parameter;           // torch.nn.Parameter
+  PyObject* size;                // torch.Size
+  PyObject* checks;              // functions that return something true where more than a plain call is at work
+  PyObject* pre_dispatch_modes;  // a list, of None where there is no such mode
+  PyObject* forward_ad;          // the dictionary of torch.autograd.forward_ad
+  PyObject* registered;          // the set of all kernels that were registered from Python, by name
+  PyObject* foreign;             // the names of kernels that would not be ours
+  PyObject* is_excluded;         // whether this thread's calls pass by the kernels at a dispatch key
+  PyObject* autograd_key;
+  PyObject* is_wrapped;    // whether a tensor belongs to a transform, perhaps to one that has ended
   PyObject* to_capsule;    // of a tensor, to a capsule with its handle; to be deleted
   PyObject* from_capsule;  // of such a capsule, to a tensor
-  bool takes_over;         // whether from_capsule takes the handle over, as torch's name for it says
+  PyObject* takes_over;    // whether from_capsule takes the handle over, as torch's name for it says
   PyObject* increment_version;
-  FastCall** (*cpu_call)();
-  FastCall** (*cuda_call)();  // null where there are no CUDA kernels
+  PyObject* cpu_call;   // address of the CPU library's torch_dml_ops_fast_call
+  PyObject* cuda_call;  // 0 where there are no CUDA kernels
 } torch_;
 
-// Attributes and methods of tensors that are asked for by name.
+FastCall** (*cpu_call)() = nullptr;
+FastCall** (*cuda_call)() = nullptr;
+
+// Attributes and methods that are asked for by name.
 struct Names {
-  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *start, *stop, *step;
+  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *isdisjoint, *start, *stop, *step;
 } names;
 
 // An owned reference, or null after an error.
@@ -87,15 +97,38 @@ bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
-// Whether no mode, transform, tracing or forward mode is at work.
+// Whether the operators' kernels are the package's own. Somebody else's, as torch.library.register_autocast registers
+// them, are not those of the overloads `fast`. Registrations show in the number of all there are.
+bool kernels_are_ours() {
+  static Py_ssize_t known = -1;
+  static bool ours = false;
+  const Py_ssize_t count = PySet_Size(torch_.registered);
+  if (count != known) {
+    const Object result(PyObject_CallMethodObjArgs(torch_.registered, names.isdisjoint, torch_.foreign, nullptr));
+    ours = result && is_true(result.get());
+    known = count;
+  }
+  return ours;
+}
+
+// Whether no mode, transform, tracing, forward mode or kernel of somebody else is at work.
 bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
     const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
     if (!result || PyObject_IsTrue(result.get()) != 0) return false;
   }
+  const Py_ssize_t modes = PyList_Size(torch_.pre_dispatch_modes);
+  for (Py_ssize_t k = 0; k < modes; ++k)
+    if (PyList_GetItem(torch_.pre_dispatch_modes, k) != Py_None) return false;
   PyObject* level = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
-  return level != nullptr && PyLong_AsLong(level) < 0;
+  return level != nullptr && PyLong_AsLong(level) < 0 && kernels_are_ours();
+}
+
+// Whether a function of torch's says so, or fails.
+bool says_true(PyObject* function, PyObject* argument) {
+  const Object result(PyObject_CallFunctionObjArgs(function, argument, nullptr));
+  return !result || is_true(result.get());
 }
 
 bool answers_true(PyObject* tensor, PyObject* method) {
@@ -138,8 +171,8 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   if (aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
       aoti_torch_get_layout(tensor, &layout) != TORCH_SUCCESS || layout != aoti_torch_layout_strided())
     return nullptr;
-  if (device == aoti_torch_device_type_cpu()) return torch_.cpu_call();
-  if (device == aoti_torch_device_type_cuda() && torch_.cuda_call != nullptr) return torch_.cuda_call();
+  if (device == aoti_torch_device_type_cpu()) return cpu_call();
+  if (device == aoti_torch_device_type_cuda() && cuda_call != nullptr) return cuda_call();
   return nullptr;
 }
 
@@ -163,7 +196,7 @@ PyObject* wrapped(AtenTensorHandle handle) {
   } else {
     const Object capsule(PyCapsule_New(handle, nullptr, nullptr));
     if (capsule) result = PyObject_CallFunctionObjArgs(torch_.from_capsule, capsule.get(), nullptr);
-    if (torch_.takes_over) return result;
+    if (is_true(torch_.takes_over)) return result;
   }
   aoti_torch_delete_tensor_object(handle);
   return result;
@@ -273,8 +306,8 @@ template <>
 struct Linear<false> {
   explicit Linear(PyObject* argument) : tensor(argument) {}
   bool plain() const { return is_plain(tensor); }
-  bool any_requires_grad() const { return requires_grad(tensor); }
-  PyObject* first() const { return tensor; }
+  // The first tensor that requires grad, null where none does.
+  PyObject* requiring_grad() const { return requires_grad(tensor) ? tensor : nullptr; }
   PyObject* tensor;
 };
 
@@ -287,13 +320,25 @@ struct Linear<true> {
       if (!is_plain(tensors[k])) return false;
     return true;
   }
-  bool any_requires_grad() const {
+  PyObject* requiring_grad() const {
     for (Py_ssize_t k = 0; k < tensors.size(); ++k)
-      if (requires_grad(tensors[k])) return true;
-    return false;
+      if (requires_grad(tensors[k])) return tensors[k];
+    return nullptr;
   }
   Tensors tensors;
 };
+
+// Deletes a list that was not sent, and its tensors.
+void delete_tensors(StableListHandle list) {
+  std::size_t count = 0;
+  torch_list_size(list, &count);
+  for (std::size_t k = 0; k < count; ++k) {
+    StableIValue item = 0;
+    if (torch_list_get_item(list, k, &item) == TORCH_SUCCESS)
+      aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(item));
+  }
+  torch_delete_list(list);
+}
 
 // Puts a list of tensors on the stack; the slot of the first one, null where something is wrong.
 FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
@@ -305,7 +350,7 @@ FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
     Handle handle(tensors[k]);
     if (handle && k == 0) slot = slot_for(handle.get());
     if (!handle || slot == nullptr || torch_list_push_back(list, handle.send()) != TORCH_SUCCESS) {
-      torch_delete_list(list);
+      delete_tensors(list);
       return nullptr;
     }
   }
@@ -419,7 +464,7 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
   }
   const auto give_up = [&] {
     if constexpr (takes_list) {
-      torch_delete_list(stable::to<StableListHandle>(stack[0]));
+      delete_tensors(stable::to<StableListHandle>(stack[0]));
     } else {
       for (int k = 0; k < used; ++k) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[k]));
     }
@@ -447,11 +492,16 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return other_way();
   FastCall fast;
   if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return other_way();
-  if (aoti_torch_grad_mode_is_enabled() && linear.any_requires_grad()) {
-    if (out != Py_None || recorders[shape.number] == nullptr) return other_way();
+  PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
+  if (requiring_grad != nullptr) {
+    // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
+    if (out != Py_None || recorders[shape.number] == nullptr || says_true(torch_.is_excluded, torch_.autograd_key) ||
+        says_true(torch_.is_wrapped, requiring_grad))
+      return other_way();
     const Object others(frozen(arguments + 1, count - 2));
-    return others ? PyObject_CallFunctionObjArgs(recorders[shape.number], arguments[0], others.get(), nullptr)
-                  : nullptr;
+    if (!others) return nullptr;
+    PyObject* results = PyObject_CallFunctionObjArgs(recorders[shape.number], arguments[0], others.get(), nullptr);
+    return results == nullptr && PyErr_ExceptionMatches(not_plain) != 0 ? other_way() : results;
   }
   return out == Py_None ? result_of<shape, takes_list, gives_list>(linear, arguments, fast)
                         : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
@@ -467,33 +517,48 @@ PyObject* below(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return result_of<shape, takes_list, gives_list>(linear, arguments, fast);
 }
 
-// set_recorders(slice1, slice_grad, split, join, reverse_subsequences)
+// set_recorders(NotPlain, slice1, slice_grad, split, join, reverse_subsequences)
 PyObject* set_recorders(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != Py_ssize_t(std::size(recorders)))
-    return PyErr_Format(PyExc_TypeError, "set_recorders takes 5 arguments, got %zd", count);
-  for (Py_ssize_t k = 0; k < count; ++k) recorders[k] = Py_NewRef(arguments[k]);
+  if (count != 1 + Py_ssize_t(std::size(recorders)))
+    return PyErr_Format(PyExc_TypeError, "set_recorders takes 6 arguments, got %zd", count);
+  not_plain = Py_NewRef(arguments[0]);
+  for (Py_ssize_t k = 1; k < count; ++k) recorders[k - 1] = Py_NewRef(arguments[k]);
   Py_RETURN_NONE;
 }
 
-// set_up(Tensor, Parameter, Size, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version,
-// cpu_call, cuda_call): the last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
+// set_up(torch): an object with what Torch has, under the same names.
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 11) return PyErr_Format(PyExc_TypeError, "set_up takes 11 arguments, got %zd", count);
-  torch_ = {Py_NewRef(arguments[0]),
-            Py_NewRef(arguments[1]),
-            Py_NewRef(arguments[2]),
-            Py_NewRef(arguments[3]),
-            Py_NewRef(arguments[4]),
-            Py_NewRef(arguments[5]),
-            Py_NewRef(arguments[6]),
-            is_true(arguments[7]),
-            Py_NewRef(arguments[8]),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[9])),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[10]))};
-  names = {PyUnicode_InternFromString("requires_grad"),  PyUnicode_InternFromString("is_inference"),
-           PyUnicode_InternFromString("is_conj"),        PyUnicode_InternFromString("is_neg"),
-           PyUnicode_InternFromString("_current_level"), PyUnicode_InternFromString("start"),
-           PyUnicode_InternFromString("stop"),           PyUnicode_InternFromString("step")};
+  if (count != 1) return PyErr_Format(PyExc_TypeError, "set_up takes 1 argument, got %zd", count);
+  const std::pair<const char*, PyObject**> members[] = {{"tensor", &torch_.tensor},
+                                                        {"parameter", &torch_.parameter},
+                                                        {"size", &torch_.size},
+                                                        {"checks", &torch_.checks},
+                                                        {"pre_dispatch_modes", &torch_.pre_dispatch_modes},
+                                                        {"forward_ad", &torch_.forward_ad},
+                                                        {"registered", &torch_.registered},
+                                                        {"foreign", &torch_.foreign},
+                                                        {"is_excluded", &torch_.is_excluded},
+                                                        {"autograd_key", &torch_.autograd_key},
+                                                        {"is_wrapped", &torch_.is_wrapped},
+                                                        {"to_capsule", &torch_.to_capsule},
+                                                        {"from_capsule", &torch_.from_capsule},
+                                                        {"takes_over", &torch_.takes_over},
+                                                        {"increment_version", &torch_.increment_version},
+                                                        {"cpu_call", &torch_.cpu_call},
+                                                        {"cuda_call", &torch_.cuda_call}};
+  for (const auto& [name, member] : members)
+    if ((*member = PyObject_GetAttrString(arguments[0], name)) == nullptr) return nullptr;
+  cpu_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cpu_call));
+  cuda_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cuda_call));
+  names = {PyUnicode_InternFromString("requires_grad"),
+           PyUnicode_InternFromString("is_inference"),
+           PyUnicode_InternFromString("is_conj"),
+           PyUnicode_InternFromString("is_neg"),
+           PyUnicode_InternFromString("_current_level"),
+           PyUnicode_InternFromString("isdisjoint"),
+           PyUnicode_InternFromString("start"),
+           PyUnicode_InternFromString("stop"),
+           PyUnicode_InternFromString("step")};
   Py_RETURN_NONE;
 }
 
