@@ -26,20 +26,47 @@
 namespace torch_dml_ops {
 namespace {
 
+// What tensors of some kinds meet, which have no strides. (dml.* say which argument it is.)
+constexpr char kNoStrides[] =
+    "torch_dml_ops: tensors must have strides; call to_dense() on a sparse or mkldnn tensor first, dequantize() on a "
+    "quantized one, to_padded_tensor() on a nested one";
+// What a CUDA tensor meets in a build without CUDA kernels.
+constexpr char kNoCudaKernels[] =
+    "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or move "
+    "the tensors to the CPU";
+
+using Function = void (*)(StableIValue*, uint64_t, uint64_t);
+
+// A function that serves an operator, and what refuses the same arguments.
+struct Functions {
+  Function function, without_strides, without_cuda_kernels;
+};
+
 struct Operator {
   const char* schema;
-  void (*function)(StableIValue*, uint64_t, uint64_t);
+  Functions functions;
 
   std::string name() const { return std::string(schema).substr(0, std::string(schema).find('(')); }
 };
 
 template <auto function>
-constexpr auto kBoxed = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
+constexpr Function kOnVectors = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
+
+template <auto function>
+constexpr Functions kBoxed = {kOnVectors<function>, kOnVectors<&boxed::Refusal<function>::template refuse<kNoStrides>>,
+                              kOnVectors<&boxed::Refusal<function>::template refuse<kNoCudaKernels>>};
 
 // The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers
-// of a FastCall.
+// of a FastCall. It goes the ordinary way where they refuse, for whatever reason.
 template <auto function>
-constexpr auto kFast = &boxed::Boxed<function>::fast;
+constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::fast;
+template <auto function>
+constexpr Functions kFast = {&boxed::Boxed<function>::fast, kRefused<function>, kRefused<function>};
+
+template <std::size_t count>
+constexpr Function kRefusedFew = &boxed::Boxed<&boxed::Refusal<&join>::refuse<kNoStrides>>::fast_few<count>;
+template <std::size_t count>
+constexpr Functions kFastJoin = {&boxed::Boxed<&join>::fast_few<count>, kRefusedFew<count>, kRefusedFew<count>};
 
 constexpr Operator kOperators[] = {
     {"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
@@ -68,9 +95,9 @@ constexpr Operator kOperators[] = {
     {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<&join>},
     {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<&join_out>},
     {"join.fast(Tensor[] inputs) -> Tensor", kFast<&join>},
-    {"join.fast_2(Tensor a, Tensor b) -> Tensor", &boxed::Boxed<&join>::fast_few<2>},
-    {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", &boxed::Boxed<&join>::fast_few<3>},
-    {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", &boxed::Boxed<&join>::fast_few<4>},
+    {"join.fast_2(Tensor a, Tensor b) -> Tensor", kFastJoin<2>},
+    {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", kFastJoin<3>},
+    {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", kFastJoin<4>},
     {"join.fast_out(Tensor[] inputs, *, Tensor(a!) out) -> ()", kFast<&join_out>},
 
     {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor", kBoxed<&reverse_subsequences>},
@@ -81,25 +108,11 @@ constexpr Operator kOperators[] = {
      kFast<&reverse_subsequences_out>},
 };
 
-#ifdef TORCH_DML_OPS_CPU_ONLY
-// What a CUDA tensor meets in a build without CUDA kernels.
-void no_cuda_kernels(StableIValue*, uint64_t, uint64_t) {
-  throw std::runtime_error(
-      "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or "
-      "move the tensors to the CPU");
-}
-#endif
-
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
-// What tensors of these kinds meet, which have no strides. (dml.* say which argument it is.)
+// The keys of tensors that have no strides.
 constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "SparseCsrCPU",
                                            "SparseCsrCUDA", "MkldnnCPU",       "QuantizedCPU",
                                            "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
-void no_strides(StableIValue*, uint64_t, uint64_t) {
-  throw std::runtime_error(
-      "torch_dml_ops: tensors must have strides; call to_dense() on a sparse or mkldnn tensor first, dequantize() on a "
-      "quantized one, to_padded_tensor() on a nested one");
-}
 #endif
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
@@ -114,16 +127,17 @@ class Registration {
     if (!define()) return;
 #endif
     functions_.emplace(StableLibrary::Kind::IMPL, kNamespace, C10_STRINGIZE(DEVICE), __FILE__, __LINE__);
-    for (const Operator& op : kOperators) functions_->impl(op.name().c_str(), op.function);
+    for (const Operator& op : kOperators) functions_->impl(op.name().c_str(), op.functions.function);
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
     for (const char* key : kWithoutStrides) {
       without_strides_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
-      for (const Operator& op : kOperators) without_strides_.back().impl(op.name().c_str(), &no_strides);
+      for (const Operator& op : kOperators)
+        without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
 #endif
 #ifdef TORCH_DML_OPS_CPU_ONLY
     refusals_.emplace(StableLibrary::Kind::IMPL, kNamespace, "CUDA", __FILE__, __LINE__);
-    for (const Operator& op : kOperators) refusals_->impl(op.name().c_str(), &no_cuda_kernels);
+    for (const Operator& op : kOperators) refusals_->impl(op.name().c_str(), op.functions.without_cuda_kernels);
 #endif
   }
   ~Registration() {

@@ -1,10 +1,12 @@
 import time
+from collections.abc import Iterator
 
 import pytest
 import torch
 from backends import DEVICE, Backend, backends
 from contract_cases import Make, maker
 from host_build import COVERAGE
+from ways import WAYS
 
 started = time.time()
 
@@ -21,6 +23,13 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 @pytest.fixture
 def t(backend: Backend) -> Make:
     return maker(backend.device)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def each_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The tests of a module with the short way for plain calls, and without it."""
+    with WAYS[request.param]():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,8 +24,9 @@ from transforms import TRANSFORMS, Problem, point
 import torch_dml_ops as dml
 from torch_dml_ops.__main__ import report
 
-# Warnings of torch's own linearize.
 pytestmark = [
+    pytest.mark.usefixtures("each_way"),
+    # torch's own linearize gives these
     pytest.mark.filterwarnings("ignore:`torch.jit.script"),
     pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
 ]
@@ -42,8 +44,9 @@ def test_gradcheck(case: Case, dtype: torch.dtype) -> None:
     def nonlinear(*tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(result.sin() for result in call(*tensors))
 
-    assert torch.autograd.gradcheck(call, leaves, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(nonlinear, leaves, check_fwd_over_rev=True)
+    batched = {"check_batched_grad": True, "check_batched_forward_grad": True} if dtype.is_floating_point else {}
+    assert torch.autograd.gradcheck(call, leaves, check_forward_ad=True, **batched)
+    assert torch.autograd.gradgradcheck(nonlinear, leaves, check_fwd_over_rev=True, check_rev_over_rev=True)
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -97,6 +100,30 @@ def test_inputs_may_be_transposed_and_cotangents_too(case: Case) -> None:
     same_gradients(
         case, lambda ops, *leaves: [y.t() for y in case.results(ops, *(x.t().contiguous().t() for x in leaves))]
     )
+
+
+@by_name(FIVE)
+def test_a_graph_that_is_kept_can_be_gone_through_again(case: Case) -> None:
+    leaves = [x.requires_grad_() for x in case.tensors()]
+    total = torch.stack([y.sin().sum() for y in case.results(dml, *leaves)]).sum()
+    first = torch.autograd.grad(total, leaves, retain_graph=True)
+    same(torch.autograd.grad(total, leaves), first)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        total.backward()
+
+
+@by_name(FIVE)
+def test_backward_in_other_threads(case: Case) -> None:
+    def gradients_of(k: int) -> list[Tensor | None]:
+        leaves = [(k * x).requires_grad_() for x in case.tensors()]
+        total = torch.stack([y.sin().sum() for y in case.results(dml, *leaves)]).sum()
+        with ThreadPoolExecutor(1) as another:
+            another.submit(total.backward).result()
+        return [x.grad for x in leaves]
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(gradients_of, range(8)))
+    same(together, [gradients_of(k) for k in range(8)])
 
 
 @pytest.mark.parametrize("used", [[0], [2], [0, 2], [1, 1]], ids=str)

@@ -141,7 +141,7 @@ def register_linear(name: str, transpose: Transpose) -> None:
     linear = _Linear(op, transpose)
     if fast is not _fast.nothing:
         function = linear.plain_function(getattr(fast, f"{name}_forward"))
-        fast.record_with(_fast.OPERATORS.index(name), function, linear.refusal)
+        fast.record_with(_fast.OPERATORS.index(name), function, NotPlain)
 
     short_way = getattr(fast, name, _fast.not_plain)
     missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
@@ -180,11 +180,6 @@ class _Linear:
         """What records a call where no transform, mode or tracing is at work."""
         base = _PlainFunctionOfList if self.takes_list else _PlainFunction
         return _named(self.title, base, linear=self, forward=staticmethod(forward))
-
-    def refusal(self, first: Any, others: Sequence[Any]) -> Any:
-        """The operator itself, which says why it refuses the arguments."""
-        with _AutoDispatchBelowAutograd():
-            return self.op(first, *others)
 
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
         """The results, with the call in their graph, whatever is at work. `keyset` has the call's dispatch keys."""
@@ -244,6 +239,10 @@ def _others(ctx: Any) -> tuple[Any, ...]:
         return tuple(ctx.others)
     saved = iter(ctx.saved_tensors)
     return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
+
+
+class NotPlain(Exception):
+    """What `forward` of a _PlainFunction raises where the ordinary way is to be gone, as where the operator refuses."""
 
 
 class _PlainFunction(_Base):  # type: ignore[misc]

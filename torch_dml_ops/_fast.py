@@ -1,8 +1,9 @@
 """The short way from Python to the operators, for plain tensors: csrc/python/fast_calls.cpp, set up for this torch.
 
 A function of it takes what the operator takes, and `out` or None. It gives the result, where all is plain: tensors, not
-of a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; and nothing that the
-operator refuses. It gives None for all else, which goes the ordinary way.
+of a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; no kernel that somebody
+else registered for an operator; and nothing that the operator refuses. It gives None for all else, which goes the
+ordinary way.
 
 It uses names that are private to torch. On a torch that lacks one of them, everything goes the ordinary way, and
 `available` is False.
@@ -21,6 +22,14 @@ import torch.autograd.forward_ad as forward_ad
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 
 OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
+# Kernels that somebody else has for plain tensors, as torch.library names them. (The package's own are C++, at these
+# keys. Who replaces those in Python, by allow_override=True, does not replace what the short way does.)
+FOREIGN_KERNELS = {
+    f"torch_dml_ops/{name}{form}/{key}"
+    for name in OPERATORS
+    for form in ("", ".out")
+    for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
+}
 JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
@@ -43,25 +52,34 @@ def _takes_over() -> bool:
 
 def _set_up() -> Any:
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
-    private = torch._C
-    assert forward_ad._current_level < 0  # it is looked up by this name
+    private: Any = torch._C
+    forward_ad._current_level  # noqa: B018  (it is looked up by this name)
+    modes: Any = torch._ops._mode_stack_state_for_pre_dispatch
     _fast_calls.set_up(
-        torch.Tensor,
-        torch.nn.Parameter,
-        torch.Size,
-        (
-            private._len_torch_function_stack,
-            private._len_torch_dispatch_stack,
-            private._are_functorch_transforms_active,
-            private._get_tracing_state,
-        ),
-        vars(forward_ad),
-        private._aoti.unsafe_alloc_void_ptr_from_tensor,
-        private._aoti.alloc_tensor_by_stealing_from_void_ptr,
-        _takes_over(),
-        private._increment_version,
-        _address(CPU_LIBRARY),
-        _address(CUDA_LIBRARY) if cuda_kernels_loaded else 0,
+        SimpleNamespace(
+            tensor=torch.Tensor,
+            parameter=torch.nn.Parameter,
+            size=torch.Size,
+            checks=(
+                private._len_torch_function_stack,
+                private._len_torch_dispatch_stack,
+                private._are_functorch_transforms_active,
+                private._get_tracing_state,
+            ),
+            pre_dispatch_modes=modes._ModeStackStateForPreDispatch__infra_modes,
+            forward_ad=vars(forward_ad),
+            registered=torch.library._impls,
+            foreign=FOREIGN_KERNELS,
+            is_excluded=private._dispatch_tls_is_dispatch_key_excluded,
+            autograd_key=private.DispatchKey.AutogradFunctionality,
+            is_wrapped=private._functorch.is_functorch_wrapped_tensor,
+            to_capsule=private._aoti.unsafe_alloc_void_ptr_from_tensor,
+            from_capsule=private._aoti.alloc_tensor_by_stealing_from_void_ptr,
+            takes_over=_takes_over(),
+            increment_version=private._increment_version,
+            cpu_call=_address(CPU_LIBRARY),
+            cuda_call=_address(CUDA_LIBRARY) if cuda_kernels_loaded else 0,
+        )
     )
     for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + JOINS_OF_FEW:
         for key in ("Autograd", "ADInplaceOrView"):

@@ -31,6 +31,19 @@ struct HeldBy<std::optional<Ints>> {
   using type = std::optional<std::vector<int64_t>>;
 };
 
+// Functions that take what another one takes, and refuse it with a sentence. (One that throws without taking its
+// arguments from the stack leaves their tensors in memory for ever.)
+template <auto function>
+struct Refusal;
+
+template <class Result, class... Arguments, Result (*function)(Arguments...)>
+struct Refusal<function> {
+  template <const char* sentence>
+  static Result refuse(Arguments...) {
+    throw std::runtime_error(sentence);
+  }
+};
+
 template <auto function>
 struct Boxed;
 

@@ -33,31 +33,40 @@ using torch_dml_ops::FastCall;
 
 // What records the calls of an operator where one of its tensors requires grad: a class derived from autograd.Function.
 struct Recorder {
-  PyObject* apply;   // its `apply`: of the tensor and a tuple of the other arguments, or of that tuple and the tensors
-  PyObject* refuse;  // called with the same where the operator refuses them: raises the reason
+  PyObject* apply;  // its `apply`: of the tensor and a tuple of the other arguments, or of that tuple and the tensors
   PyObject* backward;  // its `backward`, for cotangents that are not plain
 };
 Recorder recorders[5] = {};
+PyObject* not_plain = nullptr;  // what `forward` raises where the ordinary way is to be gone
 
 // What set_up is given.
 struct Torch {
-  PyObject* tensor;        // torch.Tensor
-  PyObject* parameter;     // torch.nn.Parameter
-  PyObject* size;          // torch.Size
-  PyObject* checks;        // functions that return something true where more than a plain call is at work
-  PyObject* forward_ad;    // the dictionary of torch.autograd.forward_ad
+  PyObject* tensor;              // torch.Tensor
+  PyObject* parameter;           // torch.nn.Parameter
+  PyObject* size;                // torch.Size
+  PyObject* checks;              // functions that return something true where more than a plain call is at work
+  PyObject* pre_dispatch_modes;  // a list, of None where there is no such mode
+  PyObject* forward_ad;          // the dictionary of torch.autograd.forward_ad
+  PyObject* registered;          // the set of all kernels that were registered from Python, by name
+  PyObject* foreign;             // the names of kernels that would not be ours
+  PyObject* is_excluded;         // whether this thread's calls pass by the kernels at a dispatch key
+  PyObject* autograd_key;
+  PyObject* is_wrapped;    // whether a tensor belongs to a transform, perhaps to one that has ended
   PyObject* to_capsule;    // of a tensor, to a capsule with its handle; to be deleted
   PyObject* from_capsule;  // of such a capsule, to a tensor
-  bool takes_over;         // whether from_capsule takes the handle over, as torch's name for it says
+  PyObject* takes_over;    // whether from_capsule takes the handle over, as torch's name for it says
   PyObject* increment_version;
-  FastCall** (*cpu_call)();
-  FastCall** (*cuda_call)();  // null where there are no CUDA kernels
+  PyObject* cpu_call;   // address of the CPU library's torch_dml_ops_fast_call
+  PyObject* cuda_call;  // 0 where there are no CUDA kernels
 } torch_;
 
-// Attributes and methods of tensors that are asked for by name.
+FastCall** (*cpu_call)() = nullptr;
+FastCall** (*cuda_call)() = nullptr;
+
+// Attributes and methods that are asked for by name.
 struct Names {
-  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *start, *stop, *step, *shape, *recorded,
-      *save_for_backward, *saved_tensors;
+  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *isdisjoint, *start, *stop, *step, *shape,
+      *recorded, *save_for_backward, *saved_tensors;
 } names;
 
 // An owned reference, or null after an error.
@@ -97,15 +106,38 @@ bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
-// Whether no mode, transform, tracing or forward mode is at work.
+// Whether the operators' kernels are the package's own. Somebody else's, as torch.library.register_autocast registers
+// them, are not those of the overloads `fast`. Registrations show in the number of all there are.
+bool kernels_are_ours() {
+  static Py_ssize_t known = -1;
+  static bool ours = false;
+  const Py_ssize_t count = PySet_Size(torch_.registered);
+  if (count != known) {
+    const Object result(PyObject_CallMethodObjArgs(torch_.registered, names.isdisjoint, torch_.foreign, nullptr));
+    ours = result && is_true(result.get());
+    known = count;
+  }
+  return ours;
+}
+
+// Whether no mode, transform, tracing, forward mode or kernel of somebody else is at work.
 bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
     const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
     if (!result || PyObject_IsTrue(result.get()) != 0) return false;
   }
+  const Py_ssize_t modes = PyList_Size(torch_.pre_dispatch_modes);
+  for (Py_ssize_t k = 0; k < modes; ++k)
+    if (PyList_GetItem(torch_.pre_dispatch_modes, k) != Py_None) return false;
   PyObject* level = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
-  return level != nullptr && PyLong_AsLong(level) < 0;
+  return level != nullptr && PyLong_AsLong(level) < 0 && kernels_are_ours();
+}
+
+// Whether a function of torch's says so, or fails.
+bool says_true(PyObject* function, PyObject* argument) {
+  const Object result(PyObject_CallFunctionObjArgs(function, argument, nullptr));
+  return !result || is_true(result.get());
 }
 
 bool answers_true(PyObject* tensor, PyObject* method) {
@@ -148,8 +180,8 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   if (aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
       aoti_torch_get_layout(tensor, &layout) != TORCH_SUCCESS || layout != aoti_torch_layout_strided())
     return nullptr;
-  if (device == aoti_torch_device_type_cpu()) return torch_.cpu_call();
-  if (device == aoti_torch_device_type_cuda() && torch_.cuda_call != nullptr) return torch_.cuda_call();
+  if (device == aoti_torch_device_type_cpu()) return cpu_call();
+  if (device == aoti_torch_device_type_cuda() && cuda_call != nullptr) return cuda_call();
   return nullptr;
 }
 
@@ -173,7 +205,7 @@ PyObject* wrapped(AtenTensorHandle handle) {
   } else {
     const Object capsule(PyCapsule_New(handle, nullptr, nullptr));
     if (capsule) result = PyObject_CallFunctionObjArgs(torch_.from_capsule, capsule.get(), nullptr);
-    if (torch_.takes_over) return result;
+    if (is_true(torch_.takes_over)) return result;
   }
   aoti_torch_delete_tensor_object(handle);
   return result;
@@ -283,8 +315,8 @@ template <>
 struct Linear<false> {
   explicit Linear(PyObject* argument) : tensor(argument) {}
   bool plain() const { return is_plain(tensor); }
-  bool any_requires_grad() const { return requires_grad(tensor); }
-  PyObject* first() const { return tensor; }
+  // The first tensor that requires grad, null where none does.
+  PyObject* requiring_grad() const { return requires_grad(tensor) ? tensor : nullptr; }
   PyObject* tensor;
 };
 
@@ -297,13 +329,25 @@ struct Linear<true> {
       if (!is_plain(tensors[k])) return false;
     return true;
   }
-  bool any_requires_grad() const {
+  PyObject* requiring_grad() const {
     for (Py_ssize_t k = 0; k < tensors.size(); ++k)
-      if (requires_grad(tensors[k])) return true;
-    return false;
+      if (requires_grad(tensors[k])) return tensors[k];
+    return nullptr;
   }
   Tensors tensors;
 };
+
+// Deletes a list that was not sent, and its tensors.
+void delete_tensors(StableListHandle list) {
+  std::size_t count = 0;
+  torch_list_size(list, &count);
+  for (std::size_t k = 0; k < count; ++k) {
+    StableIValue item = 0;
+    if (torch_list_get_item(list, k, &item) == TORCH_SUCCESS)
+      aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(item));
+  }
+  torch_delete_list(list);
+}
 
 // Puts a list of tensors on the stack; the slot of the first one, null where something is wrong.
 FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
@@ -315,7 +359,7 @@ FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
     Handle handle(tensors[k]);
     if (handle && k == 0) slot = slot_for(handle.get());
     if (!handle || slot == nullptr || torch_list_push_back(list, handle.send()) != TORCH_SUCCESS) {
-      torch_delete_list(list);
+      delete_tensors(list);
       return nullptr;
     }
   }
@@ -429,7 +473,7 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
   }
   const auto give_up = [&] {
     if constexpr (takes_list) {
-      torch_delete_list(stable::to<StableListHandle>(stack[0]));
+      delete_tensors(stable::to<StableListHandle>(stack[0]));
     } else {
       for (int k = 0; k < used; ++k) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[k]));
     }
@@ -475,11 +519,17 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return other_way();
   FastCall fast;
   if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return other_way();
-  if (aoti_torch_grad_mode_is_enabled() && linear.any_requires_grad()) {
+  PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
+  if (requiring_grad != nullptr) {
     const Recorder& recorder = recorders[shape.number];
-    if (out != Py_None || recorder.apply == nullptr) return other_way();
+    // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
+    if (out != Py_None || recorder.apply == nullptr || says_true(torch_.is_excluded, torch_.autograd_key) ||
+        says_true(torch_.is_wrapped, requiring_grad))
+      return other_way();
     const Object others(frozen(arguments + 1, count - 2));
-    return others ? recorded_call(recorder, arguments[0], others.get(), takes_list, gives_list) : nullptr;
+    if (!others) return nullptr;
+    PyObject* results = recorded_call(recorder, arguments[0], others.get(), takes_list, gives_list);
+    return results == nullptr && PyErr_ExceptionMatches(not_plain) != 0 ? other_way() : results;
   }
   return out == Py_None ? result_of<shape, takes_list, gives_list>(linear, arguments, fast)
                         : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
@@ -521,7 +571,6 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (!first) return nullptr;
   if constexpr (takes_list)
     for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(first.get(), k - 2, Py_NewRef(arguments[k]));
-  if (!keep<shape, takes_list>(ctx, first.get(), others)) return nullptr;
 
   PyObject* given[kMost] = {first.get()};
   for (Py_ssize_t k = 1; k < arguments_of(shape); ++k) given[k] = PyTuple_GetItem(others, k - 1);
@@ -530,8 +579,11 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Object results(read_numbers(shape, given, fast) ? result_of<shape, takes_list, gives_list>(linear, given, fast)
                                                   : other_way());
   if (!results) return nullptr;
-  if (results.get() == Py_None)
-    return PyObject_CallFunctionObjArgs(recorders[shape.number].refuse, first.get(), others, nullptr);
+  if (results.get() == Py_None) {
+    PyErr_SetNone(not_plain);
+    return nullptr;
+  }
+  if (!keep<shape, takes_list>(ctx, first.get(), others)) return nullptr;
   return gives_list ? PyList_AsTuple(results.get()) : results.release();
 }
 
@@ -605,32 +657,36 @@ PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) 
   }
 }
 
-// set_up(Tensor, Parameter, Size, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version,
-// cpu_call, cuda_call): the last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
+// set_up(torch): an object with what Torch has, under the same names.
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 11) return PyErr_Format(PyExc_TypeError, "set_up takes 11 arguments, got %zd", count);
-  torch_ = {Py_NewRef(arguments[0]),
-            Py_NewRef(arguments[1]),
-            Py_NewRef(arguments[2]),
-            Py_NewRef(arguments[3]),
-            Py_NewRef(arguments[4]),
-            Py_NewRef(arguments[5]),
-            Py_NewRef(arguments[6]),
-            is_true(arguments[7]),
-            Py_NewRef(arguments[8]),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[9])),
-            reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(arguments[10]))};
-  names = {PyUnicode_InternFromString("requires_grad"),
-           PyUnicode_InternFromString("is_inference"),
-           PyUnicode_InternFromString("is_conj"),
-           PyUnicode_InternFromString("is_neg"),
-           PyUnicode_InternFromString("_current_level"),
-           PyUnicode_InternFromString("start"),
-           PyUnicode_InternFromString("stop"),
-           PyUnicode_InternFromString("step"),
-           PyUnicode_InternFromString("shape"),
-           PyUnicode_InternFromString("recorded"),
-           PyUnicode_InternFromString("save_for_backward"),
+  if (count != 1) return PyErr_Format(PyExc_TypeError, "set_up takes 1 argument, got %zd", count);
+  const std::pair<const char*, PyObject**> members[] = {{"tensor", &torch_.tensor},
+                                                        {"parameter", &torch_.parameter},
+                                                        {"size", &torch_.size},
+                                                        {"checks", &torch_.checks},
+                                                        {"pre_dispatch_modes", &torch_.pre_dispatch_modes},
+                                                        {"forward_ad", &torch_.forward_ad},
+                                                        {"registered", &torch_.registered},
+                                                        {"foreign", &torch_.foreign},
+                                                        {"is_excluded", &torch_.is_excluded},
+                                                        {"autograd_key", &torch_.autograd_key},
+                                                        {"is_wrapped", &torch_.is_wrapped},
+                                                        {"to_capsule", &torch_.to_capsule},
+                                                        {"from_capsule", &torch_.from_capsule},
+                                                        {"takes_over", &torch_.takes_over},
+                                                        {"increment_version", &torch_.increment_version},
+                                                        {"cpu_call", &torch_.cpu_call},
+                                                        {"cuda_call", &torch_.cuda_call}};
+  for (const auto& [name, member] : members)
+    if ((*member = PyObject_GetAttrString(arguments[0], name)) == nullptr) return nullptr;
+  cpu_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cpu_call));
+  cuda_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cuda_call));
+  names = {PyUnicode_InternFromString("requires_grad"),  PyUnicode_InternFromString("is_inference"),
+           PyUnicode_InternFromString("is_conj"),        PyUnicode_InternFromString("is_neg"),
+           PyUnicode_InternFromString("_current_level"), PyUnicode_InternFromString("isdisjoint"),
+           PyUnicode_InternFromString("start"),          PyUnicode_InternFromString("stop"),
+           PyUnicode_InternFromString("step"),           PyUnicode_InternFromString("shape"),
+           PyUnicode_InternFromString("recorded"),       PyUnicode_InternFromString("save_for_backward"),
            PyUnicode_InternFromString("saved_tensors")};
   Py_RETURN_NONE;
 }
@@ -709,20 +765,21 @@ PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1, false, tran
                                   method("join", backward<kJoin, true, transpose_of_join>),
                                   method("reverse_subsequences", backward<kReverse, false, transpose_of_reverse>)};
 
-// record_with(number, function, refuse): calls of the operator that need a derivative are recorded by this subclass of
-// autograd.Function, which has its `forward` and `backward`.
+// record_with(number, function, NotPlain): calls of the operator that need a derivative are recorded by this subclass
+// of autograd.Function, which has its `forward` and `backward`.
 PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 3) return PyErr_Format(PyExc_TypeError, "record_with takes 3 arguments, got %zd", count);
   const long number = PyLong_AsLong(arguments[0]);
   if (number < 0 || number >= long(std::size(recorders))) return PyErr_Format(PyExc_IndexError, "no such operator");
   const Object node(PyObject_GetAttrString(arguments[1], "_backward_cls"));
   if (!node) return nullptr;
-  const Object apply(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(node.get()), &backward_methods[number]));
-  if (!apply || PyObject_SetAttrString(node.get(), "apply", apply.get()) != 0) return nullptr;
-  Object applied(PyObject_GetAttrString(arguments[1], "apply")),
-      fallback(PyObject_GetAttrString(arguments[1], "backward"));
-  if (!applied || !fallback) return nullptr;
-  recorders[number] = {applied.release(), Py_NewRef(arguments[2]), fallback.release()};
+  const Object method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(node.get()), &backward_methods[number]));
+  if (!method || PyObject_SetAttrString(node.get(), "apply", method.get()) != 0) return nullptr;
+  Object apply(PyObject_GetAttrString(arguments[1], "apply")),
+      backward(PyObject_GetAttrString(arguments[1], "backward"));
+  if (!apply || !backward) return nullptr;
+  recorders[number] = {apply.release(), backward.release()};
+  not_plain = Py_NewRef(arguments[2]);
   Py_RETURN_NONE;
 }
 

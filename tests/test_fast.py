@@ -1,0 +1,603 @@
+"""The short way for plain calls: all that can be seen of a call is as on the ordinary way, and nothing stays behind.
+
+The short way is torch_dml_ops/_fast.py, over csrc/python/fast_calls.cpp. fast_situations.py has the situations. (The
+derivatives are tested on both ways too, by test_autograd.py.)
+"""
+
+import ast
+import contextlib
+import copy
+import ctypes
+import gc
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import oracle
+import pytest
+import refusals
+import torch
+from backends import DEVICE
+from contract_cases import as_list, every_op, given_as_out, maker, tensors_in
+from fast_situations import (
+    ARGUMENTS,
+    CPU_ONLY,
+    FORMS,
+    TABLES,
+    WITHOUT_STRIDES,
+    Form,
+    fresh,
+    outcome,
+    requires_grad,
+    run,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_cases import examples, same
+from torch import Tensor
+from ways import WAYS, ordinary_way
+
+import torch_dml_ops as dml
+from torch_dml_ops import _fast, ops
+from torch_dml_ops.__main__ import report
+
+pytestmark = [
+    pytest.mark.skipif(not _fast.available, reason="this torch lacks names that the short way is built on"),
+    pytest.mark.filterwarnings("ignore"),  # of torch's own, about kinds of tensors and ways to trace
+]
+SITUATIONS = [
+    pytest.param(
+        table,
+        name,
+        id=f"{table}: {name}",
+        marks=[pytest.mark.skipif(DEVICE != "cpu", reason="the CPU alone has such tensors")]
+        if name.startswith(CPU_ONLY)
+        else [],
+    )
+    for table in TABLES
+    for name in TABLES[table]
+]
+
+
+@pytest.mark.parametrize(("table", "name"), SITUATIONS)
+def test_every_situation_is_as_on_the_ordinary_way(table: str, name: str) -> None:
+    situation = TABLES[table][name]
+    forms = [form for form in situation.forms() if form.out or table != "out"]
+    results, served = run(situation, forms)
+    with ordinary_way():
+        expected, none_served = run(situation, forms)
+    assert results == expected
+    assert not any(map(any, none_served.values()))
+    for form in forms:
+        short = situation.short_for(form)
+        if short is True:
+            assert served[str(form)], f"{form} did not ask for the short way"
+            assert all(served[str(form)]), f"{form} is plain, and did not go the short way"
+        # A mode calls what it was handed, and that call is plain; in torch.ops it goes the short way from there.
+        if short is False:
+            calls = served[str(form)] if form.entry == "dml" else served[str(form)][:1]
+            assert not any(calls), f"{form} is not plain, and went the short way"
+
+
+def test_calls_are_counted_one_by_one() -> None:
+    """The situations rely on it."""
+    _, served = run(TABLES["tensors"]["plain"], FORMS)
+    asks = [form.entry == "dml" or (form.entry == "torch.ops" and not form.out) for form in FORMS]
+    assert list(served.values()) == [[True] if asked else [] for asked in asks]
+
+
+@every_op
+def test_a_write_is_counted_below_the_version_counters_too(op: str) -> None:
+    """Where torch leaves its kernels out that count: once too often does no harm, and to ask would slow every call."""
+    form = Form(op, out=True)
+    out = form.outs(fresh())
+    with torch._C._AutoDispatchBelowADInplaceOrView():
+        form.into(out, *form.arguments(fresh()))
+    assert [t._version for t in as_list(out)] == [1] * len(as_list(out))
+
+
+def test_the_report_says_which_way_calls_go() -> None:
+    assert report()["calls"].startswith("short way")
+
+
+# Nothing stays behind.
+
+CALLS = 100_000  # of each kind
+
+
+def repeated(kind: str, form: Form) -> tuple[Callable[[], Any], list[Any]]:
+    """A call to be repeated, and all that is given to it."""
+    x = fresh()[0, 0].clone().requires_grad_(kind in ("with gradients", "forward and backward"))
+    arguments = form.arguments(x)
+    if kind == "several":
+        arguments = {"join": ([x] * 7, 0), "split": (x, [1, 1, 2], 0)}.get(form.op, arguments)
+    function, watched = form.function(), [*arguments, *tensors_in(arguments)]
+    if kind == "out":
+        out = form.outs(x)
+        return lambda: function(*arguments, out=out), [*watched, out, *as_list(out)]
+    if kind == "refused":
+        *others, last = arguments
+        wrong = [*others, -3 if isinstance(last, int) else [0, *last[1:]]]
+
+        def refused() -> None:
+            with contextlib.suppress(RuntimeError):
+                function(*wrong)
+                raise AssertionError("it was not refused")
+
+        return refused, [*watched, *wrong]
+    if kind == "forward and backward":
+        cotangents = [torch.ones_like(y) for y in as_list(function(*arguments))]
+        return lambda: torch.autograd.grad(as_list(function(*arguments)), x, cotangents), [*watched, *cotangents]
+    return lambda: function(*arguments), watched
+
+
+def held(watched: list[Any]) -> list[int]:
+    """How often they are held: by Python, and tensors by C++."""
+    watched = [o for o in watched if isinstance(o, (list, tuple, Tensor))]  # everybody holds numbers
+    return [sys.getrefcount(o) for o in watched] + [o._use_count() for o in watched if isinstance(o, Tensor)]
+
+
+class Allocated(ctypes.Structure):
+    """The GNU C library's struct mallinfo2."""
+
+    _fields_ = [(f"field_{k}", ctypes.c_size_t) for k in range(10)]
+
+    def bytes(self) -> int:
+        return int(self.field_4 + self.field_7)  # hblkhd and uordblks: mapped, and in use on the heaps
+
+
+def allocated() -> list[int]:
+    """Tensors that Python has, its memory blocks, references to None, and the bytes that C and C++ have allocated."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = Allocated
+    gc.collect()
+    allocations = mallinfo2()
+    tensors = sum(issubclass(type(o), Tensor) for o in gc.get_objects())
+    return [tensors, sys.getallocatedblocks(), sys.getrefcount(None), allocations.bytes()]
+
+
+@pytest.mark.parametrize("kind", ["plain", "several", "with gradients", "forward and backward", "out", "refused"])
+def test_calls_leave_nothing_behind(kind: str) -> None:
+    forms = [form for form in FORMS if form.entry != "default" and not form.out]
+    repeat = [repeated(kind, form) for form in forms]
+    times = CALLS // len(forms) // (10 if kind == "refused" else 1)  # the ordinary way says why, and takes its time
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for _ in range(100):
+            for call, _ in repeat:
+                call()
+        holders, before = [held(watched) for _, watched in repeat], allocated()
+        for call, _ in repeat:
+            for _ in range(times):
+                call()
+        grown = [after - b for after, b in zip(allocated(), before, strict=True)]
+    finally:
+        torch.set_num_threads(threads)
+    assert [held(watched) for _, watched in repeat] == holders
+    tensors, blocks, nones, bytes_ = grown
+    assert tensors == 0
+    assert abs(nones) < times // 4
+    assert blocks < times // 4
+    assert bytes_ < 8 * times  # the smallest allocation takes 32 bytes
+
+
+@every_op
+def test_results_are_held_by_their_owner_alone(op: str) -> None:
+    for x in (fresh(), requires_grad()):
+        before = x._use_count()
+        results = as_list(Form(op)(x))
+        assert [r._use_count() for r in results] == [1] * len(results)
+        references = sys.getrefcount(results[0])
+        assert references == 2  # of the list, and of the argument
+        gone = [weakref.ref(r) for r in (*results, *(r.untyped_storage() for r in results))]
+        del results
+        assert not any(r() for r in gone)
+        assert x._use_count() == before
+
+
+WRONG: dict[str, Callable[[Tensor], Tensor]] = {
+    **{kind: convert for kind, convert in WITHOUT_STRIDES.items() if DEVICE == "cpu" or kind != "mkldnn"},
+    "meta": lambda x: x.to("meta"),
+    "another dtype": Tensor.double,
+    "another shape": lambda x: x[:1],
+    "conjugate": lambda x: x.to(torch.complex64).conj(),
+    "functional": torch._to_functional_tensor,
+    "requires grad": lambda x: x.clone().requires_grad_(),
+}
+
+
+@pytest.mark.parametrize("place", ["first", "second", "out"])
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_call_that_is_refused_holds_no_tensor(kind: str, place: str) -> None:
+    """Nor does one that goes the ordinary way in the end."""
+    holders, convert = [], WRONG[kind]
+    for form in FORMS:
+        (first, *others), outs = form.arguments(fresh()), as_list(form.outs(fresh()))
+        if place == "first":
+            first = [convert(first[0]), first[1]] if form.op == "join" else convert(first)
+        elif place == "out":
+            outs[-1] = convert(outs[-1])
+        elif form.op == "join":
+            first = [first[0], convert(first[1].clone())]
+        elif form.op == "reverse_subsequences":
+            others[0] = convert(others[0].float())
+        watched = [t for t in tensors_in([first, *others, outs]) if not t.requires_grad]
+        before = [t._use_count() for t in watched]
+        with contextlib.suppress(Exception):
+            if form.out:
+                form.into(outs if form.op == "split" else outs[0], first, *others)
+            else:
+                form.function()(first, *others)
+        if [t._use_count() for t in watched] != before:
+            holders.append(str(form))
+    assert holders == []
+
+
+# What is refused.
+
+
+def state(arguments: Any) -> list[Any]:
+    """What a call that is refused must leave as it is, and how often a tensor is held."""
+    tensors = [t.detach() for t in tensors_in(arguments)]
+    held = [t._use_count() for t in tensors_in(arguments)]
+    return [held, *((oracle.storage_bytes(t).tobytes(), t.shape, t._version) for t in tensors)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize("entry", ["dml", "torch.ops"])
+def test_refusals(entry: str, gradients: bool, way: str) -> None:
+    """Each has its sentence and leaves no trace. With `out`, grad mode is off."""
+    t, wrong = maker(DEVICE), []
+    tables = {"": refusals.ARGUMENTS, "out": refusals.ARGUMENTS, "size": refusals.TOO_LARGE, "wrong out": refusals.OUT}
+    rows = [(kind, op, row) for kind, table in tables.items() for op in table for row in table[op]]
+    for kind, op, (message, make, *make_out) in rows:
+        arguments = make(t)
+        out = make_out[0](t) if make_out else given_as_out(op, t(1, 1)) if kind == "out" else None
+        for first in as_list(arguments[0]):
+            if first.is_floating_point():
+                first.requires_grad_(gradients)
+        call = Form(op, entry).function()
+        before = state([*arguments, out])
+        with WAYS[way](), torch.set_grad_enabled(gradients and out is None):
+            result = outcome(lambda: call(*arguments) if out is None else call(*arguments, out=out))  # noqa: B023
+        if result != f"raised RuntimeError: {op}: {message}":
+            wrong.append(f"{op}: {message}, {result}")
+        elif state([*arguments, out]) != before:
+            wrong.append(f"{op}: {message} left a trace")
+    assert wrong == []
+
+
+@every_op
+def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> None:
+    packet = getattr(torch.ops.torch_dml_ops, op)
+    tensors = ARGUMENTS[op](fresh())[: 2 if op == "reverse_subsequences" else 1]
+    for function in (packet, packet.fast):
+        with pytest.raises(RuntimeError, match=r"^torch_dml_ops: this overload is for the package alone; call the "):
+            function(*tensors)
+
+
+# torch.ops.
+
+
+@every_op
+def test_what_torch_ops_has_is_a_packet_in_every_respect(op: str) -> None:
+    packet = getattr(torch.ops.torch_dml_ops, op)
+    assert isinstance(packet, torch._ops.OpOverloadPacket)
+    assert getattr(torch.ops.torch_dml_ops, op) is packet
+    assert copy.deepcopy(packet) is packet
+    assert str(packet) == f"torch_dml_ops.{op}"
+    assert packet.__name__ == op
+    assert packet.overloads() == ["default", "out"]
+    assert packet.default.overloadpacket is packet
+    assert packet.out.overloadpacket is packet
+    assert torch.overrides.resolve_name(packet) == f"torch_dml_ops.{op}"
+    assert op in dir(torch.ops.torch_dml_ops)
+
+
+def scripted(x: Tensor) -> Tensor:
+    return torch.ops.torch_dml_ops.join(torch.ops.torch_dml_ops.split(x, [1, 1], 1), 0)
+
+
+def test_jit_script() -> None:
+    x = torch.arange(6.0).reshape(3, 2)
+    same(torch.jit.script(scripted)(x), scripted(x))
+
+
+# Threads, interruptions, recursion.
+
+
+def test_eight_threads_with_numbers_of_their_own() -> None:
+    x = torch.arange(64.0, device=DEVICE)
+    together = threading.Barrier(8)
+
+    def work(k: int) -> list[bool]:
+        together.wait()
+        right = []
+        for i in range(200):
+            a, b = k * 7 + i % 5, 1 + i % 3
+            leaf = x.clone().requires_grad_()
+            y = dml.slice1(leaf, [a], [8], [-b])
+            right.append(y.tolist() == x[a : a + 8].flip(0)[::b].tolist())
+            back = dml.slice_grad(y.detach(), [64], [a], [8], [-b])
+            right.append(torch.equal(torch.autograd.grad(y, leaf, y.detach())[0], back))
+            left, rest = torch.ops.torch_dml_ops.split(x, [k + 1, 63 - k], 0)
+            right.append(len(left) == k + 1 and dml.join([rest, left], 0)[0].item() == k + 1)
+            out = torch.zeros_like(x)
+            dml.reverse_subsequences(x, torch.tensor([k + 1], device=DEVICE), 0, out=out)
+            right.append(out[0].item() == k)
+        return right
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(all(right) for right in pool.map(work, range(8)))
+
+
+def test_lists_that_another_thread_changes() -> None:
+    """A call sees them as they are at one moment, or refuses them."""
+    x = torch.ones(4, 6)
+    leaf = x.clone().requires_grad_()
+    tensors: list[Any] = [x] * 3
+    numbers: list[Any] = [1, 2, 3]
+    outs: list[Any] = [torch.zeros(4, n) for n in (1, 2, 3)]
+    ended = threading.Event()
+
+    def change() -> None:
+        k = 0
+        while not ended.is_set():
+            k += 1
+            tensors[:] = [[x] * (k % 6), [x, None], [x[:, :2]] * 9, ["a"]][k % 4]
+            numbers[:] = [[1, 2, 3], [6], [], [2**70, 1], [0.5], [1] * 80][k % 6]
+            outs[:] = [torch.zeros(4, n) for n in (1, 2, 3)] if k % 3 else ["a", None]
+
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: dml.join(tensors, 1),
+        lambda: torch.ops.torch_dml_ops.join(tensors, 1),
+        lambda: dml.split(x, numbers, 1),
+        lambda: dml.split(leaf, numbers, 1),
+        lambda: [out[:0] for out in dml.split(x, numbers, 1, out=outs) if isinstance(out, Tensor)],
+        lambda: dml.slice1(leaf, numbers, numbers, numbers),
+    )
+    thread = threading.Thread(target=change)
+    thread.start()
+    made = 0
+    try:
+        for _ in range(3000):
+            for call in calls:
+                with contextlib.suppress(RuntimeError, TypeError):
+                    assert all(bool((r == 1).all()) for r in as_list(call()))
+                    made += 1
+    finally:
+        ended.set()
+        thread.join()
+    assert made
+
+
+class Interruption(BaseException):
+    pass
+
+
+@pytest.fixture
+def interrupted() -> Iterator[None]:
+    def interrupt(*_: Any) -> None:
+        raise Interruption
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def call_until(seconds: float, form: Form, x: Tensor) -> None:
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    for _ in range(100_000):
+        form(x)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_interruptions_at_any_moment(interrupted: None, gradients: bool) -> None:
+    """By a signal whose handler raises, as that of Ctrl-C does: the calls after it are as ever, and nothing is held."""
+    kept: list[tuple[Tensor, int]] = []
+    for form in FORMS:
+        if form.out and gradients:
+            continue
+        x = fresh()[0, 0].clone().requires_grad_(gradients)
+        expected = [t.detach() for t in as_list(form(x))]
+        uses = x._use_count()
+        for k in range(5):
+            with pytest.raises(Interruption):
+                call_until(0.00003 * (k + 1), form, x)
+        same([t.detach() for t in as_list(form(x))], expected)
+        kept.append((x, uses))
+    gc.collect()
+    assert all(x._use_count() == uses for x, uses in kept)
+
+
+def test_calls_as_deep_as_python_goes() -> None:
+    x = requires_grad()
+    uses, expected = x._use_count(), dml.split(x.detach(), [1, 1], 0)
+
+    def deeper() -> None:
+        dml.reverse_subsequences(x, torch.ones(2, 3, 1, 5, dtype=torch.int64), 2)
+        dml.split(x.detach(), [1, 1], 0)
+        deeper()
+
+    for _ in range(5):
+        with pytest.raises(RecursionError):
+            deeper()
+    gc.collect()
+    assert x._use_count() == uses
+    same(dml.split(x.detach(), [1, 1], 0), expected)
+
+
+# Windows.
+
+BOUNDS = st.one_of(
+    st.none(), st.integers(-9, 9), st.sampled_from([2**63 - 1, -(2**63), 2**63, -(2**63) - 1, 10**30, True, 1.5, "a"])
+)
+SLICES = st.builds(slice, BOUNDS, BOUNDS, BOUNDS)
+ENTRIES = st.one_of(SLICES, SLICES, st.just(slice(None)), st.just(...), st.sampled_from([0, None, "a"]))
+SIZES = st.one_of(st.integers(1, 9), st.integers(1, 9), st.sampled_from([0, 40, 2**63 - 1, 2**63, -1, 1.5, True]))
+
+
+@examples
+@given(
+    st.lists(SIZES, max_size=4),
+    st.one_of(st.lists(ENTRIES, max_size=6).map(tuple), ENTRIES),
+    st.sampled_from([tuple, list]),
+)
+def test_windows(shape: list[Any], index: Any, kind: Callable[[Any], Any]) -> None:
+    short = outcome(lambda: repr(dml.window(kind(shape), index)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ops, "fast", _fast.nothing)
+        assert outcome(lambda: repr(dml.window(kind(shape), index))) == short
+
+
+# A torch that lacks a name, and imports at odd moments.
+
+
+def private_names() -> set[str]:
+    """The names that torch_dml_ops/_fast.py uses and that torch does not promise to keep."""
+    paths = {"torch": "torch", "forward_ad": "torch.autograd.forward_ad"}  # of torch's, by the module's names for them
+
+    def path(node: ast.AST | None) -> str | None:
+        if isinstance(node, ast.Attribute):
+            owner = path(node.value)
+            return owner and f"{owner}.{node.attr}"
+        return paths.get(node.id) if isinstance(node, ast.Name) else None
+
+    nodes = list(ast.walk(ast.parse(Path(_fast.__file__).read_text())))
+    for node in nodes:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and (value := path(node.value)):
+            paths[node.target.id] = value
+    used = {name for node in nodes if isinstance(node, ast.Attribute) and (name := path(node))}
+    without = {"torch._C", "torch._ops", "torch.library._impls"}  # without which torch.library itself does not work
+    return {name for name in used if "._" in name} - without
+
+
+EACH_APART = """
+import functools, os, sys, warnings
+import torch, torch._dynamo, torch._functorch.utils
+import torch.autograd.forward_ad as forward_ad
+
+def each_apart(work, arguments):
+    for argument in arguments:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                work(argument)
+                status = 0
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            finally:
+                os._exit(status)
+        print(argument, os.waitpid(child, 0)[1], flush=True)
+"""
+WITHOUT_A_NAME = """
+def work(name):
+    *path, last = name.split(".")
+    owner = functools.reduce(getattr, path[1:], torch)
+    value = getattr(owner, last)
+    delattr(owner, last)
+    warnings.simplefilter("ignore")
+    import torch_dml_ops as dml
+    from torch_dml_ops import _fast
+    from torch_dml_ops.__main__ import report
+    setattr(owner, last, value)  # torch itself would have something else in its place
+    assert not _fast.available
+    assert report()["calls"].startswith("ordinary way only"), report()["calls"]
+
+    import plain_torch
+    from operator_cases import FIVE, same
+    for case in FIVE:
+        leaves = [x.requires_grad_() for x in case.tensors()]
+        expected = case.results(plain_torch, *leaves)
+        for ops in (dml, torch.ops.torch_dml_ops):
+            results = case.results(ops, *leaves)
+            same(results, expected)
+            same(*(torch.autograd.grad(sum(map(torch.sum, r)), leaves, retain_graph=True) for r in (results, expected)))
+    x = torch.arange(3.0)
+    same(dml.slice1(x, [0], [3], [-1], out=torch.empty(3)), x.flip(0))
+    try:
+        dml.slice1(x, [0, 0], [1], [1])
+    except RuntimeError as error:
+        assert str(error).startswith("slice1: window_offsets must have length 1"), error
+    else:
+        raise AssertionError("it was not refused")
+
+each_apart(work, sys.argv[1:])
+"""
+MOMENTS = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+def within(context):
+    def run(load):
+        with context():
+            load()
+    return run
+
+def called_by(transform):
+    return lambda load: transform(lambda x: (load(), x * 1)[1])(torch.ones(3))
+
+MOMENTS = {
+    "at first": lambda load: load(),
+    "FakeTensorMode": within(FakeTensorMode),
+    "dual level": within(forward_ad.dual_level),
+    "inference mode": within(torch.inference_mode),
+    "no_grad": within(torch.no_grad),
+    "torch.device": within(lambda: torch.device("meta")),
+    "below autograd": within(torch._C._AutoDispatchBelowAutograd),
+    "vmap": called_by(torch.func.vmap),
+    "grad": called_by(lambda f: torch.func.grad(lambda x: f(x).sum())),
+    "jvp": called_by(lambda f: lambda x: torch.func.jvp(f, (x,), (x,))),
+    "functionalize": called_by(torch.func.functionalize),
+    "make_fx": called_by(make_fx),
+    "make_fx before dispatch": called_by(lambda f: make_fx(f, pre_dispatch=True)),
+    "jit.trace": called_by(lambda f: lambda x: torch.jit.trace(f, (x,), check_trace=False)),
+}
+
+def load():
+    import torch_dml_ops
+
+def work(moment):
+    MOMENTS[moment](load)
+    import torch_dml_ops as dml
+    from torch_dml_ops import _fast
+    x = torch.arange(6.0)
+    window = [0], [6], [-2]
+    assert _fast.available and _fast.fast.slice1(x, *window, None, None).tolist() == [5, 3, 1]
+    leaf = x.clone().requires_grad_()
+    dml.slice1(leaf, *window).sum().backward()
+    assert leaf.grad.tolist() == [0, 1, 0, 1, 0, 1]
+    assert torch.func.jvp(lambda x: dml.slice1(x, *window), (x,), (x,))[1].tolist() == [5, 3, 1]
+    assert dml.slice1(x, *window)._use_count() == 1
+
+each_apart(work, MOMENTS)
+"""
+
+
+def assert_works(program: str, *arguments: str) -> None:
+    """The program does its work in processes that have not imported the package."""
+    command = [sys.executable, "-c", EACH_APART + program, *arguments]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    ended = [line.rpartition(" ")[2] for line in done.stdout.splitlines()]
+    assert ended, done.stderr
+    assert set(ended) == {"0"}, done.stdout + done.stderr
+    assert not arguments or len(ended) == len(arguments)
+
+
+def test_where_torch_lacks_a_name_everything_goes_the_ordinary_way() -> None:
+    names = private_names()
+    assert {"torch._C._len_torch_dispatch_stack", "torch.autograd.forward_ad._current_level"} < names
+    assert_works(WITHOUT_A_NAME, *sorted(names))
+
+
+def test_the_package_may_be_imported_at_any_moment() -> None:
+    assert_works(MOMENTS)
