@@ -82,7 +82,7 @@ constexpr Operator kOperators[] = {
 };
 
 #ifdef TORCH_DML_OPS_CPU_ONLY
-// What a CUDA tensor meets in a build without CUDA kernels.
+// What runs for CUDA tensors in a build without CUDA kernels.
 void no_cuda_kernels(StableIValue*, uint64_t, uint64_t) {
   throw std::runtime_error(
       "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or "
@@ -91,7 +91,7 @@ void no_cuda_kernels(StableIValue*, uint64_t, uint64_t) {
 #endif
 
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
-// What tensors of these kinds meet, which have no strides. (dml.* say which argument it is.)
+// What runs for tensors of these kinds, which have no strides. (The Python functions also say which argument it is.)
 constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "SparseCsrCPU",
                                            "SparseCsrCUDA", "MkldnnCPU",       "QuantizedCPU",
                                            "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
@@ -104,9 +104,9 @@ void no_strides(StableIValue*, uint64_t, uint64_t) {
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
 
-// All that this library registers, for as long as it is loaded. Not by torch's macros: where the process has a copy of
-// this library already, torch refuses to open the namespace for another definition, and the macros go on to write to
-// what was not opened.
+// Registers the operators for as long as the library is loaded. It does not use torch's macros: where the process has
+// loaded another copy of this library, torch refuses to define the namespace again, and the macros would go on with a
+// handle that was never set.
 class Registration {
  public:
   Registration() {

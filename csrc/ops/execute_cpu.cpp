@@ -26,7 +26,7 @@ void execute(ReverseCopy plan, const torch::stable::Tensor&) { cpu::execute(std:
 
 }  // namespace torch_dml_ops
 
-// What the Python package asks for by name.
+// Functions that the Python package calls through ctypes.
 
 extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_level() {
   return torch_dml_ops::cpu::inner_loops().level;

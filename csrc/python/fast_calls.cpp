@@ -1,14 +1,14 @@
 // A short way from Python to the operators, for plain tensors.
 //
-// Each function here takes what the operator takes, and gives its result; or None, where anything but a plain call is
-// at work (a subclass, a mode, a transform, tracing), numbers are not plain ints, or the operator refuses: then the
-// caller goes the ordinary way, which converts the numbers, or says what is wrong with them. Where autograd is to
-// record the call, it gives the arguments behind the first one as tuples, which nobody can change.
-// torch_dml_ops/_fast.py has the Python side.
+// Each function here takes the operator's arguments and returns its result. It returns None if the call is not plain (a
+// subclass, a mode, a transform or tracing is involved, or numbers are not plain ints) or if the operator refuses it.
+// The caller then makes the call in the ordinary way, which converts the numbers or says what is wrong. If autograd has
+// to record the call, the arguments after the first are passed to the recorder as tuples, which cannot change before
+// the backward pass. torch_dml_ops/_fast.py is the Python side.
 //
 // The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
-// FastCall. So conjugate views, functional tensors and all else that the dispatcher handles are handled, and the
-// profiler sees it.
+// FastCall. So whatever the dispatcher handles (conjugate views and functional tensors, for example) works as usual,
+// and the profiler sees the call.
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -20,7 +20,7 @@
 
 #include "../ops/fast_call.h"
 
-// Of torch 2.14 on. Weak, and null where this torch lacks them.
+// In torch 2.14 and later. Weak: null where this torch lacks them.
 extern "C" {
 __attribute__((weak)) AOTITorchError torch_tensor_from_pyobject(void* object, AtenTensorHandle* result);
 __attribute__((weak)) AOTITorchError torch_tensor_to_pyobject(AtenTensorHandle tensor, void* type, void** result);
@@ -31,25 +31,26 @@ namespace {
 namespace stable = torch::stable::detail;
 using torch_dml_ops::FastCall;
 
-// Functions of the first argument and a tuple of the others: an operator's result with the call in its graph.
+// For each operator, the function that makes a call that autograd records. It takes the first argument and a tuple of
+// the others.
 PyObject* recorders[5] = {};
 
-// What set_up is given.
+// What set_up was called with.
 struct Torch {
   PyObject* tensor;        // torch.Tensor
   PyObject* parameter;     // torch.nn.Parameter
   PyObject* size;          // torch.Size
   PyObject* checks;        // functions that return something true where more than a plain call is at work
   PyObject* forward_ad;    // the dictionary of torch.autograd.forward_ad
-  PyObject* to_capsule;    // of a tensor, to a capsule with its handle; to be deleted
-  PyObject* from_capsule;  // of such a capsule, to a tensor
-  bool takes_over;         // whether from_capsule takes the handle over, as torch's name for it says
+  PyObject* to_capsule;    // makes a capsule with a new handle of a tensor; the handle has to be deleted
+  PyObject* from_capsule;  // makes a tensor from such a capsule
+  bool takes_over;         // whether from_capsule takes ownership of the handle, as torch's name for it says
   PyObject* increment_version;
   FastCall** (*cpu_call)();
   FastCall** (*cuda_call)();  // null where there are no CUDA kernels
 } torch_;
 
-// Attributes and methods of tensors that are asked for by name.
+// Names of attributes and methods, as Python strings.
 struct Names {
   PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *start, *stop, *step;
 } names;
@@ -69,7 +70,7 @@ class Object {
   PyObject* object_;
 };
 
-// After an unexpected failure: the ordinary way meets it again, and reports it.
+// Returns None without an error: the caller falls back to the ordinary way, which reports any error itself.
 PyObject* other_way() {
   PyErr_Clear();
   Py_RETURN_NONE;
@@ -82,12 +83,12 @@ bool is_plain(PyObject* object) {
   return type == torch_.tensor || type == torch_.parameter;
 }
 
-// A tuple whose entries are where tuples have them: a subclass may give others when it is iterated.
+// A tuple that can be read by index. (A subclass may yield other entries when it is iterated.)
 bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
-// Whether no mode, transform, tracing or forward mode is at work.
+// Whether no mode, transform, tracing or forward-mode differentiation is active.
 bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
@@ -108,7 +109,7 @@ bool requires_grad(PyObject* tensor) {
   return !result || is_true(result.get());
 }
 
-// Tensors on their way into the dispatcher. It takes over those that are sent; the rest are deleted.
+// A tensor's handle for the dispatcher, which takes ownership of handles that are sent to it; others are deleted.
 class Handle {
  public:
   explicit Handle(PyObject* tensor) {
@@ -132,7 +133,7 @@ class Handle {
   AtenTensorHandle handle_ = nullptr;
 };
 
-// Where the library that has kernels for this tensor looks for the numbers; null for a tensor of another kind.
+// Where the library with kernels for this tensor looks for its FastCall; null if no library has any.
 FastCall** slot_for(AtenTensorHandle tensor) {
   int32_t device = 0, layout = 0;
   if (aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
@@ -143,7 +144,7 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   return nullptr;
 }
 
-// False where the operator was not reached or refused. What was on the stack is gone then.
+// Calls an operator. Returns false if that failed; the arguments on the stack have been consumed then, too.
 bool dispatch(const char* name, const char* overload, FastCall& call, FastCall** slot, StableIValue* stack) {
   PyThreadState* thread = PyEval_SaveThread();
   *slot = &call;
@@ -153,7 +154,7 @@ bool dispatch(const char* name, const char* overload, FastCall& call, FastCall**
   return error == TORCH_SUCCESS;
 }
 
-// Python's tensor for a handle, which it takes over.
+// Python's tensor for a handle, of which it takes ownership.
 PyObject* wrapped(AtenTensorHandle handle) {
   PyObject* result = nullptr;
   if (torch_tensor_to_pyobject != nullptr) {
@@ -169,7 +170,7 @@ PyObject* wrapped(AtenTensorHandle handle) {
   return result;
 }
 
-// The list of tensors that the dispatcher left, null after an error.
+// The list of tensors that the dispatcher returned, as a Python list; null after an error.
 PyObject* wrapped_list(StableListHandle list) {
   std::size_t count = 0;
   torch_list_size(list, &count);
@@ -184,7 +185,7 @@ PyObject* wrapped_list(StableListHandle list) {
   return result.release();
 }
 
-// Reads lists of ints one after another; false for what is no list or tuple of plain ints, or too long.
+// Appends a list of ints to the call's lists; returns false if it is not a list or tuple of plain ints, or is too long.
 bool read_list(PyObject* list, FastCall& call) {
   const bool is_list = PyList_CheckExact(list) != 0;
   if (!is_list && !is_plain_tuple(list)) return false;
@@ -210,7 +211,7 @@ bool read_axis(PyObject* axis, FastCall& call) {
   return overflow == 0;
 }
 
-// The arguments behind the first one, for the backward pass; lists become tuples.
+// The arguments after the first, with lists as tuples: what is kept for the backward pass must not change.
 PyObject* frozen(PyObject* const* arguments, Py_ssize_t count) {
   Object result(PyTuple_New(count));
   for (Py_ssize_t k = 0; k < count; ++k) {
@@ -222,16 +223,16 @@ PyObject* frozen(PyObject* const* arguments, Py_ssize_t count) {
   return result.release();
 }
 
-// The operators. `arguments` are those of the Python functions; those of the others are the lists behind the tensor,
-// and `axis` where the last one is an axis.
+// The operators. Each function is called with the arguments of the Python function in their order: the first argument
+// (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
 
 struct Shape {
   const char* name;
-  int number;          // in `recorders`
-  int lists;           // of numbers, behind the first argument
-  bool last_optional;  // the last list may be None
-  bool has_axis;       // behind the lists
-  bool has_lengths;    // a tensor behind the first argument
+  int number;          // its index in `recorders`
+  int lists;           // how many lists of numbers it takes
+  bool last_optional;  // whether the last list may be None
+  bool has_axis;       // whether it takes an axis
+  bool has_lengths;    // whether it takes a tensor of sequence lengths
 };
 
 constexpr Shape kSlice1{"torch_dml_ops::slice1", 0, 4, true, false, false};
@@ -265,7 +266,7 @@ class Tensors {
   bool is_list_, right_;
 };
 
-// The linear argument, one tensor or several.
+// The first argument, in which the operator is linear: one tensor or several.
 template <bool several>
 struct Linear;
 
@@ -295,7 +296,7 @@ struct Linear<true> {
   Tensors tensors;
 };
 
-// Puts a list of tensors on the stack; the slot of the first one, null where something is wrong.
+// Puts a list of tensors on the stack. Returns the slot of the first one, or null if something is wrong.
 FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
   StableListHandle list = nullptr;
   const Py_ssize_t count = tensors.size();
@@ -313,10 +314,11 @@ FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
   return slot;
 }
 
-// The overloads of join that take so many tensors one by one, as a list costs the dispatcher more than they do.
+// The overloads of join that take two, three or four tensors as separate arguments, which costs the dispatcher less
+// than a list does.
 constexpr const char* kJoinOverloads[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
 
-// The result of a join of a few tensors, one by one on the stack.
+// The result of a join of a few tensors, by one of those overloads.
 PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
   StableIValue stack[std::size(kJoinOverloads)] = {};
   FastCall** slot = nullptr;
@@ -375,16 +377,16 @@ PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments
   }
 }
 
-// An `out` that is plain, has no derivative to lose, and may be written to.
+// Whether `out` is plain, needs no derivative, and may be written to.
 bool writable(PyObject* out, bool grad_mode) {
   return is_plain(out) && !(grad_mode && requires_grad(out)) && !answers_true(out, names.is_inference) &&
          !answers_true(out, names.is_conj) && !answers_true(out, names.is_neg);
 }
 
-// Calls the overload `fast_out`, and gives `out`.
+// Calls the overload `fast_out`, and returns `out`.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
-  // A list is the caller's, who may change it while other threads run.
+  // A list belongs to the caller, who may change it while other threads run.
   const Object kept(PyList_CheckExact(given) != 0 ? PyList_AsTuple(given) : Py_NewRef(given));
   if (!kept) return other_way();
   const Linear<gives_list> out(kept.get());
@@ -438,7 +440,7 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
   return done ? Py_NewRef(given) : nullptr;
 }
 
-// The operator; its last argument is `out`, or None.
+// Calls the operator. The last argument is `out`, or None.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != arguments_of(shape) + 1) return other_way();
@@ -457,7 +459,7 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
                         : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
 }
 
-// The same below the Autograd key, for a recorder: everything was looked at already.
+// The same below the Autograd key, for a recorder. What `call` has checked is not checked again.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* below(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != arguments_of(shape)) return other_way();
@@ -497,14 +499,14 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// A number of a window as a tuple has it.
+// Sets an entry of a new tuple.
 bool put(PyObject* tuple, Py_ssize_t d, Py_ssize_t number) {
   PyObject* object = PyLong_FromSsize_t(number);
   return object != nullptr && PyTuple_SetItem(tuple, d, object) == 0;
 }
 
-// Whether a slice has ints and None alone. (PySlice_Unpack would ask a symbolic size for a number, which then is a
-// constant of what is traced.)
+// Whether a slice consists of ints and None only. (PySlice_Unpack would turn a symbolic size into a number, which would
+// then be a constant of the traced graph.)
 bool is_plain_slice(PyObject* slice) {
   if (Py_TYPE(slice) != &PySlice_Type) return false;
   for (PyObject* name : {names.start, names.stop, names.step}) {
@@ -514,13 +516,13 @@ bool is_plain_slice(PyObject* slice) {
   return true;
 }
 
-// window(shape, index): what torch_dml_ops.window gives for sizes that are ints, and slices of ints or None that select
-// something; None for all else.
+// window(shape, index): the result of torch_dml_ops.window for sizes that are ints and slices of ints or None that
+// select something; None for everything else.
 PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !is_plain_tuple(arguments[0])) return other_way();
   const bool is_tuple = PyTuple_CheckExact(arguments[1]) != 0;
   const Py_ssize_t rank = PyTuple_Size(arguments[0]), entries = is_tuple ? PyTuple_Size(arguments[1]) : 1;
-  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions at the end, or where an Ellipsis stands
+  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions, at the end or in place of an Ellipsis
   Object offsets(PyTuple_New(rank)), sizes(PyTuple_New(rank)), strides(PyTuple_New(rank));
   if (!offsets || !sizes || !strides || whole < -1) return other_way();
   bool ellipsis_met = false;

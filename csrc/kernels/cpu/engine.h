@@ -33,7 +33,7 @@ struct Tuning {
   // someone reads them, and an ordinary store first reads the cache line that it overwrites.
   int64_t non_temporal_bytes = 32 << 20;
 
-  // What has to be put in order before a non-temporal store is staged in parts of at most this size, which is at most
+  // Staging, where it is needed before non-temporal stores, goes by parts of at most this size, which is at most
   // chunk_bytes.
   int64_t staging_bytes = 4 << 10;
 
