@@ -65,6 +65,7 @@ def test_emulation_sees_what_it_is_there_for():
         "and multipliers divide",
     ]
 
+        "and vectors are at most as many as items",
 
 def on_host(name, *arguments):
     """The result of the CUDA kernels' code, and its accesses."""

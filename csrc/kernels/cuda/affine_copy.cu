@@ -283,7 +283,7 @@ struct CopyLaunches {
   bool tiles;
   AccessPattern access;
   std::size_t rank;
-  int64_t max_offset;  // the largest offset of all copies
+  int64_t max_index;  // of all copies, as index_bound says
   Stream stream;
 };
 
@@ -440,13 +440,7 @@ void execute(AffineCopies plan, Stream stream) {
     split_outer_dims(copy, launches.item_size, [&](const AffineCopy& part) { launches.copies.push_back(part); });
   }
   for (const AffineCopy& copy : launches.copies) {
-    int64_t dst = kMaxVecsPerChunk * kMaxItemBytes, src = 0;  // threads of the last chunk count past the end
-    for (const CopyDim& dim : copy.dims) {
-      dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
-      src += max_offset(std::max<int64_t>(dim.count, 1), dim.src_stride);
-    }
-    launches.max_offset =
-        std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerChunk * kMaxItemBytes});
+    launches.max_index = std::max(launches.max_index, index_bound(copy.dims));
     launches.rank = std::max(launches.rank, copy.dims.size());
   }
   launches.access = access_pattern(launches.copies, launches.item_size);
@@ -458,7 +452,7 @@ void execute(AffineCopies plan, Stream stream) {
   }
   dispatch_item_size(launches.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (launches.max_offset <= max_32_bit_offset() && launches.rank <= kSmallRank)
+    if (launches.max_index <= max_32_bit_index() && launches.rank <= kSmallRank)
       launch_copies<Item, int32_t, int(kSmallRank)>(launches);
     else
       launch_copies<Item, int64_t, int(kMaxRank)>(launches);

@@ -27,8 +27,8 @@ __device__ __forceinline__ void store(T* to, T value) {
   *to = value;
 }
 
-// Kernels compute in 32 bits if no offset is larger than this.
-constexpr int64_t max_32_bit_offset() { return INT32_MAX; }
+// Kernels compute in 32 bits if no offset or index is larger than this.
+constexpr int64_t max_32_bit_index() { return INT32_MAX; }
 
 inline void check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return;

@@ -265,16 +265,11 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {
-  int64_t dst = kMaxVecsPerChunk * kMaxItemBytes, src = 0, length = 0;  // threads of the last chunk count past the end
-  for (const ReverseDim& dim : copy.dims) {
-    dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
-    src += max_offset(dim.size, dim.src_stride);
-    length += max_offset(dim.size, dim.length_stride);
-  }
-  const int64_t largest = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerChunk * kMaxItemBytes});
-  with_item_type(copy.item_size, [&](auto item) {
+  int64_t length = 0;
+  for (const ReverseDim& dim : copy.dims) length += max_offset(dim.size, dim.length_stride);
+  dispatch_item_size(copy.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (largest <= max_32_bit_offset() && copy.dims.size() <= kSmallRank)
+    if (std::max(index_bound(copy.dims), length) <= max_32_bit_index() && copy.dims.size() <= kSmallRank)
       launch_reversal<Item, int32_t, int(kSmallRank)>(copy, stream);
     else
       launch_reversal<Item, int64_t, int(kMaxRank)>(copy, stream);
