@@ -63,7 +63,11 @@ def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
     code, text = run("nm", "-D", "--defined-only", library)
     assert code == 0
     own = {
-        _libraries.CPU_LIBRARY: {"torch_dml_ops_simd_level", "torch_dml_ops_find_overlap"},
+        _libraries.CPU_LIBRARY: {
+            "torch_dml_ops_simd_level",
+            "torch_dml_ops_simd_levels",
+            "torch_dml_ops_find_overlap",
+        },
         _libraries.CUDA_LIBRARY: {"torch_dml_ops_cuda_architectures"},
     }
     # What is in both is looked up in the one that is meant: torch loads libraries with names of their own.
@@ -216,6 +220,24 @@ def test_unknown_simd_level_is_refused():
     code, text = run(sys.executable, "-c", "import torch_dml_ops", TORCH_DML_OPS_SIMD="sse4")
     assert code != 0
     assert "TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got 'sse4'" in text
+    # Nothing is left half-imported: the next attempt is refused in the same words.
+    twice = "for _ in range(2):\n  try: import torch_dml_ops\n  except ImportError as error: print(error)"
+    sentence = "TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got 'sse4'\n"
+    assert run(sys.executable, "-c", twice, TORCH_DML_OPS_SIMD="sse4") == (0, 2 * sentence)
+
+
+def test_every_simd_level_is_documented_and_can_be_chosen():
+    levels = _libraries.simd_levels()
+    assert levels[0] == "baseline"
+    (row,) = re.findall(r"^\| `TORCH_DML_OPS_SIMD` \| (.*?): ", (ROOT / "docs" / "building.md").read_text(), re.M)
+    assert re.findall(r"`(\w+)`", row) == levels
+    program = "from torch_dml_ops import _libraries; print(_libraries.simd_level())"
+    chosen = [run(sys.executable, "-c", program, TORCH_DML_OPS_SIMD=level)[1] for level in levels]
+    assert chosen[0] == "baseline\n"
+    assert chosen[-1] == f"{_libraries.simd_level()}\n" or "TORCH_DML_OPS_SIMD" in os.environ
+    best = chosen.index(chosen[-1])
+    assert len(set(chosen[: best + 1])) == best + 1  # each one that the processor has is another
+    assert chosen[best:] == chosen[best:][:1] * len(chosen[best:])  # for the others, its highest one is used
 
 
 def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, tmp_path):
