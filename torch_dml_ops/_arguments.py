@@ -1,6 +1,6 @@
-"""What callers give: whole numbers, frozen, and one sentence for an argument of another type.
+"""Converts callers' arguments: lists of whole numbers become tuples, and a wrong type is refused in one sentence.
 
-The rules about values (that a window lies within its input, say) are elsewhere: csrc/ops has them, and _checks.py.
+The rules about values (that a window lies within its input, for example) are in csrc/ops and _checks.py.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def _shown_tensor(tensor: Tensor) -> str:
     if tensor.dim() == 0 and type(tensor) is Tensor:
         try:
             return shown(tensor.item())
-        except (RuntimeError, NotImplementedError):  # one without a value: of a transform, or of the device "meta"
+        except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
             return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')}"
     return f"a tensor of sizes {_cut(str(list(tensor.shape)))}"
 
 
 def _leading_digits(value: int) -> str:
-    """As many as are shown, and more: Python does not write out numbers of very many digits."""
+    """The number, or more of its first digits than are shown: Python does not write out numbers of very many digits."""
     return str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * LONGEST, 0))
 
 
@@ -56,14 +56,14 @@ def _cut(text: str) -> str:
 
 
 def records_calls(value: Any) -> bool:
-    """Whether this stands for a value in a graph that is being written down, as torch.fx's Proxy does."""
+    """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
     return hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor)
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take.
+    """An int, or a torch.SymInt unchanged; raises TypeError for what `operator.index` does not take.
 
-    Conversion by `int` would take 1.9 for 1, and so would torch, of NumPy's numbers among others.
+    `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
     """
     if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
         return value  # type: ignore[no-any-return]
@@ -74,7 +74,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:
-    """A tuple of whole numbers, which a caller who changes the list, array or tensor afterwards does not change."""
+    """The whole numbers as a tuple, so that later changes of the list, array or tensor have no effect."""
     kind = type(values)
     if kind is list or kind is tuple or kind is torch.Size:
         for value in values:
@@ -121,7 +121,7 @@ def require_tensors(name: str, values: Any) -> None:
 def explanation(op: Any, values: Sequence[Any], out: Any = None) -> RuntimeError | None:
     """One sentence on why torch refused arguments of the right types: their layout, or more than 64 bits.
 
-    It is to be raised `from None`: torch's own words for it are up to 50 lines. None where it was something else.
+    Raise it `from None`, because torch's own message has up to 50 lines. None if torch had another reason.
     """
     name = op.name().partition("::")[2].removesuffix(".out")
     arguments = [(a.name, value) for a, value in zip(op._schema.arguments, values, strict=False)]

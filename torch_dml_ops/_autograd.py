@@ -93,13 +93,13 @@ def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
 
 
 def call(name: str, first: Any, *others: Any) -> Any:
-    """The operator, the short way where that can be gone, and with one sentence where torch refuses the arguments.
+    """Calls the operator, the short way if possible; where torch refuses the arguments, one sentence says why.
 
     `first` is a tensor or a list of them, in which the operator is linear. The others are kept for the backward pass:
-    a caller must not be able to change them.
+    they must be of types that cannot change.
     """
     if not is_compiling():
-        result = getattr(fast, name, _fast.not_plain)(first, *others, None)  # with a gradient, it calls _recorders
+        result = getattr(fast, name, _fast.not_plain)(first, *others, None)  # calls one of _recorders for a gradient
         if result is not None:
             return result
     op = getattr(_ops, name).default
@@ -122,7 +122,7 @@ def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
     if getattr(fast, name, _fast.not_plain)(first, *others, out) is not None:
         return
     try:
-        # Inference tensors do not come by the Autograd key, which would check it.
+        # Inference tensors skip the Autograd key, whose kernel would check this.
         _check_writable(name, _named_tensors([("out", out)]))
         op(first, *others, out=out)
     except _REFUSALS:
@@ -176,12 +176,12 @@ class _Linear:
         self.apply_plain = self.plain_function.apply
 
     def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
-        """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
+        """Calls the operator on a sequence of its linear inputs; returns the results as an autograd.Function has to."""
         results = (self.op if call is None else call)(list(inputs) if self.takes_list else inputs[0], *others)
         return tuple(results) if self.gives_list else results
 
     def record_plain(self, first: Tensor | Sequence[Tensor], others: tuple[Any, ...]) -> Any:
-        """The results, with the call in their graph, where no transform, mode or tracing is at work."""
+        """The results, with the call in their graph, where no transform, mode or tracing is active."""
         if self.takes_list:
             return self.apply_plain(self, others, *first)
         results = self.apply_plain(first, self, others)
@@ -193,7 +193,7 @@ class _Linear:
             return self.op(first, *others)
 
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
-        """The results, with the call in their graph, whatever is at work. `keyset` has the call's dispatch keys."""
+        """The results, with the call in their graph, in every case. `keyset` has the call's dispatch keys."""
         inputs = _as_list(first)
         allowed = get_single_level_autograd_function_allowed()
         set_single_level_autograd_function_allowed(True)
@@ -344,7 +344,7 @@ def _check_writable(name: str, outs: Iterable[tuple[str, Tensor]]) -> None:
 
 
 def _register_out(name: str) -> None:
-    """As ATen treats its out functions: they have no derivatives, say so, and count as a write to `out`."""
+    """Registers what ATen's out functions do: refuse derivatives, and count as a write to `out`."""
     op = getattr(_ops, name).out
     names = [a.name for a in op._schema.arguments]
 

@@ -1,7 +1,7 @@
-"""The operators' checks for where csrc/ops does not run: shapes without data, and the examples of a vmap.
+"""The operators' checks where csrc/ops does not run: for tensors without data, and for a single example of a vmap.
 
-The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/refusals.py holds both
-to one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
+The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/refusals.py tests both
+against one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,13 +15,13 @@ LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
 _LONGEST = 60  # characters of a list in a sentence
 
-Shown = int | Sequence[int] | Callable[[], str]  # what a sentence shows; what is called is put in as it is
+Shown = int | Sequence[int] | Callable[[], str]  # a value in a sentence; a function returns its text
 
 
 def text(value: Shown) -> str:
-    """As Numbers in csrc/ops/check.h has it: "[2, 3]"; of a longer list the first few and how many there are.
+    """As Numbers in csrc/ops/check.h prints it: "[2, 3]"; of a longer list the first few and how many there are.
 
-    Of a symbolic size, the number that it stands for: the sentence is the same as without torch.compile.
+    For a symbolic size, the number that it stands for, so that the sentence is the same as without torch.compile.
     """
     if callable(value):
         return value()
@@ -54,22 +54,25 @@ def _beginning(numbers: Sequence[int]) -> str:
 
 
 def _with_sum(numbers: Sequence[int]) -> str:
-    """The list, and if it is shortened its sum too."""
+    """The list; if it is shortened, with its sum."""
     return _in_full(numbers) or f"{_beginning(numbers)} ({len(numbers)} in all, sum {text(sum(numbers))})"
 
 
-def _difference(required: Sequence[int], given: Sequence[int], but: int = -1) -> str:
-    """What comes after both lists: where they differ, unless both are shown as a whole. At the index `but` they may."""
+def _difference(required: Sequence[int], given: Sequence[int], except_at: int = -1) -> str:
+    """Follows both lists in a sentence: where they first differ, unless both are shown in full.
+
+    Index `except_at` is left out, as the lists may differ there.
+    """
     if len(required) != len(given) or (_in_full(required) and _in_full(given)):
         return ""
     for k, (a, b) in enumerate(zip(required, given, strict=True)):
-        if k != but and a != b:
+        if k != except_at and a != b:
             return f", with {text(b)} instead of {text(a)} at index {k}"
     return ""
 
 
 def require(condition: bool, message: str, *shown: Shown) -> None:
-    """Raises `message` with what is shown in the places of its "%s"; only then is that looked at."""
+    """Raises `message`, its "%s" replaced by the values, unless the condition holds; values are read only then."""
     torch._check(condition, lambda: message % tuple(map(text, shown)))
 
 
@@ -231,7 +234,7 @@ def join_sizes(inputs: Sequence[Tensor], axis: int) -> list[int]:
             piece.shape[axis],
         )
     total = sum(t.shape[axis] for t in inputs)
-    # Asked of a symbolic size, this would be a guard that bounds what can be exported.
+    # Not for a symbolic size: the comparison would be a guard, which limits the sizes of an exported program.
     require(
         isinstance(total, torch.SymInt) or total < 2**63, f"join: inputs must sum to less than 2^63 along axis {axis}"
     )

@@ -1,10 +1,10 @@
 """The short way from Python to the operators, for plain tensors: csrc/python/fast_calls.cpp, set up for this torch.
 
-A function of it takes what the operator takes, and `out` or None. It gives the result, where all is plain: tensors, not
-of a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; and nothing that the
-operator refuses. It gives None for all else, which goes the ordinary way.
+Its functions take the operator's arguments, and `out` or None. They return the result of a plain call: tensors, not of
+a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; and nothing that the
+operator refuses. For every other call they return None, and the caller goes the ordinary way, through torch.ops.
 
-It uses names that are private to torch. On a torch that lacks one of them, everything goes the ordinary way, and
+It uses names that are private to torch. On a torch that lacks one of them, every call goes the ordinary way, and
 `available` is False.
 """
 
@@ -25,14 +25,14 @@ JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
 def _address(library: Any) -> int:
-    """Where the library's operators look for the numbers of a call."""
+    """The address of the library's function that says where its operators look for the numbers of a call."""
     return ctypes.cast(ctypes.CDLL(str(library)).torch_dml_ops_fast_call, ctypes.c_void_p).value or 0
 
 
 def _takes_over() -> bool:
-    """Whether alloc_tensor_by_stealing_from_void_ptr takes the handle over, as its name says.
+    """Whether alloc_tensor_by_stealing_from_void_ptr takes ownership of the handle, as its name says.
 
-    It does not in 2.11 to 2.15; then the handle has to be deleted after it, or every result stays in memory.
+    In torch 2.11 to 2.15 it does not: the caller has to delete the handle, or every result stays in memory.
     """
     aoti: Any = torch._C._aoti
     tensor: Any = torch.empty(0, device="cpu")
@@ -73,7 +73,7 @@ _library = torch.library.Library("torch_dml_ops", "IMPL")
 
 
 def not_plain(*arguments: Any) -> None:
-    """What stands for a function that cannot be had: every call goes the ordinary way."""
+    """Takes the place of every function where the short way is not available: every call goes the ordinary way."""
 
 
 nothing: Any = SimpleNamespace(

@@ -278,7 +278,7 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
         value if value is None else whole_number(f"window: the {part} of the slice of dimension {d}", value)
         for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
     )
-    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # one that is larger leaves at once as well
+    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # a larger one selects the same
     if step == 0:
         raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
     least, most = (0, size) if step > 0 else (-1, size - 1)
@@ -286,7 +286,7 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
     def bound(index: int | None, default: int) -> int:
         if index is None:
             return default
-        # Not max and min: of symbolic sizes, what they give is one of the two only to those who know which.
+        # Not max and min: of symbolic sizes they make a new symbol, and its relation to the two is lost.
         if index < 0:
             return index + size if index + size >= least else least
         return index if index <= most else most
