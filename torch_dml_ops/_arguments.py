@@ -5,7 +5,6 @@ The rules about values (that a window lies within its input, for example) are in
 
 from __future__ import annotations
 
-import math
 import numbers
 import operator
 from collections.abc import Sequence
@@ -14,26 +13,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LONGEST = 60  # characters of a value in a sentence
+from torch_dml_ops._checks import LONGEST, cut, text
 
 
 def shown(value: Any) -> str:
     """A value of any type in a sentence: short, a number as it is written."""
     if isinstance(value, Tensor):
         return _shown_tensor(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _cut(_leading_digits(value))
-    if value is None or isinstance(value, (bool, str, bytes)):
-        return _cut(repr(value if not isinstance(value, (str, bytes)) else value[: 2 * LONGEST]))
+    if isinstance(value, int):
+        return text(value)
+    if value is None or isinstance(value, (str, bytes)):
+        return cut(repr(None if value is None else value[: 2 * LONGEST]))
     if isinstance(value, numbers.Number):
         try:
-            return _cut(str(value))
+            return cut(str(value))
         except ValueError:  # Python does not write out numbers of very many digits
             return f"a {type(value).__name__}"
     if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
-        return _cut(f"[{', '.join(map(shown, value[:LONGEST]))}]")
+        return text(value)
     if hasattr(value, "__array__") and getattr(value, "shape", None) == ():
-        return _cut(str(value))
+        return cut(str(value))
     return type(value).__name__
 
 
@@ -43,16 +42,7 @@ def _shown_tensor(tensor: Tensor) -> str:
             return shown(tensor.item())
         except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
             return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')}"
-    return f"a tensor of sizes {_cut(str(list(tensor.shape)))}"
-
-
-def _leading_digits(value: int) -> str:
-    """The number, or more of its first digits than are shown: Python does not write out numbers of very many digits."""
-    return str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * LONGEST, 0))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"a tensor of sizes {text(tensor.shape)}"
 
 
 def records_calls(value: Any) -> bool:

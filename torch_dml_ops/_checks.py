@@ -4,6 +4,7 @@ The rules and their sentences are those of csrc/ops (check.h says why there are 
 against one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,9 +12,7 @@ import torch
 from torch import Tensor
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
-
-
-_LONGEST = 60  # characters of a list in a sentence
+LONGEST = 60  # characters of a value or a list in a sentence
 
 Shown = int | Sequence[int] | Callable[[], str]  # a value in a sentence; a function returns its text
 
@@ -28,26 +27,35 @@ def text(value: Shown) -> str:
     if isinstance(value, torch.SymInt):
         from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-        shown = str(value if free_unbacked_symbols(value) else int(value))
-        return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+        has_number = not (value.node.is_nested_int() or free_unbacked_symbols(value))
+        return cut(str(int(value) if has_number else value))
     if isinstance(value, int):
-        return str(value)
+        return str(value) if -(2**63) <= value < 2**63 else cut(_leading_digits(value))
     return _in_full(value) or f"{_beginning(value)} ({len(value)} in all)"
+
+
+def cut(shown: str) -> str:
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+
+
+def _leading_digits(value: int) -> str:
+    """The number, or more of its first digits than are shown: Python does not write out numbers of very many digits."""
+    return str(value // 10 ** max(int(math.log10(abs(value))) - 2 * LONGEST, 0))
 
 
 def _in_full(numbers: Sequence[int]) -> str:
     """The list in brackets, or nothing if that is too long."""
-    if len(numbers) > _LONGEST:
+    if len(numbers) > LONGEST:
         return ""
     shown = f"[{', '.join(map(text, numbers))}]"
-    return shown if len(shown) <= _LONGEST else ""
+    return shown if len(shown) <= LONGEST else ""
 
 
 def _beginning(numbers: Sequence[int]) -> str:
     shown = "["
     for number in numbers:
         following = f"{text(number)}, "
-        if len(shown) + len(following) + len("…]") > _LONGEST:
+        if len(shown) + len(following) + len("…]") > LONGEST:
             break
         shown += following
     return f"{shown}…]"

@@ -80,7 +80,7 @@ def _input(caller: str, input: Tensor | Sequence[int]) -> _Input:
     if not 1 <= len(sizes) <= 4:
         raise ValueError(f"{caller}: input must have from 1 to 4 dimensions to be drawn, got {len(sizes)}")
     if any(size < 1 for size in sizes):
-        raise ValueError(f"{caller}: input must have sizes of at least 1 to be drawn, got {list(sizes)}")
+        raise ValueError(f"{caller}: input must have sizes of at least 1 to be drawn, got {_checks.text(sizes)}")
     if math.prod(sizes) > MOST_ELEMENTS:
         raise ValueError(
             f"{caller}: input must have at most {MOST_ELEMENTS} elements, so that they can be read, got "
