@@ -18,6 +18,7 @@ help: ## list the targets
 # torch first and pinned: a package that needs it would bring another build of it. The file `base` comes last, so that
 # what broke off is done again.
 $(VENV)/base:
+	@echo '=== Creating $(VENV) and installing $(TORCH): a few minutes'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q $(TORCH)
 	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
@@ -29,15 +30,21 @@ $(VENV)/choice: FORCE | $(VENV)/base
 	 echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@
 FORCE:
 
+SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute for the CPU, some more \
+	with the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out)\n'
+
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
+	$(SAY_BUILD) 'the examples'
 	$(BIN)/python $(EDITABLE) '.[examples]'
 	@touch $@
 
 $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
+	$(SAY_BUILD) 'development'
 	$(BIN)/python $(EDITABLE) '.[dev]'
 	@touch $@
 
 demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real recordings
+	@echo '=== Training a speaker recogniser: about 20 seconds'
 	$(BIN)/python examples/japanese_vowels.py
 
 test: lint ## set up, build, and run every check and test
