@@ -15,8 +15,8 @@ EDITABLE := -m pip install -q --no-build-isolation -e
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-# torch first and pinned: a package that needs it would bring another build of it. The file `base` comes last, so that
-# what broke off is done again.
+# torch first and pinned: a package that needs it would install another build of it. The file `base` is made last, so
+# that an interrupted setup starts again.
 $(VENV)/base:
 	@echo '=== Creating $(VENV) and installing $(TORCH): a few minutes'
 	$(PYTHON) -m venv --clear $(VENV)
@@ -24,7 +24,7 @@ $(VENV)/base:
 	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
 	@touch $@
 
-# Changes when the build is to be another one.
+# Changes when the build's settings do.
 $(VENV)/choice: FORCE | $(VENV)/base
 	@echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' | cmp -s - $@ || \
 	 echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@

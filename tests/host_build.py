@@ -27,7 +27,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 def _compile(target: Path, *arguments: str) -> Path:
     """Runs the compiler for `target` unless that is newer than all sources."""
-    newest = max(p.stat().st_mtime for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.*"))
+    sources = [p for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.[chi]*")]  # .cpp, .cu, .h, .inl
+    newest = max(p.stat().st_mtime for p in [*sources, Path(__file__)])
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):  # several test processes may want it at once
         if target.exists() and target.stat().st_mtime > newest:

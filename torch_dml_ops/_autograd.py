@@ -8,12 +8,14 @@ register_autograd serves instead (`has_private_names` is False then).
 What runs when an operator is called:
 
     plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (_fast.py)
-    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction)
-    all else, and torch.ops.torch_dml_ops.*   the kernel at the Autograd key, with a Function that has all modes
-                                              (_LinearFunction) where there is something to differentiate
+    plain tensors, one of them requires grad  an autograd.Function around the same: _Linear.record_plain applies
+                                              _PlainFunction, whose backward calls the transpose
+    all else                                  the kernel at the Autograd key (`kernel` in register_linear), with a
+                                              Function for all modes (_LinearFunction) if a derivative is needed
 
-"All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing
-and torch.compile. The first two lines are shortcuts, as the rest costs more than a small operator does.
+"All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing,
+torch.compile, and calls of an overload such as torch.ops.torch_dml_ops.slice1.default. The first two lines are
+shortcuts: without them, the overhead of a small call would be larger than its work.
 """
 
 import warnings
