@@ -15,29 +15,36 @@ EDITABLE := -m pip install -q --no-build-isolation -e
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
 
-# torch first and pinned: a package that needs it would bring another build of it. The file `base` comes last, so that
-# what broke off is done again.
+# torch first and pinned: a package that needs it would install another build of it. The file `base` is made last, so
+# that an interrupted setup starts again.
 $(VENV)/base:
+	@echo '=== Creating $(VENV) and installing $(TORCH): a few minutes'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install -q $(TORCH)
 	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
 	@touch $@
 
-# Changes when the build is to be another one.
+# Changes when the build's settings do.
 $(VENV)/choice: FORCE | $(VENV)/base
 	@echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' | cmp -s - $@ || \
 	 echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@
 FORCE:
 
+SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute for the CPU, some more \
+	with the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out)\n'
+
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
+	$(SAY_BUILD) 'the examples'
 	$(BIN)/python $(EDITABLE) '.[examples]'
 	@touch $@
 
 $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
+	$(SAY_BUILD) 'development'
 	$(BIN)/python $(EDITABLE) '.[dev]'
 	@touch $@
 
 demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real recordings
+	@echo '=== Training a speaker recogniser: about 20 seconds'
 	$(BIN)/python examples/japanese_vowels.py
 
 test: lint ## set up, build, and run every check and test

@@ -26,7 +26,7 @@ from torch.utils import cpp_extension
 TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
 ARCHITECTURES = "8.0;9.0;10.0;12.0+PTX"  # A100, H100 and H200, B200, RTX 50; PTX for what comes after
 
-FRONTS = [
+OPERATORS = [
     "csrc/library.cpp",
     *(f"csrc/ops/{name}.cpp" for name in ("check", "overlap", "slice1", "split", "reverse_subsequences")),
 ]
@@ -112,7 +112,7 @@ def extensions() -> list[Extension]:
     toolkit = wanted_toolkit()
     cpu_only = [] if toolkit else ["-DTORCH_DML_OPS_CPU_ONLY"]
     result = [
-        extension("_C", FRONTS + CPU_ENGINE, cpu_only),
+        extension("_C", OPERATORS + CPU_ENGINE, cpu_only),
         extension("_fast_calls", ["csrc/python/fast_calls.cpp"], []),
     ]
     if toolkit:
@@ -122,7 +122,7 @@ def extensions() -> list[Extension]:
         result.append(
             extension(
                 "_C_cuda",
-                FRONTS + CUDA_ENGINE,
+                OPERATORS + CUDA_ENGINE,
                 [
                     "-DTORCH_DML_OPS_CUDA_LIBRARY",
                     "-DUSE_CUDA",

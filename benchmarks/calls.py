@@ -115,8 +115,8 @@ def backward() -> Iterator[tuple[str, Call, str, Call]]:
 
 
 def read_after() -> Iterator[tuple[str, Call, str, Call]]:
-    """The result is summed right after. One that fits into the cache must still be there, and non-temporal stores would
-    have kept it out."""
+    """The result is summed right after the call. If it fits into the cache, it should still be there, but non-temporal
+    stores would have kept it out."""
     for size, shape in (("4 MB", (16, 128, 512)), ("16 MB", (64, 128, 512)), ("128 MB", (64, 512, 1024))):
         x, out = torch.randn(shape), torch.empty(shape)
         window = dml.window(x.shape, (slice(None), slice(None, None, -1), slice(None)))

@@ -109,7 +109,7 @@ constexpr Operator kOperators[] = {
 };
 
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
-// The keys of tensors that have no strides.
+// What runs for tensors of these kinds, which have no strides. (The Python functions also say which argument it is.)
 constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "SparseCsrCPU",
                                            "SparseCsrCUDA", "MkldnnCPU",       "QuantizedCPU",
                                            "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
@@ -117,9 +117,9 @@ constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
 
-// All that this library registers, for as long as it is loaded. Not by torch's macros: where the process has a copy of
-// this library already, torch refuses to open the namespace for another definition, and the macros go on to write to
-// what was not opened.
+// Registers the operators for as long as the library is loaded. It does not use torch's macros: where the process has
+// loaded another copy of this library, torch refuses to define the namespace again, and the macros would go on with a
+// handle that was never set.
 class Registration {
  public:
   Registration() {

@@ -293,6 +293,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if not args.picture.parent.is_dir():
         parser.error(f"--picture: there is no folder {args.picture.parent}")
 
+    print("Loading the recordings", flush=True)  # importing sktime takes seconds
     torch.set_num_threads(1)  # the tensors are so small that a second thread only waits
     torch.manual_seed(args.seed)
     device = torch.device(args.device)

@@ -104,7 +104,7 @@ def assert_refused(form: Backend, message: str, op: str, *arguments: Any, out: A
     shapes = [t.shape for t in tensors]
     with pytest.raises(RuntimeError) as caught:
         form(op, *arguments, out=out)
-    assert str(caught.value) == message
+    assert str(caught.value) == message, f"got: {caught.value}"
     assert type(caught.value) is RuntimeError
     assert [oracle.storage_bytes(t).tobytes() for t in tensors] == before
     assert [t.shape for t in tensors] == shapes

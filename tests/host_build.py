@@ -27,7 +27,8 @@ SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 def _compile(target: Path, *arguments: str) -> Path:
     """Runs the compiler for `target` unless that is newer than all sources."""
-    newest = max(p.stat().st_mtime for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.*"))
+    sources = [p for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.[chi]*")]  # .cpp, .cu, .h, .inl
+    newest = max(p.stat().st_mtime for p in [*sources, Path(__file__)])
     target.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{target}.lock"):  # several test processes may want it at once
         if target.exists() and target.stat().st_mtime > newest:
@@ -63,12 +64,12 @@ def run_program(program: Path, *arguments: object, **environment: str) -> str:
 
 
 def _operators(name: str, namespace: str, sources: Sequence[Path], *options: str) -> ctypes.CDLL:
-    """Loads the fronts as torch.ops.<namespace>, with `sources` for what executes their plans."""
-    fronts = [ROOT / "csrc" / "library.cpp"]
-    fronts += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("execute_")]
+    """Loads the operators as torch.ops.<namespace>, with `sources` for what executes their plans."""
+    operators = [ROOT / "csrc" / "library.cpp"]
+    operators += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("execute_")]
     library = compile_cpp(
         name,
-        [*fronts, *sources],
+        [*operators, *sources],
         *("-shared", "-fPIC", "-fvisibility=hidden", *options),
         *("-DTORCH_TARGET_VERSION=0x020b000000000000", f"-DTORCH_DML_OPS_NAMESPACE={namespace}"),
         *(f"-isystem{p}" for p in cpp_extension.include_paths()),
@@ -81,23 +82,24 @@ def _operators(name: str, namespace: str, sources: Sequence[Path], *options: str
 
 @functools.cache
 def cuda_on_host() -> ctypes.CDLL:
-    """Loads the operators as torch.ops.torch_dml_ops_on_host: the same fronts over the CUDA kernels, on CPU tensors."""
+    """Loads the operators as torch.ops.torch_dml_ops_on_host, over the CUDA kernels, for CPU tensors."""
     sources = [EMULATION / "execute_on_host.cpp", *CUDA_KERNELS]
     return _operators("cuda_on_host.so", "torch_dml_ops_on_host", sources, "-O1")
 
 
 @functools.cache
-def counted_fronts() -> ctypes.CDLL:
-    """Loads the fronts as torch.ops.torch_dml_ops_counted: they check, allocate and plan, and each of their steps, a
+def counted_operators() -> ctypes.CDLL:
+    """Loads the operators as torch.ops.torch_dml_ops_counted: they check, allocate and plan, and each of their steps, a
     call of a function, counts."""
     # The C library has functions of these names too, which do nothing; -Bsymbolic takes ours.
     options = "-O0", "-finstrument-functions", "-Wl,-Bsymbolic-functions"
-    return _operators("counted_fronts.so", "torch_dml_ops_counted", [ROOT / "tests" / "counted_fronts.cpp"], *options)
+    counted = ROOT / "tests" / "counted_operators.cpp"
+    return _operators("counted_operators.so", "torch_dml_ops_counted", [counted], *options)
 
 
 def take_steps() -> int:
-    """How many steps the counted fronts took since the last call."""
-    take = counted_fronts().counted_fronts_take
+    """How many steps the counted operators took since the last call."""
+    take = counted_operators().counted_operators_take
     take.restype = ctypes.c_int64
     steps: int = take()
     return steps

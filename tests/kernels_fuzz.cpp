@@ -376,7 +376,7 @@ void choose_tuning() {
 }
 
 bool run_case() {
-  cuda_on_host::max_32_bit_offset = chance(0.2) ? 0 : INT32_MAX;
+  cuda_on_host::max_32_bit_index = chance(0.2) ? 0 : INT32_MAX;
   cuda_on_host::reversed = chance(0.5);
   cuda_on_host::sm_count = any(1, 3);
   cuda_on_host::has_large_kernel_parameters = chance(0.5);
@@ -404,7 +404,7 @@ bool run_case() {
 
 // A few items so far apart that the offset of one more would overflow 32 bits, which UBSan sees.
 bool far_apart_case() {
-  cuda_on_host::max_32_bit_offset = INT32_MAX;
+  cuda_on_host::max_32_bit_index = INT32_MAX;
   constexpr int64_t kApart = int64_t(1) << 30, kRows = 93, kRowApart = 23'090'848;
   const Placed src(kApart + 3), rows(2 * (kRows - 1) * kRowApart + 8);
   bool right = true;
@@ -451,7 +451,7 @@ int64_t alignment_cases() {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
         for (const int64_t n : {int64_t(1), v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
           if (n < 1) continue;
-          cuda_on_host::max_32_bit_offset = chance(0.5) ? 0 : INT32_MAX;
+          cuda_on_host::max_32_bit_index = chance(0.5) ? 0 : INT32_MAX;
           const int64_t strides[] = {1, -1, 2, -3};
           const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
           choose_tuning();

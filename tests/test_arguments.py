@@ -10,10 +10,12 @@ import contextlib
 import decimal
 import fractions
 import inspect
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -390,6 +392,7 @@ HELPERS: dict[str, Callable[[], dict[str, Any]]] = {
         "batch_axis": 0,
     },
 }
+RIGHT = {**{call.function: partial(call.arguments, matrix()) for call in CALLS}, **HELPERS}
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -399,6 +402,56 @@ def test_helpers_refuse_wrong_types_in_one_sentence(function: str, kind: str) ->
         assert_refused_or_right(
             function, lambda name=name: getattr(dml, function)(**{**HELPERS[function](), name: WRONG[kind]()})
         )
+
+
+# A list is shown as a whole up to 60 characters, and otherwise by its first entries and their number.
+
+# Lists and shapes of so many entries and digits that a sentence must shorten them.
+LONG: dict[str, Callable[[], Any]] = {
+    "list": lambda: [1] * 1000,
+    "list of large numbers": lambda: [-(2**63)] * 5,
+    "list of numbers of 5000 digits": lambda: [10**5000] * 5,
+    "tuple": lambda: (1,) * 1000,
+    "torch.Size": lambda: torch.Size([1] * 1000),
+    "ndarray": lambda: np.ones(1000, np.int64),
+    "array": lambda: array.array("q", [1] * 1000),
+    "1-D tensor": lambda: torch.ones(1000, dtype=torch.int64),
+    "tensor of many dimensions": lambda: torch.zeros([1] * 60, dtype=torch.int64),
+    "tensor of large sizes": lambda: torch.zeros(1, dtype=torch.int64).expand(10**7, 10**6, *[1] * 22),
+    "tensors of many dimensions": lambda: [torch.zeros([1] * 60), torch.zeros([1] * 59 + [2])],
+    "slices": lambda: (slice(None),) * 1000,
+    "slice of large numbers": lambda: slice(10**5000, -(10**5000), 10**5000),
+}
+
+
+def assert_lists_are_shortened(sentence: str) -> None:
+    for shown in re.finditer(r"\[(?!\d+\] must| ?\d+\]? \+)([^\[\]]*)\]( \(\d+ in all[,)])?", sentence):
+        assert len(shown[0]) - len(shown[2] or "") <= 60, sentence
+        assert shown[1].endswith("…") == bool(shown[2]), sentence
+
+
+@pytest.mark.parametrize("kind", LONG)
+@pytest.mark.parametrize("function", [name for name, _ in public_functions()])
+def test_lists_in_sentences_are_shortened(function: str, kind: str) -> None:
+    """Whatever argument is long, `out` included; alone, and together with another that is long."""
+    right, f, refused = RIGHT[function](), getattr(dml, function), 0
+    for name in inspect.signature(f).parameters:
+        for other in (None, *right):
+            long = {name: LONG[kind](), **({other: LONG[kind]()} if other else {})}
+            try:
+                f(**{**right, **long})
+            except (RuntimeError, TypeError, ValueError) as error:
+                refused += 1
+                assert_one_sentence(error, function)
+                assert_lists_are_shortened(str(error))
+    assert refused > len(right)
+
+
+def test_a_list_that_is_not_shortened_is_found() -> None:
+    assert_lists_are_shortened("split: a must have sizes [2, 3], got [1, 1, …] (1000 in all), with [1] at index 2")
+    for sentence in (f"must have sizes {[1] * 30}", f"got {[10**40, 10**40]}", "got [1, 1, …]", "got [1] (3 in all)"):
+        with pytest.raises(AssertionError):
+            assert_lists_are_shortened(sentence)
 
 
 SENTENCES = [
@@ -468,6 +521,14 @@ def test_the_sentences(call: Callable[[Tensor], Any], sentence: str) -> None:
     with pytest.raises((TypeError, RuntimeError, ValueError)) as refused:
         call(matrix().cpu())
     assert str(refused.value) == sentence
+
+
+def test_the_sizes_of_a_nested_tensor() -> None:
+    nested = torch.nested.nested_tensor([matrix(), matrix()[:2]], layout=torch.jagged)
+    with pytest.raises(
+        TypeError, match=r"^join: inputs must be a list of tensors, got a tensor of sizes \[2, j\d+, 6\]$"
+    ):
+        dml.join(nested, 0)
 
 
 @every_call

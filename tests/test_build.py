@@ -63,7 +63,11 @@ def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
     code, text = run("nm", "-D", "--defined-only", library)
     assert code == 0
     own = {
-        _libraries.CPU_LIBRARY: {"torch_dml_ops_simd_level", "torch_dml_ops_find_overlap"},
+        _libraries.CPU_LIBRARY: {
+            "torch_dml_ops_simd_level",
+            "torch_dml_ops_simd_levels",
+            "torch_dml_ops_find_overlap",
+        },
         _libraries.CUDA_LIBRARY: {"torch_dml_ops_cuda_architectures"},
     }
     # What is in both is looked up in the one that is meant: torch loads libraries with names of their own.
@@ -213,9 +217,25 @@ def test_build_refuses_an_unknown_choice(source_copy):
 
 
 def test_unknown_simd_level_is_refused():
-    code, text = run(sys.executable, "-c", "import torch_dml_ops", TORCH_DML_OPS_SIMD="sse4")
-    assert code != 0
-    assert "TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got 'sse4'" in text
+    """A second attempt too: the first one leaves nothing half-imported."""
+    program = "for _ in range(2):\n  try: import torch_dml_ops\n  except ImportError as error: print(error)"
+    *others, highest = _libraries.simd_levels()
+    sentence = f"TORCH_DML_OPS_SIMD must be {', '.join(others)} or {highest}, got 'sse4'\n"
+    assert run(sys.executable, "-c", program, TORCH_DML_OPS_SIMD="sse4") == (0, 2 * sentence)
+
+
+def test_every_simd_level_is_documented_and_can_be_chosen():
+    levels = _libraries.simd_levels()
+    assert levels[0] == "baseline"
+    (row,) = re.findall(r"^\| `TORCH_DML_OPS_SIMD` \| (.*?): ", (ROOT / "docs" / "building.md").read_text(), re.M)
+    assert re.findall(r"`(\w+)`", row) == levels
+    program = "from torch_dml_ops import _libraries; print(_libraries.simd_level())"
+    chosen = [run(sys.executable, "-c", program, TORCH_DML_OPS_SIMD=level)[1] for level in levels]
+    assert chosen[0] == "baseline\n"
+    assert chosen[-1] == f"{_libraries.simd_level()}\n" or "TORCH_DML_OPS_SIMD" in os.environ
+    best = chosen.index(chosen[-1])
+    assert len(set(chosen[: best + 1])) == best + 1  # each one that the processor has is another
+    assert chosen[best:] == chosen[best:][:1] * len(chosen[best:])  # for the others, its highest one is used
 
 
 def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, tmp_path):
@@ -237,7 +257,7 @@ def test_report():
     lines = report()
     assert lines["torch_dml_ops"] == torch_dml_ops.__version__
     assert lines["torch"] == torch.__version__
-    assert lines["SIMD level"] in ("AVX-512", "AVX2", "baseline")
+    assert lines["SIMD level"] == _libraries.simd_level()
     code, text = run(sys.executable, "-m", "torch_dml_ops", TORCH_DML_OPS_SIMD="baseline")
     assert code == 0
     assert re.search(r"SIMD level +baseline\n", text)

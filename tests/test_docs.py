@@ -152,7 +152,7 @@ def commands(page: Path) -> Iterator[tuple[str, str]]:
 
 def run(command: str) -> str:
     """What a command of this package prints, whose exit status may tell of what it found."""
-    command = command.partition("  #")[0].replace("python ", f"{sys.executable} ", 1)
+    command = command.partition("  #")[0].replace(".venv/bin/python ", f"{sys.executable} ", 1)
     done = subprocess.run(
         shlex.split(command), cwd=ROOT, env=os.environ | {"COLUMNS": "80"}, capture_output=True, text=True, check=False
     )
@@ -163,16 +163,31 @@ def run(command: str) -> str:
 def test_commands_print_what_is_shown(page: Path) -> None:
     for command, printed in commands(page):
         if printed:
-            assert command.startswith("python -m torch_dml_ops")
             assert run(command) == printed, command
         for file in re.findall(r"(?:benchmarks|examples|tests)/[\w/.-]+", command):
             assert (ROOT / file).exists(), command
+            assert ".venv/bin/python " in command, (
+                f"{command} does not work as typed: in a checkout, python lacks torch"
+            )
 
 
 def test_commands_are_found() -> None:
     shown = [printed for page in PAGES for _, printed in commands(page) if printed]
     assert len(shown) >= 4
     assert all("\n" in printed for printed in shown)
+
+
+def test_the_words_of_the_architecture_are_in_the_code() -> None:
+    """Each word of the glossary with what to search for in csrc."""
+    _, _, rest = (
+        (ROOT / "docs" / "architecture.md").read_text().partition("| word | in the code | meaning |\n|---|---|---|\n")
+    )
+    rows = [row.split(" | ") for row in rest.partition("\n\n")[0].splitlines()]
+    code = "\n".join(path.read_text() for path in sorted((ROOT / "csrc").rglob("*.*")))
+    assert len(rows) > 20
+    for word, named, _ in rows:
+        for name in re.findall(r"`([^`]+)`", named):
+            assert re.search(rf"(?<!\w){re.escape(name)}\b", code), f"{word}: csrc does not have {name}"
 
 
 # What the front page claims of an installation.

@@ -419,6 +419,11 @@ REFUSALS: list[tuple[Callable[[], Figure], type[Exception], str]] = [
         "plot_split: input must have sizes of at least 1 to be drawn, got [0, 3]",
     ),
     (
+        lambda: viz.plot_split([0, *[10**18] * 3], [1], 0),
+        ValueError,
+        f"plot_split: input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)",
+    ),
+    (
         lambda: viz.plot_split([25, 41], [41], 1),
         ValueError,
         "plot_split: input must have at most 1024 elements, so that they can be read, got 1025",

@@ -149,7 +149,7 @@ def test_sequence_lengths_like_takes_batch_axis_0_unless_told() -> None:
         ("axis must be from 0 to 2, got -4", [1, 2], -4, 0),
         ("batch_axis must be from 0 to 2, got -3; write 0 instead", [1, 2], 1, -3),
         ("batch_axis must be from 0 to 2, got 3", [1, 2], 1, 3),
-        ("batch_axis must be another than axis, got 1 for both", [1, 2], 1, 1),
+        ("batch_axis must differ from axis, got 1 for both", [1, 2], 1, 1),
         ("lengths must have sizes [2], one for each index of axis 0 of input, got [3]", [1, 2, 3], 1, 0),
         ("lengths must have sizes [4], one for each index of axis 2 of input, got [2]", [1, 2], 1, 2),
         ("lengths must have sizes [2], one for each index of axis 0 of input, got [2, 1]", [[1], [2]], 1, 0),

@@ -14,7 +14,7 @@ import torch
 import torch_dml_ops
 from torch_dml_ops import _autograd, _fast, _libraries
 
-_LONGEST = 1000  # of a sentence
+_LONGEST = 1000  # characters of a message
 
 
 def report() -> dict[str, str]:
@@ -45,7 +45,7 @@ def report() -> dict[str, str]:
 
 
 def _feature_level(text: str) -> Any:
-    from torch_dml_ops.directml.enums import FeatureLevel, named  # needs more than the report does
+    from torch_dml_ops.directml.enums import FeatureLevel, named  # imports more than the report needs
 
     try:
         return named(FeatureLevel, text)
@@ -55,7 +55,7 @@ def _feature_level(text: str) -> Any:
 
 class _Parser(argparse.ArgumentParser):
     def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)  # argparse keeps it to itself where that fails
+        print(self.format_help(), end="", file=file)  # argparse's own ignores errors of the output
 
     def error(self, message: str) -> NoReturn:
         super().error(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…")
@@ -72,7 +72,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     for command in (run, validate):
         command.add_argument("model", help="the model file")
         command.add_argument(
-            "--feature-level", type=_feature_level, default="6_4", metavar="6_4", help="of DirectML, to be valid at"
+            "--feature-level", type=_feature_level, default="6_4", metavar="6_4", help="of DirectML, to check against"
         )
         command.add_argument(
             "--allow-outside", action="store_true", help="let writeFile write outside the folder of the model"
@@ -81,7 +81,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 
 class _OutputError(Exception):
-    """The standard output cannot be written to: no OSError, as one of a file is told in another way."""
+    """Standard output cannot be written to. Not an OSError: those of a model's files are reported in another way."""
 
 
 class _Output:
@@ -93,7 +93,7 @@ class _Output:
 
 
 def _tell(error: object) -> None:
-    """On the standard error output, and nowhere else: where that cannot be written to, the exit status has to do."""
+    """Prints a message to standard error. If that cannot be written to, only the exit status reports the problem."""
     message = str(error)
     try:
         print(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…", file=sys.stderr, flush=True)
@@ -118,7 +118,7 @@ def _model(arguments: argparse.Namespace) -> int:
         _tell(error)
         return 1
     except ModelError as error:
-        for problem in error.problems:  # of which its own message has the first
+        for problem in error.problems:  # the error's own message has only the first of them
             if arguments.command == "run":
                 _tell(problem)
             else:
@@ -140,11 +140,11 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0
 
 
-# What Python leaves to do where an output is closed or full.
+# Outputs that are closed or full, which Python does not handle by itself.
 
 
 def _open_closed_streams() -> None:
-    """So that no file that is opened later is taken for one of them, by Python or by a library."""
+    """Opens the null device for standard streams that are closed, so that no file gets one of their numbers."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
@@ -153,7 +153,7 @@ def _open_closed_streams() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    """Lets what could not be written go, as Python tries it again when it exits."""
+    """Drops what could not be written. Python would try to write it again at exit."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
     stream.flush()
@@ -169,7 +169,7 @@ def _command_line() -> int:
     try:
         try:
             status = main()
-        except SystemExit as left:  # of argparse, which has told why
+        except SystemExit as left:  # argparse has printed the reason
             status = left.code
         sys.stdout.flush()
     except (OSError, _OutputError) as error:
@@ -184,7 +184,7 @@ def _command_line() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # ends it quietly when `| head` has enough, as it ends other tools
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly, as it ends other tools
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have characters that the encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
     sys.exit(_command_line())

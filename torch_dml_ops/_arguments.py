@@ -1,11 +1,10 @@
-"""What callers give: whole numbers, frozen, and one sentence for an argument of another type.
+"""Converts callers' arguments: lists of whole numbers become tuples, and a wrong type is refused in one sentence.
 
-The rules about values (that a window lies within its input, say) are elsewhere: csrc/ops has them, and _checks.py.
+The rules about values (that a window lies within its input, for example) are in csrc/ops and _checks.py.
 """
 
 from __future__ import annotations
 
-import math
 import numbers
 import operator
 from collections.abc import Sequence
@@ -14,26 +13,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LONGEST = 60  # characters of a value in a sentence
+from torch_dml_ops._checks import LONGEST, cut, text
 
 
 def shown(value: Any) -> str:
     """A value of any type in a sentence: short, a number as it is written."""
     if isinstance(value, Tensor):
         return _shown_tensor(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _cut(_leading_digits(value))
-    if value is None or isinstance(value, (bool, str, bytes)):
-        return _cut(repr(value if not isinstance(value, (str, bytes)) else value[: 2 * LONGEST]))
+    if isinstance(value, int):
+        return text(value)
+    if value is None or isinstance(value, (str, bytes)):
+        return cut(repr(None if value is None else value[: 2 * LONGEST]))
     if isinstance(value, numbers.Number):
         try:
-            return _cut(str(value))
+            return cut(str(value))
         except ValueError:  # Python does not write out numbers of very many digits
             return f"a {type(value).__name__}"
     if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
-        return _cut(f"[{', '.join(map(shown, value[:LONGEST]))}]")
+        return text(value)
     if hasattr(value, "__array__") and getattr(value, "shape", None) == ():
-        return _cut(str(value))
+        return cut(str(value))
     return type(value).__name__
 
 
@@ -41,29 +40,20 @@ def _shown_tensor(tensor: Tensor) -> str:
     if tensor.dim() == 0 and type(tensor) is Tensor:
         try:
             return shown(tensor.item())
-        except (RuntimeError, NotImplementedError):  # one without a value: of a transform, or of the device "meta"
+        except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
             return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')}"
-    return f"a tensor of sizes {_cut(str(list(tensor.shape)))}"
-
-
-def _leading_digits(value: int) -> str:
-    """As many as are shown, and more: Python does not write out numbers of very many digits."""
-    return str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * LONGEST, 0))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"a tensor of sizes {text(tensor.shape)}"
 
 
 def records_calls(value: Any) -> bool:
-    """Whether this stands for a value in a graph that is being written down, as torch.fx's Proxy does."""
+    """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
     return hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor)
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take.
+    """An int, or a torch.SymInt unchanged; raises TypeError for what `operator.index` does not take.
 
-    Conversion by `int` would take 1.9 for 1, and so would torch, of NumPy's numbers among others.
+    `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
     """
     if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
         return value  # type: ignore[no-any-return]
@@ -74,7 +64,7 @@ def whole_number(name: str, value: Any) -> int:
 
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:
-    """A tuple of whole numbers, which a caller who changes the list, array or tensor afterwards does not change."""
+    """The whole numbers as a tuple, so that later changes of the list, array or tensor have no effect."""
     kind = type(values)
     if kind is list or kind is tuple or kind is torch.Size:
         for value in values:
@@ -121,7 +111,7 @@ def require_tensors(name: str, values: Any) -> None:
 def explanation(op: Any, values: Sequence[Any], out: Any = None) -> RuntimeError | None:
     """One sentence on why torch refused arguments of the right types: their layout, or more than 64 bits.
 
-    It is to be raised `from None`: torch's own words for it are up to 50 lines. None where it was something else.
+    Raise it `from None`, because torch's own message has up to 50 lines. None if torch had another reason.
     """
     name = op.name().partition("::")[2].removesuffix(".out")
     arguments = [(a.name, value) for a, value in zip(op._schema.arguments, values, strict=False)]

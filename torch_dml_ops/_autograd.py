@@ -8,13 +8,14 @@ register_autograd serves instead (`has_private_names` is False then).
 What runs when an operator is called:
 
     plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (_fast.py)
-    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction), its forward and
-                                              backward in C
-    all else, and torch.ops.torch_dml_ops.*   the kernel at the Autograd key, with a Function that has all modes
-                                              (_LinearFunction) where there is something to differentiate
+    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction), whose forward and
+                                              backward are C; the backward calls the transpose
+    all else                                  the kernel at the Autograd key (`kernel` in register_linear), with a
+                                              Function for all modes (_LinearFunction) if a derivative is needed
 
-"All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing
-and torch.compile. The first two lines are shortcuts, as the rest costs more than a small operator does.
+"All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing,
+torch.compile, and calls of an overload such as torch.ops.torch_dml_ops.slice1.default. The first two lines are
+shortcuts: without them, the overhead of a small call would be larger than its work.
 """
 
 import warnings
@@ -94,10 +95,10 @@ def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
 
 
 def call(name: str, first: Any, *others: Any) -> Any:
-    """The operator, the short way where that can be gone, and with one sentence where torch refuses the arguments.
+    """Calls the operator, the short way if possible; where torch refuses the arguments, one sentence says why.
 
     `first` is a tensor or a list of them, in which the operator is linear. The others are kept for the backward pass:
-    a caller must not be able to change them.
+    they must be of types that cannot change.
     """
     if not is_compiling():
         result = getattr(fast, name, _fast.not_plain)(first, *others, None)
@@ -123,7 +124,7 @@ def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
     if getattr(fast, name, _fast.not_plain)(first, *others, out) is not None:
         return
     try:
-        # Inference tensors do not come by the Autograd key, which would check it.
+        # Inference tensors skip the Autograd key, whose kernel would check this.
         _check_writable(name, _named_tensors([("out", out)]))
         op(first, *others, out=out)
     except _REFUSALS:
@@ -172,7 +173,7 @@ class _Linear:
         self.function = _named(self.title, _LinearFunction)
 
     def call(self, inputs: Sequence[Tensor], others: Sequence[Any], call: Callable[..., Any] | None = None) -> Any:
-        """The operator on its linear inputs one by one; the results as autograd.Function gives them."""
+        """Calls the operator on a sequence of its linear inputs; returns the results as an autograd.Function has to."""
         results = (self.op if call is None else call)(list(inputs) if self.takes_list else inputs[0], *others)
         return tuple(results) if self.gives_list else results
 
@@ -182,7 +183,7 @@ class _Linear:
         return _named(self.title, base, linear=self, forward=staticmethod(forward))
 
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
-        """The results, with the call in their graph, whatever is at work. `keyset` has the call's dispatch keys."""
+        """The results, with the call in their graph, in every case. `keyset` has the call's dispatch keys."""
         inputs = _as_list(first)
         allowed = get_single_level_autograd_function_allowed()
         set_single_level_autograd_function_allowed(True)
@@ -308,7 +309,7 @@ def _check_writable(name: str, outs: Iterable[tuple[str, Tensor]]) -> None:
 
 
 def _register_out(name: str) -> None:
-    """As ATen treats its out functions: they have no derivatives, say so, and count as a write to `out`."""
+    """Registers what ATen's out functions do: refuse derivatives, and count as a write to `out`."""
     op = getattr(_ops, name).out
     names = [a.name for a in op._schema.arguments]
 

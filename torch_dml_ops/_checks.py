@@ -1,9 +1,10 @@
-"""The operators' checks for where csrc/ops does not run: shapes without data, and the examples of a vmap.
+"""The operators' checks where csrc/ops does not run: for tensors without data, and for a single example of a vmap.
 
-The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/refusals.py holds both
-to one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
+The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/refusals.py tests both
+against one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -11,65 +12,75 @@ import torch
 from torch import Tensor
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
+LONGEST = 60  # characters of a value or a list in a sentence
 
-
-_LONGEST = 60  # characters of a list in a sentence
-
-Shown = int | Sequence[int] | Callable[[], str]  # what a sentence shows; what is called is put in as it is
+Shown = int | Sequence[int] | Callable[[], str]  # a value in a sentence; a function returns its text
 
 
 def text(value: Shown) -> str:
-    """As Numbers in csrc/ops/check.h has it: "[2, 3]"; of a longer list the first few and how many there are.
+    """As Numbers in csrc/ops/check.h prints it: "[2, 3]"; of a longer list the first few and how many there are.
 
-    Of a symbolic size, the number that it stands for: the sentence is the same as without torch.compile.
+    For a symbolic size, the number that it stands for, so that the sentence is the same as without torch.compile.
     """
     if callable(value):
         return value()
     if isinstance(value, torch.SymInt):
         from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-        shown = str(value if free_unbacked_symbols(value) else int(value))
-        return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+        has_number = not (value.node.is_nested_int() or free_unbacked_symbols(value))
+        return cut(str(int(value) if has_number else value))
     if isinstance(value, int):
-        return str(value)
+        return str(value) if -(2**63) <= value < 2**63 else cut(_leading_digits(value))
     return _in_full(value) or f"{_beginning(value)} ({len(value)} in all)"
+
+
+def cut(shown: str) -> str:
+    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
+
+
+def _leading_digits(value: int) -> str:
+    """The number, or more of its first digits than are shown: Python does not write out numbers of very many digits."""
+    return str(value // 10 ** max(int(math.log10(abs(value))) - 2 * LONGEST, 0))
 
 
 def _in_full(numbers: Sequence[int]) -> str:
     """The list in brackets, or nothing if that is too long."""
-    if len(numbers) > _LONGEST:
+    if len(numbers) > LONGEST:
         return ""
     shown = f"[{', '.join(map(text, numbers))}]"
-    return shown if len(shown) <= _LONGEST else ""
+    return shown if len(shown) <= LONGEST else ""
 
 
 def _beginning(numbers: Sequence[int]) -> str:
     shown = "["
     for number in numbers:
         following = f"{text(number)}, "
-        if len(shown) + len(following) + len("…]") > _LONGEST:
+        if len(shown) + len(following) + len("…]") > LONGEST:
             break
         shown += following
     return f"{shown}…]"
 
 
 def _with_sum(numbers: Sequence[int]) -> str:
-    """The list, and if it is shortened its sum too."""
+    """The list; if it is shortened, with its sum."""
     return _in_full(numbers) or f"{_beginning(numbers)} ({len(numbers)} in all, sum {text(sum(numbers))})"
 
 
-def _difference(required: Sequence[int], given: Sequence[int], but: int = -1) -> str:
-    """What comes after both lists: where they differ, unless both are shown as a whole. At the index `but` they may."""
+def _difference(required: Sequence[int], given: Sequence[int], except_at: int = -1) -> str:
+    """Follows both lists in a sentence: where they first differ, unless both are shown in full.
+
+    Index `except_at` is left out, as the lists may differ there.
+    """
     if len(required) != len(given) or (_in_full(required) and _in_full(given)):
         return ""
     for k, (a, b) in enumerate(zip(required, given, strict=True)):
-        if k != but and a != b:
+        if k != except_at and a != b:
             return f", with {text(b)} instead of {text(a)} at index {k}"
     return ""
 
 
 def require(condition: bool, message: str, *shown: Shown) -> None:
-    """Raises `message` with what is shown in the places of its "%s"; only then is that looked at."""
+    """Raises `message`, its "%s" replaced by the values, unless the condition holds; values are read only then."""
     torch._check(condition, lambda: message % tuple(map(text, shown)))
 
 
@@ -231,7 +242,7 @@ def join_sizes(inputs: Sequence[Tensor], axis: int) -> list[int]:
             piece.shape[axis],
         )
     total = sum(t.shape[axis] for t in inputs)
-    # Asked of a symbolic size, this would be a guard that bounds what can be exported.
+    # Not for a symbolic size: the comparison would be a guard, which limits the sizes of an exported program.
     require(
         isinstance(total, torch.SymInt) or total < 2**63, f"join: inputs must sum to less than 2^63 along axis {axis}"
     )

@@ -1,7 +1,7 @@
 """Shapes and layouts without data, for torch.compile, torch.export and tensors on the device "meta".
 
-Each operator has one rule: it checks the arguments, and says what a result is like and which tensors are read. Both
-overloads follow from it.
+Each operator has one rule, a function that checks the arguments and returns what the result is like and which tensors
+are read. Both overloads are made from it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,10 @@ from torch_dml_ops._overlap import check_memory
 
 
 class Result(NamedTuple):
-    """Of a call without data."""
+    """What the result of a call is like."""
 
-    sizes: Sequence[Any]  # of the result; of an operator with a list of results, of each of them
-    like: dict[str, Tensor]  # whose dtype, device and layout it has, by name
+    sizes: Sequence[Any]  # the result's sizes; those of each result for an operator that returns a list
+    like: dict[str, Tensor]  # the tensors whose dtype, device and layout it has, by name
     also_read: tuple[tuple[str, Tensor], ...] = ()  # other tensors that `out` must not share memory with
 
 

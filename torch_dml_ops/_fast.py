@@ -1,11 +1,11 @@
 """The short way from Python to the operators, for plain tensors: csrc/python/fast_calls.cpp, set up for this torch.
 
-A function of it takes what the operator takes, and `out` or None. It gives the result, where all is plain: tensors, not
-of a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; no kernel that somebody
-else registered for an operator; and nothing that the operator refuses. It gives None for all else, which goes the
-ordinary way.
+Its functions take the operator's arguments, and `out` or None. They return the result of a plain call: tensors, not of
+a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; no kernel that somebody else
+registered for an operator; and nothing that the operator refuses. For every other call they return None, and the caller
+goes the ordinary way, through torch.ops.
 
-It uses names that are private to torch. On a torch that lacks one of them, everything goes the ordinary way, and
+It uses names that are private to torch. On a torch that lacks one of them, every call goes the ordinary way, and
 `available` is False.
 """
 
@@ -34,14 +34,14 @@ JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
 def _address(library: Any) -> int:
-    """Where the library's operators look for the numbers of a call."""
+    """The address of the library's function that says where its operators look for the numbers of a call."""
     return ctypes.cast(ctypes.CDLL(str(library)).torch_dml_ops_fast_call, ctypes.c_void_p).value or 0
 
 
-def _takes_over() -> bool:
-    """Whether alloc_tensor_by_stealing_from_void_ptr takes the handle over, as its name says.
+def _takes_ownership() -> bool:
+    """Whether alloc_tensor_by_stealing_from_void_ptr takes ownership of the handle, as its name says.
 
-    It does not in 2.11 to 2.15; then the handle has to be deleted after it, or every result stays in memory.
+    In torch 2.11 to 2.15 it does not: the caller has to delete the handle, or every result stays in memory.
     """
     aoti: Any = torch._C._aoti
     tensor: Any = torch.empty(0, device="cpu")
@@ -75,7 +75,7 @@ def _set_up() -> Any:
             is_wrapped=private._functorch.is_functorch_wrapped_tensor,
             to_capsule=private._aoti.unsafe_alloc_void_ptr_from_tensor,
             from_capsule=private._aoti.alloc_tensor_by_stealing_from_void_ptr,
-            takes_over=_takes_over(),
+            takes_ownership=_takes_ownership(),
             increment_version=private._increment_version,
             cpu_call=_address(CPU_LIBRARY),
             cuda_call=_address(CUDA_LIBRARY) if cuda_kernels_loaded else 0,
@@ -91,7 +91,7 @@ _library = torch.library.Library("torch_dml_ops", "IMPL")
 
 
 def not_plain(*arguments: Any) -> None:
-    """What stands for a function that cannot be had: every call goes the ordinary way."""
+    """Takes the place of every function where the short way is not available: every call goes the ordinary way."""
 
 
 nothing: Any = SimpleNamespace(**dict.fromkeys((*OPERATORS, "window"), not_plain))

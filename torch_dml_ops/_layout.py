@@ -1,7 +1,8 @@
-"""How the dimensions of a tensor lie in memory: the layout that results take over from inputs.
+"""The order of a tensor's dimensions in memory, which results take from their inputs.
 
-The same rules as new_dense in csrc/ops/check.cpp, for shapes without data. A size that depends on data (the rows that a
-mask selects, say) cannot be compared with every number: what is not known of it counts as false.
+The same rules as new_dense in csrc/ops/check.cpp, for tensors without data. A size that depends on data (the number of
+rows that a mask selects, for example) cannot be compared with every number: a condition whose truth is unknown counts
+as false.
 """
 
 import sys
@@ -24,7 +25,7 @@ def _known(condition: bool) -> bool:
 
 
 def _at_least(a: int, b: int) -> bool:
-    """Whether a >= b. Where a size is unknown, as in strides (n, 1), a multiple of b counts as that."""
+    """Whether a >= b, or if that is unknown, as for strides (n, 1) where n depends on data, a is a multiple of b."""
     return _known(a >= b) or (not _known(a < b) and _known(a % b == 0))
 
 
@@ -51,11 +52,13 @@ def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
 
 
 def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
-    """The order of the first tensor in whose order all are dense. Their sizes are alike but for one dimension, in which
-    none is 0.
+    """The memory order of the first tensor in whose order all of them are dense, or the contiguous order.
+
+    The tensors have equal sizes except in one dimension, and there none is 0.
     """
-    # Dimensions of size 1 lie anywhere. Of the others the tensor with the most has all, so the orders in which all
-    # tensors are dense are those in which this one is, or none.
+    # A dimension of size 1 can be anywhere in an order, so the tensor with the fewest of them fits the fewest orders.
+    # Its dimensions larger than 1 include those of every other tensor. So if all are dense in some order, they are
+    # dense in the order of that tensor.
     widest = min(tensors, key=lambda t: sum(_known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
     order = memory_order(widest)
     if not all(_dense_in(order, t) for t in tensors):
@@ -65,7 +68,8 @@ def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
 
 
 def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
-    """A new tensor, dense, its dimensions in memory in the order that `order_of` share, else contiguous."""
+    """A new dense tensor. Its dimensions are in the memory order in which all of `order_of` are dense, if there is one;
+    otherwise it is contiguous."""
     like = order_of[0]
     is_empty = any(isinstance(size, int) and size == 0 for size in sizes)
     wrong = (
@@ -85,5 +89,5 @@ def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tens
     try:
         return like.new_empty_strided(tuple(sizes), tuple(strides))
     except RuntimeError:
-        require_fits(not is_empty)  # torch multiplies all sizes up to the 0
+        require_fits(not is_empty)  # torch multiplies the sizes before the 0, and their product overflows
         raise

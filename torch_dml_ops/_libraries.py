@@ -18,9 +18,6 @@ if not CPU_LIBRARY.exists():
         "the installed package from another folder"
     )
 
-if os.environ.get("TORCH_DML_OPS_SIMD", "") not in ("", "baseline", "avx2", "avx512"):
-    raise ImportError(f"TORCH_DML_OPS_SIMD must be baseline, avx2 or avx512, got {os.environ['TORCH_DML_OPS_SIMD']!r}")
-
 _operators: Any = torch.ops.torch_dml_ops
 
 
@@ -33,7 +30,7 @@ def _loaded(library: Path) -> ctypes.CDLL | None:
 
 
 def _mapped_files() -> set[str]:
-    """The files in this process's memory: their paths, with " (deleted)" after that of one that is there no more."""
+    """The paths of the files that this process has mapped; " (deleted)" follows the path of one that was removed."""
     try:
         lines = Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -42,7 +39,7 @@ def _mapped_files() -> set[str]:
 
 
 def _refuse_another(library: Path, function: str) -> None:
-    """Raises ImportError where this process has the library, which has this function, from another file."""
+    """Raises ImportError if this process has loaded the library, recognised by a function, from another file."""
     for file in _mapped_files():
         path = Path(file.removesuffix(" (deleted)"))
         if path.name != library.name or (path.exists() and path.samefile(library) and file == str(path)):
@@ -58,7 +55,27 @@ def _refuse_another(library: Path, function: str) -> None:
             )
 
 
-# Torch does not look, and ends the process where operators are defined a second time.
+def _text(library: Path, function: str) -> str:
+    """Calls a function of the library that takes no arguments and returns a string."""
+    call = getattr(ctypes.CDLL(str(library)), function)
+    call.restype = ctypes.c_char_p
+    result: bytes = call()
+    return result.decode()
+
+
+def simd_levels() -> list[str]:
+    """What TORCH_DML_OPS_SIMD may be, the lowest level first."""
+    return _text(CPU_LIBRARY, "torch_dml_ops_simd_levels").split()
+
+
+def _require_simd_level(wanted: str) -> None:
+    *others, highest = simd_levels()
+    if wanted not in ("", *others, highest):
+        allowed = f"{', '.join(others)} or {highest}" if others else highest
+        raise ImportError(f"TORCH_DML_OPS_SIMD must be {allowed}, got {wanted!r}")
+
+
+# torch does not check this, and ends the process when operators are defined a second time.
 if hasattr(_operators, "slice1"):
     _refuse_another(CPU_LIBRARY, "torch_dml_ops_simd_level")
     _refuse_another(CUDA_LIBRARY, "torch_dml_ops_cuda_architectures")
@@ -68,12 +85,13 @@ if hasattr(_operators, "slice1"):
             "a library of another name"
         )
 torch.ops.load_library(str(CPU_LIBRARY))
+_require_simd_level(os.environ.get("TORCH_DML_OPS_SIMD", ""))
 cuda_kernels_loaded = bool(torch.version.cuda) and CUDA_LIBRARY.exists()
 if cuda_kernels_loaded:
     torch.ops.load_library(str(CUDA_LIBRARY))
 
-# A process may import the package again, after it was taken out of sys.modules. What its modules registered with torch
-# is still there, and they are not run a second time: the first package, which torch's namespace keeps, has them.
+# The package may be imported again after it was removed from sys.modules. What its modules registered with torch is
+# still registered, so they must not be executed again: they come from the first package, which torch's namespace keeps.
 _package = sys.modules[__package__]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
@@ -81,14 +99,6 @@ if _first_package is not _package:
         if _module := vars(_first_package).get(_name):
             sys.modules[f"{__package__}.{_name}"] = _module
             setattr(_package, _name, _module)
-
-
-def _text(library: Path, function: str) -> str:
-    """What a function of the library without arguments returns."""
-    call = getattr(ctypes.CDLL(str(library)), function)
-    call.restype = ctypes.c_char_p
-    result: bytes = call()
-    return result.decode()
 
 
 def simd_level() -> str:

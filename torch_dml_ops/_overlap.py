@@ -24,7 +24,7 @@ class Overlap(IntEnum):
 
 
 class View(NamedTuple):
-    """Where elements lie: an address in bytes, the size of an item in bytes, sizes and strides in items."""
+    """Where a tensor's elements are: an address in bytes, the size of an item in bytes, sizes and strides in items."""
 
     address: int
     item_size: int
@@ -50,14 +50,14 @@ def overlaps_itself(view: View) -> Overlap:
 
 
 def find_overlap(views: Sequence[View]) -> tuple[Overlap, int, int]:
-    """Whether two of several views share memory, and which two, the larger number first."""
+    """Whether two of several views share memory, and which two, by their indices, the larger one first."""
     return _find(views) if len(views) > 1 else (Overlap.NONE, 0, 0)
 
 
 def view_of(tensor: Tensor) -> tuple[int, View] | None:
-    """A number for the tensor's storage, and the view that the tensor is of it; None where that cannot be told.
+    """A number that identifies the tensor's storage, and the view of it that the tensor is; None where that is unknown.
 
-    Of symbolic sizes, those that the call was traced with: no guard is made.
+    Symbolic sizes have the values that the call was traced with. Reading these adds no guard.
     """
     sizes, strides = tuple(map(_hint, tensor.shape)), tuple(map(_hint, tensor.stride()))
     offset = _hint(tensor.storage_offset())

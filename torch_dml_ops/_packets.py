@@ -1,7 +1,7 @@
-"""torch.ops.torch_dml_ops.slice1(…), as models call it, by the short way of _fast.py where that can be gone.
+"""Makes torch.ops.torch_dml_ops.slice1(…), as models call the operators, try the short way of _fast.py first.
 
-What torch puts into its namespace, an OpOverloadPacket, is replaced by one that looks there first. All else that it is
-asked for (its overloads, its schemas) it answers as before, and a call that is not plain goes where it went.
+The OpOverloadPacket that torch keeps in its namespace is replaced by a subclass. It has the same overloads and schemas,
+and a call that is not plain goes the same way as before.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _namespace: Any = torch.ops.torch_dml_ops
 
 
 class ShortPacket(OpOverloadPacket):
-    """An operator's packet, and the function of the short way."""
+    """An operator's packet, with the function of the short way."""
 
     def __init__(self, packet: Any, short_way: Any) -> None:
         self.__dict__ = packet.__dict__
         self._short_way = short_way
-        self._overload_names = ["", "out"]  # without those that only the short way calls
+        self._overload_names = ["", "out"]  # not those that only the short way calls
         self._most = len(packet.default._schema.arguments)
-        self._missing = (None,) * self._most  # for what has a default, and for `out`, which is given by name alone
+        self._missing = (None,) * self._most  # for arguments with a default, and for `out`, which is keyword-only
         for overload in (packet.default, packet.out):
             overload._overloadpacket = self
 
@@ -40,5 +40,5 @@ def put_in_place() -> None:
     if available:
         for name in OPERATORS:
             packet = getattr(_namespace, name)
-            if not isinstance(packet, ShortPacket):  # as where the package is imported again
+            if not isinstance(packet, ShortPacket):  # it is one where the package is imported again
                 setattr(_namespace, name, ShortPacket(packet, getattr(fast, name)))

@@ -23,7 +23,7 @@ def _front(tensor: Tensor, dim: int | None, batch_size: int) -> Tensor:
 
 
 def _example(tensor: Tensor, dim: int | None) -> Tensor:
-    """What one of the batch is like, to check the arguments as they were given: the batch would shift every index."""
+    """One example of the batch, to check the arguments as given: the batch would shift the indices in errors by one."""
     if dim is None:
         return tensor
     sizes = list(tensor.shape)
@@ -90,8 +90,8 @@ def _(info: Any, in_dims: Sequence[Any], input: Tensor, sequence_lengths: Tensor
     return _ops.reverse_subsequences.default(x, lengths, axis + 1), 0
 
 
-# What torch.autograd.grad(is_grads_batched=True) uses is an older vmap, which by itself can do nothing with lists of
-# tensors. It knows torch's own functions.
+# torch.autograd.grad(is_grads_batched=True) uses an older vmap, which cannot batch operators on lists of tensors by
+# itself. It can batch torch's own functions.
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 
 

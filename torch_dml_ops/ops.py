@@ -28,6 +28,7 @@ from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, shown, whole_number, whole_numbers
 from torch_dml_ops._autograd import call, call_out, fast
+from torch_dml_ops._checks import text
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -278,7 +279,7 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
         value if value is None else whole_number(f"window: the {part} of the slice of dimension {d}", value)
         for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
     )
-    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # one that is larger leaves at once as well
+    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # a larger one selects the same
     if step == 0:
         raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
     least, most = (0, size) if step > 0 else (-1, size - 1)
@@ -286,7 +287,7 @@ def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
     def bound(index: int | None, default: int) -> int:
         if index is None:
             return default
-        # Not max and min: of symbolic sizes, what they give is one of the two only to those who know which.
+        # Not max and min: of symbolic sizes they make a new symbol, and its relation to the two is lost.
         if index < 0:
             return index + size if index + size >= least else least
         return index if index <= most else most
@@ -408,11 +409,11 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
             instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""
             raise ValueError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
     if axis == batch_axis:
-        raise ValueError(f"{op}: batch_axis must be another than axis, got {axis} for both")
+        raise ValueError(f"{op}: batch_axis must differ from axis, got {axis} for both")
     if lengths.dim() != 1 or lengths.shape[0] != input.shape[batch_axis]:
         raise ValueError(
-            f"{op}: lengths must have sizes [{input.shape[batch_axis]}], one for each index of axis {batch_axis} of "
-            f"input, got {list(lengths.shape)}"
+            f"{op}: lengths must have sizes {text([input.shape[batch_axis]])}, one for each index of axis {batch_axis} "
+            f"of input, got {text(lengths.shape)}"
         )
     column = lengths.reshape([-1 if d == batch_axis else 1 for d in range(rank)])
     return column.expand([1 if d == axis else n for d, n in enumerate(input.shape)])

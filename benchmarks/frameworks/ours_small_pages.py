@@ -1,4 +1,4 @@
-"""torch_dml_ops without huge pages behind large results: what they are worth. In a process of its own."""
+"""torch_dml_ops without huge pages for large results, to show what these gain. In a process of its own."""
 
 import os
 

@@ -95,7 +95,7 @@ inline AffineCopy at_index(AffineCopy copy, std::size_t k, int64_t j, int64_t it
 
 inline void reorder_and_coalesce(AffineCopy& copy) {
   for (CopyDim& d : copy.dims)
-    if (d.count == 1) d.step = 1, d.src_stride = 0;  // as one index is read, they can have the values that coalesce
+    if (d.count == 1) d.step = 1, d.src_stride = 0;  // of no effect with one index to read, and easier to coalesce
   reorder_and_coalesce(copy.dims);
 }
 

@@ -1,5 +1,5 @@
-// The operators' functions in the two forms in which torch's dispatcher calls them: with all their arguments, and
-// `fast`, with the tensors alone, where the numbers are those of a FastCall.
+// The two forms in which torch's dispatcher calls an operator's function: with all of its arguments, and `fast`, with
+// the tensors alone, where the numbers come from a FastCall.
 #pragma once
 
 #include <torch/csrc/stable/library.h>
@@ -17,17 +17,17 @@
 
 namespace torch_dml_ops::boxed {
 
-// What holds an argument for the time of a call: torch hands over vectors, of which the functions take spans.
+// The type that owns an argument during a call: torch passes vectors, and the functions take spans of them.
 template <class T>
-struct HeldBy {
+struct OwnedArgument {
   using type = std::remove_cvref_t<T>;
 };
 template <class T>
-struct HeldBy<std::span<const T>> {
+struct OwnedArgument<std::span<const T>> {
   using type = std::vector<T>;
 };
 template <>
-struct HeldBy<std::optional<Ints>> {
+struct OwnedArgument<std::optional<Ints>> {
   using type = std::optional<std::vector<int64_t>>;
 };
 
@@ -49,9 +49,9 @@ struct Boxed;
 
 template <class Result, class... Arguments, Result (*function)(Arguments...)>
 struct Boxed<function> {
-  static Result on_vectors(typename HeldBy<Arguments>::type... arguments) { return function(arguments...); }
+  static Result on_vectors(typename OwnedArgument<Arguments>::type... arguments) { return function(arguments...); }
 
-  // The next argument of a fast call: tensors from the stack, numbers from the call.
+  // Reads the arguments of a fast call one after another: tensors from the stack, numbers from the call.
   struct Reader {
     const FastCall& call;
     StableIValue* stack;
@@ -67,12 +67,12 @@ struct Boxed<function> {
       else if constexpr (std::is_same_v<T, int64_t>)
         return call.axis;
       else
-        return torch::stable::detail::to<typename HeldBy<T>::type>(*stack++);
+        return torch::stable::detail::to<typename OwnedArgument<T>::type>(*stack++);
     }
   };
 
   static_assert((std::is_same_v<std::remove_cvref_t<Arguments>, int64_t> + ... + 0) <= 1,
-                "a FastCall has one number that is no list: the axis");
+                "a FastCall has only one number outside its lists: the axis");
 
   static FastCall& next_call() {
     FastCall* call = std::exchange(*torch_dml_ops_fast_call(), nullptr);

@@ -1,4 +1,4 @@
-// The same rules stand in torch_dml_ops/_checks.py and _layout.py (check.h says why).
+// The same rules are in torch_dml_ops/_checks.py and _layout.py (check.h says why).
 #include "check.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -18,8 +18,8 @@ namespace {
 
 using Order = DimVector<std::size_t>;  // dimensions, outermost in memory first
 
-// How the dimensions lie in memory. Where two strides are equal one of the sizes is 1, and that dimension counts as the
-// inner one, as in torch.empty_like.
+// The dimensions by decreasing stride. Of two with equal strides one has size 1, and that one counts as the inner one,
+// as in torch.empty_like.
 Order memory_order(const Tensor& t) {
   const auto sizes = sizes_of(t), strides = strides_of(t);
   const auto before = [&](std::size_t a, std::size_t b) {
@@ -37,7 +37,7 @@ Order memory_order(const Tensor& t) {
 bool dense_in(const Order& order, const Tensor& t) {
   const auto sizes = sizes_of(t), strides = strides_of(t);
   int64_t expected = 1;
-  bool representable = true;  // sizes around a 0 may multiply to anything
+  bool representable = true;  // in an empty tensor, the product of the other sizes may overflow
   for (std::size_t k = order.size(); k-- > 0;) {
     const std::size_t d = order[k];
     if (sizes[d] == 1) continue;
@@ -47,11 +47,12 @@ bool dense_in(const Order& order, const Tensor& t) {
   return true;
 }
 
-// The order of the first tensor in whose order all are dense. Their sizes are alike but for one dimension, in which
-// none is 0.
+// The memory order of the first tensor in whose order all of them are dense, or the contiguous order if there is none.
+// The tensors have equal sizes except in one dimension, and there none is 0.
 Order shared_order(std::span<const Tensor> tensors) {
-  // Dimensions of size 1 lie anywhere. Of the others the tensor with the most has all, so the orders in which all
-  // tensors are dense are those in which this one is, or none.
+  // A dimension of size 1 can be anywhere in an order, so the tensor with the fewest of them fits the fewest orders.
+  // Its dimensions larger than 1 include those of every other tensor. So if all are dense in some order, they are dense
+  // in the order of that tensor.
   const auto ones = [](const Tensor& t) { return std::count(sizes_of(t).begin(), sizes_of(t).end(), 1); };
   const Tensor* widest = &tensors.front();
   if (tensors.size() > 1)
@@ -68,7 +69,7 @@ Order shared_order(std::span<const Tensor> tensors) {
   return order;
 }
 
-// In how many characters a list is shown.
+// The longest list in a sentence, in characters.
 constexpr std::size_t kLongest = 60;
 
 std::string decimal(unsigned __int128 n) {
@@ -107,7 +108,7 @@ std::ostream& operator<<(std::ostream& to, const Numbers& list) {
   std::string text = "[";
   for (const int64_t n : list.numbers) {
     const std::string next = std::to_string(n) + ", ";
-    if (text.size() + next.size() + 2 > kLongest) break;  // 2: what stands for the rest, and the bracket
+    if (text.size() + next.size() + 2 > kLongest) break;  // 2: the ellipsis and the bracket
     text += next;
   }
   to << text << "…] (" << list.numbers.size() << " in all";
@@ -137,8 +138,8 @@ int32_t dtype_of(const Tensor& t) {
 std::string dtype_name(const Tensor& t) {
   using torch::headeronly::ScalarType;
   const int32_t number = dtype_of(t);
-  if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number);  // of a later torch
-  const auto type = ScalarType(number);  // not scalar_type(), which refuses those that the stable ABI has no name for
+  if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number);  // of a newer torch
+  const auto type = ScalarType(number);  // scalar_type() would refuse the dtypes that the stable ABI has no name for
   switch (type) {
     case ScalarType::Byte:
       return "uint8";
@@ -162,7 +163,7 @@ std::string dtype_name(const Tensor& t) {
       return "complex64";
     case ScalarType::ComplexDouble:
       return "complex128";
-    default: {  // the rest are named alike but for the case
+    default: {  // the others have the same name, in lower case
       std::string name = torch::headeronly::toString(type);
       std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
       return name;
@@ -217,7 +218,7 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
   const AOTITorchError error = aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
                                                         dtype_of(like), device_type, like.get_device_index(), &handle);
   if (error != TORCH_SUCCESS) {
-    require_fits(!is_empty);  // torch multiplies all sizes up to the 0
+    require_fits(!is_empty);  // torch multiplies the sizes before the 0, and their product overflows
     require(false, op, ": out of memory on ", device_name(like), ", which cannot allocate a result of sizes ",
             Numbers{sizes}, ", ", int64_t(stride) * int64_t(like.element_size()), " bytes");
   }

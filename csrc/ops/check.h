@@ -1,8 +1,8 @@
-// What the fronts share: one-sentence errors, memory layouts, overlap checks.
+// What the operators share: one-sentence errors, memory layouts, overlap checks.
 //
-// The rules and sentences of csrc/ops stand a second time in torch_dml_ops/_checks.py, and the layouts in _layout.py:
-// those serve tensors without data, whose sizes may be symbols (SymInts), and these have to work without Python.
-// tests/refusals.py is the table of sentences that both are tested against: whoever changes one changes all three.
+// The rules and sentences of csrc/ops are repeated in torch_dml_ops/_checks.py, and the layouts in _layout.py. The
+// Python ones are for tensors without data, whose sizes may be symbols (SymInts); the C++ ones have to work without
+// Python. tests/refusals.py is the table of sentences that both are tested against: change a sentence in all three.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>
@@ -42,16 +42,16 @@ struct Name {
 inline std::span<const int64_t> sizes_of(const Tensor& t) { return {t.sizes().data(), t.sizes().size()}; }
 inline std::span<const int64_t> strides_of(const Tensor& t) { return {t.strides().data(), t.strides().size()}; }
 
-// "[2, 3]"; of a longer list the first few and how many there are: "[1, 1, …] (100000 in all)", and with `with_sum`
-// "[1, 1, …] (100000 in all, sum 100000)", where none is negative.
+// Prints "[2, 3]", or of a longer list the first few numbers and the count: "[1, 1, …] (100000 in all)"; with
+// `with_sum`, for numbers of which none is negative, "[1, 1, …] (100000 in all, sum 100000)".
 struct Numbers {
   std::span<const int64_t> numbers;
   bool with_sum = false;
 };
 std::ostream& operator<<(std::ostream& to, const Numbers& list);
 
-// After a list that is required and one that is given: where they differ, unless both are shown as a whole. At the
-// index `except` they may.
+// Follows a required and a given list in a sentence: prints where they first differ, ", with 3 instead of 2 at index
+// 20", unless both lists are shown in full. Index `except` is left out, as the lists may differ there.
 struct Difference {
   std::span<const int64_t> required, given;
   int64_t except = -1;
@@ -62,27 +62,26 @@ std::ostream& operator<<(std::ostream& to, const Difference& lists);
 void check_rank(const char* op, const char* argument, const Tensor& t);
 void check_axis(const char* op, int64_t axis, int64_t rank);
 
-// A number of torch's own, which every dtype has.
+// torch's own number of the dtype. It exists also for dtypes that the stable ABI has no name for.
 int32_t dtype_of(const Tensor& t);
 
 // "float32", as Python writes it.
 std::string dtype_name(const Tensor& t);
 
-// `t` has the device of `like`; `t` has its device and dtype.
+// `t` has the device of `like`; in the second, its dtype too.
 void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
 void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
 
-// A new uninitialised tensor of `like`'s dtype and device. It is dense; its dimensions lie in memory in the order of
-// `like`'s where all of `order_of` are dense in one and the same order, else it is contiguous.
+// A new uninitialised tensor, dense, with the dtype and device of order_of[0]. Its dimensions are in the memory order
+// in which all of `order_of` are dense; if there is no such order, it is contiguous.
 Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of);
 
-// `out` may be written in place of a new result of these sizes: right shape, dtype and device, no element of it lying
-// on another one, and none on an element of `input`.
+// `out` has these sizes and the dtype and device of `like`, and no two of its elements share memory.
 void check_out(const char* op, Name name, const Tensor& out, std::span<const int64_t> sizes, Name like_name,
                const Tensor& like);
-void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other);
 
-// No element of one lies on an element of another.
+// `out` shares no memory with `other`; no two of `outs` share memory.
+void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other);
 void check_disjoint_outs(const char* op, std::span<const Tensor> outs);
 
 }  // namespace torch_dml_ops

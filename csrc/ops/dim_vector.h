@@ -1,4 +1,4 @@
-// A number for each dimension, on the stack for as many as tensors usually have.
+// A vector with an entry for each dimension. It allocates no memory for ranks up to kInline.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class DimVector {
     if (size > kInline) heap_ = std::make_unique<T[]>(size);
   }
   DimVector(std::span<const T> values) : DimVector(values.size()) { std::copy(values.begin(), values.end(), begin()); }
-  DimVector(DimVector&&) noexcept = default;  // the numbers are copied, or their place on the heap handed over
+  DimVector(DimVector&&) noexcept = default;  // copies the inline numbers, or moves the pointer to those on the heap
 
   T* data() { return heap_ ? heap_.get() : inline_; }
   const T* data() const { return heap_ ? heap_.get() : inline_; }

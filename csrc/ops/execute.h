@@ -1,4 +1,4 @@
-// Where the fronts hand a plan over. Each library has its own: _C runs it on the CPU, _C_cuda on the GPU.
+// How the operators have a plan executed. Each library implements these functions: _C for the CPU, _C_cuda for the GPU.
 #pragma once
 
 #include <torch/csrc/stable/tensor.h>

@@ -1,6 +1,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "../kernels/cpu/engine.h"
@@ -26,14 +27,25 @@ void execute(ReverseCopy plan, const torch::stable::Tensor&) { cpu::execute(std:
 
 }  // namespace torch_dml_ops
 
-// What the Python package asks for by name.
+// Functions that the Python package calls through ctypes.
 
 extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_level() {
   return torch_dml_ops::cpu::inner_loops().level;
 }
 
-// Of `count` views, each as its address in bytes, item size, rank, sizes and strides: what find_overlap says of them.
-// Returns the Overlap as a number, and the views' numbers in `pair`; a single view is compared with itself.
+// What TORCH_DML_OPS_SIMD may be, with spaces between.
+extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd_levels() {
+  static const std::string names = [] {
+    std::string list;
+    for (const torch_dml_ops::cpu::SimdLevel& level : torch_dml_ops::cpu::simd_levels())
+      list += (list.empty() ? "" : " ") + std::string(level.name);
+    return list;
+  }();
+  return names.c_str();
+}
+
+// find_overlap on `count` views; for a single view, overlaps_itself. `numbers` has of each view its address in bytes,
+// item size, rank, sizes and strides. Returns the Overlap as a number, and in `pair` the indices of the two views.
 extern "C" __attribute__((visibility("default"))) int32_t torch_dml_ops_find_overlap(int64_t count,
                                                                                      const int64_t* numbers,
                                                                                      int64_t* pair) {

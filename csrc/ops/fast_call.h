@@ -1,5 +1,5 @@
-// How csrc/python/fast_calls.cpp hands numbers to an operator: past the dispatcher, which takes microseconds to carry a
-// few lists, while the tensors go through it as ever.
+// How csrc/python/fast_calls.cpp passes numbers to an operator: outside the dispatcher, which takes microseconds to
+// convert a few lists. The tensors still go through the dispatcher.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace torch_dml_ops {
 
-// The numbers of a call under way, and whether the operator refused them; the caller then asks the operator in the
-// ordinary way, which says why.
+// The numbers of one call, and whether the operator refused it; the caller then makes the call in the ordinary way,
+// whose error says why.
 struct FastCall {
-  static constexpr int64_t kMostNumbers = 64;  // of all lists together: 4 lists of 8 dimensions, and as many again
+  static constexpr int64_t kMostNumbers = 64;  // of all lists together: twice what 4 lists of 8 dimensions need
   static constexpr int kMostLists = 4;
 
   int64_t numbers[kMostNumbers];
@@ -26,5 +26,6 @@ struct FastCall {
 
 }  // namespace torch_dml_ops
 
-// The call that this thread makes next, null where it makes none. Each library has its own, as each has its operators.
+// Where this thread leaves the FastCall for the operator that it calls next; null between calls. Each library has its
+// own, as each has its own operators.
 extern "C" torch_dml_ops::FastCall** torch_dml_ops_fast_call();

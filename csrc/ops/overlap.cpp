@@ -8,7 +8,8 @@
 namespace torch_dml_ops {
 namespace {
 
-// Every question here comes down to whole numbers x[k] in [0, limit[k]] and their sum(weight[k] · x[k]).
+// Every question here is reduced to one about integers x[k], 0 <= x[k] <= limit[k]: which sums of weight[k] · x[k] can
+// they make?
 struct Term {
   int64_t weight;  // positive
   int64_t limit;   // positive
@@ -18,9 +19,9 @@ using Terms = std::vector<Term>;
 // Usual strides decide in a few steps; only contrived ones reach the limit.
 constexpr int kMostSteps = 1'000'000;
 
-// Orders the terms by weight, the largest first, and makes one of two where the sums stay the same: where the larger
-// weight is m times the smaller, and the smaller reaches at least to m - 1, they make every multiple of the smaller
-// weight up to the sum of both.
+// Sorts the terms by weight, the largest first, and merges two of them where one term makes the same sums: if the
+// larger weight is m times the smaller one and the limit of the smaller is at least m - 1, the two make every multiple
+// of the smaller weight up to their largest sum.
 void merge(Terms& terms) {
   std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return a.weight > b.weight; });
   for (std::size_t k = terms.size(); k-- > 1;) {
@@ -38,7 +39,7 @@ __int128 largest_sum(const Terms& terms) {
   return sum;
 }
 
-// Whether terms can make a sum.
+// Decides whether terms can make a given sum.
 class Equation {
  public:
   explicit Equation(Terms terms) : terms_(std::move(terms)) {
@@ -51,7 +52,7 @@ class Equation {
     }
   }
 
-  // Counts its steps on from `steps`.
+  // Adds its steps to `steps`, so that one limit holds for several equations.
   Overlap solvable(__int128 target, int& steps) {
     const bool found = search(0, target, steps);
     return found ? Overlap::kSome : steps > kMostSteps ? Overlap::kTooComplicated : Overlap::kNone;
@@ -70,7 +71,7 @@ class Equation {
 
   Terms terms_;
   std::vector<__int128> reach_;   // the largest sum that the terms from k on can make
-  std::vector<int64_t> divisor_;  // what divides every sum that they can make
+  std::vector<int64_t> divisor_;  // the greatest common divisor of their weights, which divides every sum of them
 };
 
 bool empty(const View& v) { return std::find(v.sizes.begin(), v.sizes.end(), 0) != v.sizes.end(); }
@@ -98,23 +99,25 @@ struct Bytes {
 };
 
 Overlap overlap(const Bytes& a, const Bytes& b) {
-  // a.begin + a sum of a's terms is b.begin + one of b's, of which each x is its limit less a number from 0 to that.
+  // They share a byte if a.begin + sum(a) = b.begin + sum(b) has a solution. With limit - x in place of each x of b,
+  // sum(b) becomes largest_sum(b) - sum(b), and all terms are on one side: sum(a) + sum(b) is the target below.
   Terms terms = a.terms;
   terms.insert(terms.end(), b.terms.begin(), b.terms.end());
   int steps = 0;
   return Equation(std::move(terms)).solvable(__int128(b.begin) - a.begin + largest_sum(b.terms), steps);
 }
 
-// Looks for two views that share memory without comparing each with each.
+// Looks for two views that share memory without comparing every pair.
 //
-// What is disjoint after a projection is disjoint. A projection takes addresses modulo a stride that views have in
-// common, after larger ones where it takes several: modulo the pitch of a matrix a column of it is one short interval,
-// and the columns are told apart by sorting these. Where the intervals of some views leave a gap to those of all
-// others, they are a group of their own. Groups are divided again, until a view is alone in its group or no projection
-// divides it: then each pair of the group is compared exactly.
+// Addresses that differ modulo some stride differ. So the views are projected: their addresses are taken modulo a
+// stride that many of them have (or modulo several strides in turn, the largest first), and each view is then an
+// interval on a circle. Modulo the row pitch of a matrix, for example, a column is one short interval, and sorting the
+// intervals separates the columns. Views whose intervals overlap, directly or through others, form a group; views of
+// different groups share no memory. Each group is divided again by other strides until it has one view, or until no
+// projection divides it further: then every pair of the group is compared exactly.
 class PairSearch {
  public:
-  // Among those of the views that `numbers` has; none is empty.
+  // Searches views[k] for every k in `numbers`. None of them is empty.
   PairSearch(std::span<const View> views, std::span<const std::size_t> numbers) : numbers_(numbers) {
     bytes_.reserve(numbers.size());
     for (const std::size_t k : numbers) bytes_.emplace_back(views[k]);
@@ -127,15 +130,15 @@ class PairSearch {
   }
 
  private:
-  using Group = std::vector<std::size_t>;  // places in bytes_
-  using Projection = std::vector<int64_t>;
+  using Group = std::vector<std::size_t>;   // indices of bytes_
+  using Projection = std::vector<int64_t>;  // strides; addresses are taken modulo each of them in turn
 
   struct Interval {
     __int128 begin, end;
     std::size_t view;
   };
 
-  // To divide fewer views would take longer than to compare them.
+  // Comparing every pair of so few views is faster than dividing them.
   static constexpr std::size_t kFew = 4;
   // How deep groups are divided. Tiles of a matrix need two levels; each costs a few sorts of all views.
   static constexpr int kMostLevels = 40;
@@ -157,14 +160,15 @@ class PairSearch {
     return {Overlap::kNone, 0, 0};
   }
 
-  // Modulo each common stride, and then after larger ones.
+  // The projections to try: modulo each of the most common strides, then the same after one larger stride, after two
+  // and so on.
   std::vector<Projection> projections(const Group& group) const {
     std::vector<int64_t> strides;
     for (const std::size_t v : group)
       for (const Term& t : bytes_[v].terms)
         if (t.weight > 1) strides.push_back(t.weight);
     std::sort(strides.begin(), strides.end(), std::greater<>());
-    std::vector<std::pair<std::size_t, int64_t>> common;  // how many views have it; the stride
+    std::vector<std::pair<std::size_t, int64_t>> common;  // how often a stride occurs; the stride
     for (const int64_t s : strides) {
       if (common.empty() || common.back().second != s) common.push_back({0, s});
       ++common.back().first;
@@ -184,7 +188,7 @@ class PairSearch {
     return result;
   }
 
-  // The views whose intervals hang together, group by group; one group where the projection tells nothing.
+  // Divides a group by a projection into groups of overlapping intervals; into one if the projection does not apply.
   std::vector<Group> divide(const Group& group, const Projection& projection) const {
     int64_t origin = INT64_MAX;
     for (const std::size_t v : group) origin = std::min(origin, bytes_[v].begin);
@@ -209,7 +213,7 @@ class PairSearch {
       end = std::max(end, i.end);
     }
     if (projection.empty()) return parts;
-    // On the circle, what reaches beyond its end meets the first ones.
+    // The intervals are on a circle: where the last part reaches past the circle's end, it overlaps the first parts.
     std::size_t met = 0;
     for (; met + 1 < parts.size() && begins[met] < end - projection.back(); ++met)
       parts.back().insert(parts.back().end(), parts[met].begin(), parts[met].end());
@@ -217,8 +221,8 @@ class PairSearch {
     return parts;
   }
 
-  // An interval that holds all bytes of the view, on a circle as long as the last stride of the projection; nothing
-  // where one of the strides before it cuts the view in two.
+  // An interval that holds all bytes of the view, on a circle as long as the last stride of the projection; nothing if
+  // the view crosses the end of a circle of one of the strides before it.
   std::optional<Interval> project(std::size_t view, int64_t origin, const Projection& projection) const {
     const Bytes& bytes = bytes_[view];
     __int128 begin = __int128(bytes.begin) - origin;
@@ -237,7 +241,7 @@ class PairSearch {
   Pair compare_each_pair(Group group) const {
     std::sort(group.begin(), group.end(),
               [&](std::size_t a, std::size_t b) { return bytes_[a].begin < bytes_[b].begin; });
-    Group open;  // those that reach beyond where the present one begins
+    Group open;  // views that end after the current one begins
     for (const std::size_t v : group) {
       std::erase_if(open, [&](std::size_t w) { return bytes_[w].end() <= bytes_[v].begin; });
       for (const std::size_t w : open)
@@ -249,7 +253,7 @@ class PairSearch {
   }
 
   std::vector<Bytes> bytes_;
-  std::span<const std::size_t> numbers_;  // whose bytes they are
+  std::span<const std::size_t> numbers_;  // for each of bytes_, the index of its view
 };
 
 }  // namespace
@@ -264,14 +268,15 @@ Overlap overlaps_itself(const View& view) {
   }
   std::sort(dims.begin(), dims.end(), [](const Term& a, const Term& b) { return a.weight < b.weight; });
   __int128 reach = 0;
-  bool nested = true;  // every stride steps over all that the smaller ones reach
+  bool nested = true;  // whether every stride is larger than the largest offset that the smaller ones make together
   for (const Term& d : dims) {
     nested &= d.weight > reach;
     reach += __int128(d.weight) * d.limit;
   }
   if (nested) return Overlap::kNone;
-  // Two indices differ by d with sum(weight · d) = 0. Let dimension k be the first in which they differ, by at least 1;
-  // the later ones differ by anything from -limit to limit, which is a number from 0 to 2 · limit less limit.
+  // Two indices that differ by d name the same memory if sum(weight · d) = 0. Let k be the first dimension in which
+  // they differ; d[k] is positive for one order of the two. The Equation takes no negative numbers: its unknowns are
+  // d[k] - 1, from 0 to limit - 1, and for each later dimension d + limit, from 0 to 2 · limit.
   int steps = 0;
   for (std::size_t k = 0; k < dims.size(); ++k) {
     Terms terms;
@@ -298,13 +303,13 @@ Pair find_overlap(std::span<const View> views) {
   std::sort(order.begin(), order.end(),
             [&](std::size_t a, std::size_t b) { return views[a].address < views[b].address; });
   for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    // From here on, as many as reach into one another's range of addresses.
+    // As many views as overlap, directly or through others, when each is taken as one range of addresses.
     __int128 reach = end_of(views[order[begin]]);
     for (end = begin + 1; end < order.size() && views[order[end]].address < reach; ++end)
       reach = std::max(reach, end_of(views[order[end]]));
     if (end - begin == 1) continue;
-    const std::span<const std::size_t> entangled = std::span(order).subspan(begin, end - begin);
-    if (const Pair found = PairSearch(views, entangled).run(); found.overlap != Overlap::kNone) return found;
+    const std::span<const std::size_t> numbers = std::span(order).subspan(begin, end - begin);
+    if (const Pair found = PairSearch(views, numbers).run(); found.overlap != Overlap::kNone) return found;
   }
   return {Overlap::kNone, 0, 0};
 }

@@ -22,7 +22,7 @@ Overlap overlaps_itself(const View& view);
 // Whether any byte belongs to both views.
 Overlap overlap(const View& a, const View& b);
 
-// Two of the views that share memory, by their numbers, the larger one first; kNone where no two do.
+// Two of the views that share memory, by their indices, the larger one first; kNone if no two do.
 struct Pair {
   Overlap overlap;
   std::size_t second, first;

@@ -1,5 +1,5 @@
-// reverse_subsequences: rows of a tensor, each reversed as far as its length says.
-// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
+// reverse_subsequences: copies a tensor with the first elements along an axis reversed, as many as each length says.
+// The same rules are in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py tests both against one table.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include "../kernels/reverse_copy.h"

@@ -1,5 +1,5 @@
 // slice1 and slice_grad: a window of a tensor, copied out of it or back into zeros of its size.
-// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
+// The same rules are in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py tests both against one table.
 #include "../kernels/affine_copy.h"
 #include "check.h"
 #include "dim_vector.h"
@@ -14,7 +14,7 @@ using Sizes = DimVector<int64_t>;
 struct Window {
   Ints offsets, sizes, strides;
 
-  // Where the walk along a dimension starts: at the window's end where it goes backwards.
+  // Where the walk along a dimension starts: with a negative stride, at the window's last index.
   int64_t start(std::size_t d) const { return offsets[d] + (strides[d] < 0 ? sizes[d] - 1 : 0); }
 
   // The most steps it can take. A dimension of size 0 has the window [0, 0) and none.
@@ -24,7 +24,8 @@ struct Window {
   }
 };
 
-// The window's most steps in every dimension. `sized` names what has the sizes that the window must keep within.
+// The most steps that the walk can take in every dimension. `sized` names the argument whose sizes the window must keep
+// within.
 Sizes check_window(const char* op, const Window& w, std::span<const int64_t> sizes, const char* sized) {
   const auto check_length = [&](const char* name, std::size_t length) {
     require(length == sizes.size(), op, ": ", name, " must have length ", sizes.size(),

@@ -1,5 +1,5 @@
 // split and join: one tensor and its pieces along an axis, copied either way.
-// The same rules stand in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py holds both to one table.
+// The same rules are in torch_dml_ops/_checks.py (check.h says why); tests/refusals.py tests both against one table.
 #include <algorithm>
 
 #include "../kernels/affine_copy.h"
@@ -17,13 +17,14 @@ DimVector<int64_t> with_size(Ints sizes, int64_t axis, int64_t size) {
   return result;
 }
 
-// For the side of a copy that is only read the pointer is not used to write. (Asking for one that may be written to
-// would end what a lazy clone shares with its origin; not asking, where it is written to, would write into the origin.)
+// The address of a tensor's data, to be read or written. The difference matters for lazy clones, which share their data
+// until one of them is written to: mutable_data_ptr ends the sharing by a copy, a waste for a tensor that is only read;
+// writing through const_data_ptr would change the other tensors too.
 char* data_of(const Tensor& t, bool written) {
   return static_cast<char*>(written ? t.mutable_data_ptr() : const_cast<void*>(t.const_data_ptr()));
 }
 
-// Moves between `whole` and the pieces that follow one another along its axis.
+// Copies the pieces that lie one after another along an axis of `whole`, out of it or into it.
 void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_is_source) {
   if (whole.numel() == 0) return;
   const int64_t item = int64_t(whole.element_size());
@@ -54,7 +55,7 @@ void check_split(const Tensor& input, Ints split_sizes, int64_t axis) {
   const int64_t available = input.size(axis);
   for (std::size_t k = 0; k < split_sizes.size(); ++k)
     require(split_sizes[k] >= 1, "split: split_sizes[", k, "] must be at least 1, got ", split_sizes[k]);
-  int64_t rest = available;  // not a sum: of numbers that all fit, it may not
+  int64_t rest = available;  // subtracted one by one, because their sum may overflow
   for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
   require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",
           Numbers{split_sizes, true});

@@ -1,14 +1,14 @@
 // A short way from Python to the operators, for plain tensors.
 //
-// Each function here takes what the operator takes, and gives its result; or None, where anything but a plain call is
-// at work (a subclass, a mode, a transform, tracing), numbers are not plain ints, or the operator refuses: then the
-// caller goes the ordinary way, which converts the numbers, or says what is wrong with them. Where autograd is to
-// record the call, it applies an autograd.Function whose forward and backward are here too.
-// torch_dml_ops/_fast.py and _autograd.py have the Python side.
+// Each function here takes the operator's arguments and returns its result. It returns None if the call is not plain (a
+// subclass, a mode, a transform or tracing is involved, or numbers are not plain ints) or if the operator refuses it.
+// The caller then makes the call in the ordinary way, which converts the numbers or says what is wrong. If autograd has
+// to record the call, an autograd.Function is applied whose forward and backward are here too. torch_dml_ops/_fast.py
+// and _autograd.py are the Python side.
 //
 // The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
-// FastCall. So conjugate views, functional tensors and all else that the dispatcher handles are handled, and the
-// profiler sees it.
+// FastCall. So whatever the dispatcher handles (conjugate views and functional tensors, for example) works as usual,
+// and the profiler sees the call.
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -20,7 +20,7 @@
 
 #include "../ops/fast_call.h"
 
-// Of torch 2.14 on. Weak, and null where this torch lacks them.
+// In torch 2.14 and later. Weak: null where this torch lacks them.
 extern "C" {
 __attribute__((weak)) AOTITorchError torch_tensor_from_pyobject(void* object, AtenTensorHandle* result);
 __attribute__((weak)) AOTITorchError torch_tensor_to_pyobject(AtenTensorHandle tensor, void* type, void** result);
@@ -31,15 +31,15 @@ namespace {
 namespace stable = torch::stable::detail;
 using torch_dml_ops::FastCall;
 
-// What records the calls of an operator where one of its tensors requires grad: a class derived from autograd.Function.
+// For each operator, what records a call that needs a derivative: a subclass of autograd.Function.
 struct Recorder {
   PyObject* apply;  // its `apply`: of the tensor and a tuple of the other arguments, or of that tuple and the tensors
   PyObject* backward;  // its `backward`, for cotangents that are not plain
 };
 Recorder recorders[5] = {};
-PyObject* not_plain = nullptr;  // what `forward` raises where the ordinary way is to be gone
+PyObject* not_plain = nullptr;  // what `forward` raises if the call has to be made in the ordinary way
 
-// What set_up is given.
+// What set_up was called with.
 struct Torch {
   PyObject* tensor;              // torch.Tensor
   PyObject* parameter;           // torch.nn.Parameter
@@ -51,10 +51,10 @@ struct Torch {
   PyObject* foreign;             // the names of kernels that would not be ours
   PyObject* is_excluded;         // whether this thread's calls pass by the kernels at a dispatch key
   PyObject* autograd_key;
-  PyObject* is_wrapped;    // whether a tensor belongs to a transform, perhaps to one that has ended
-  PyObject* to_capsule;    // of a tensor, to a capsule with its handle; to be deleted
-  PyObject* from_capsule;  // of such a capsule, to a tensor
-  PyObject* takes_over;    // whether from_capsule takes the handle over, as torch's name for it says
+  PyObject* is_wrapped;       // whether a tensor belongs to a transform, perhaps to one that has ended
+  PyObject* to_capsule;       // makes a capsule with a new handle of a tensor; the handle has to be deleted
+  PyObject* from_capsule;     // makes a tensor from such a capsule
+  PyObject* takes_ownership;  // whether from_capsule takes ownership of the handle, as torch's name for it says
   PyObject* increment_version;
   PyObject* cpu_call;   // address of the CPU library's torch_dml_ops_fast_call
   PyObject* cuda_call;  // 0 where there are no CUDA kernels
@@ -63,7 +63,7 @@ struct Torch {
 FastCall** (*cpu_call)() = nullptr;
 FastCall** (*cuda_call)() = nullptr;
 
-// Attributes and methods that are asked for by name.
+// Names of attributes and methods, as Python strings.
 struct Names {
   PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *isdisjoint, *start, *stop, *step, *shape,
       *recorded, *save_for_backward, *saved_tensors;
@@ -88,8 +88,8 @@ class Object {
   PyObject* object_;
 };
 
-// After an unexpected failure: the ordinary way meets it again, and reports it.
-PyObject* other_way() {
+// Returns None without an error: the caller falls back to the ordinary way, which reports any error itself.
+PyObject* ordinary_way() {
   PyErr_Clear();
   Py_RETURN_NONE;
 }
@@ -101,13 +101,14 @@ bool is_plain(PyObject* object) {
   return type == torch_.tensor || type == torch_.parameter;
 }
 
-// A tuple whose entries are where tuples have them: a subclass may give others when it is iterated.
+// A tuple that can be read by index. (A subclass may yield other entries when it is iterated.)
 bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
-// Whether the operators' kernels are the package's own. Somebody else's, as torch.library.register_autocast registers
-// them, are not those of the overloads `fast`. Registrations show in the number of all there are.
+// Whether all kernels of the operators are the package's own. One that somebody else registers, for example by
+// torch.library.register_autocast, does not exist for the overloads `fast`. A change is noticed by the number of
+// kernels.
 bool kernels_are_ours() {
   static Py_ssize_t known = -1;
   static bool ours = false;
@@ -120,7 +121,7 @@ bool kernels_are_ours() {
   return ours;
 }
 
-// Whether no mode, transform, tracing, forward mode or kernel of somebody else is at work.
+// Whether no mode, transform, tracing, forward-mode differentiation or kernel of somebody else is active.
 bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
@@ -150,7 +151,7 @@ bool requires_grad(PyObject* tensor) {
   return !result || is_true(result.get());
 }
 
-// Tensors on their way into the dispatcher. It takes over those that are sent; the rest are deleted.
+// A tensor's handle for the dispatcher, which takes ownership of handles that are sent to it; others are deleted.
 class Handle {
  public:
   explicit Handle(PyObject* tensor) {
@@ -174,7 +175,7 @@ class Handle {
   AtenTensorHandle handle_ = nullptr;
 };
 
-// Where the library that has kernels for this tensor looks for the numbers; null for a tensor of another kind.
+// Where the library with kernels for this tensor looks for its FastCall; null if no library has any.
 FastCall** slot_for(AtenTensorHandle tensor) {
   int32_t device = 0, layout = 0;
   if (aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
@@ -185,7 +186,7 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   return nullptr;
 }
 
-// False where the operator was not reached or refused. What was on the stack is gone then.
+// Calls an operator. Returns false if that failed; the arguments on the stack have been consumed then, too.
 bool dispatch(const char* name, const char* overload, FastCall& call, FastCall** slot, StableIValue* stack) {
   PyThreadState* thread = PyEval_SaveThread();
   *slot = &call;
@@ -195,7 +196,7 @@ bool dispatch(const char* name, const char* overload, FastCall& call, FastCall**
   return error == TORCH_SUCCESS;
 }
 
-// Python's tensor for a handle, which it takes over.
+// Python's tensor for a handle, of which it takes ownership.
 PyObject* wrapped(AtenTensorHandle handle) {
   PyObject* result = nullptr;
   if (torch_tensor_to_pyobject != nullptr) {
@@ -205,13 +206,13 @@ PyObject* wrapped(AtenTensorHandle handle) {
   } else {
     const Object capsule(PyCapsule_New(handle, nullptr, nullptr));
     if (capsule) result = PyObject_CallFunctionObjArgs(torch_.from_capsule, capsule.get(), nullptr);
-    if (is_true(torch_.takes_over)) return result;
+    if (is_true(torch_.takes_ownership)) return result;
   }
   aoti_torch_delete_tensor_object(handle);
   return result;
 }
 
-// The list of tensors that the dispatcher left, null after an error.
+// The list of tensors that the dispatcher returned, as a Python list; null after an error.
 PyObject* wrapped_list(StableListHandle list) {
   std::size_t count = 0;
   torch_list_size(list, &count);
@@ -226,7 +227,7 @@ PyObject* wrapped_list(StableListHandle list) {
   return result.release();
 }
 
-// Reads lists of ints one after another; false for what is no list or tuple of plain ints, or too long.
+// Appends a list of ints to the call's lists; returns false if it is not a list or tuple of plain ints, or is too long.
 bool read_list(PyObject* list, FastCall& call) {
   const bool is_list = PyList_CheckExact(list) != 0;
   if (!is_list && !is_plain_tuple(list)) return false;
@@ -252,7 +253,7 @@ bool read_axis(PyObject* axis, FastCall& call) {
   return overflow == 0;
 }
 
-// The arguments behind the first one, for the backward pass; lists become tuples.
+// The arguments after the first, with lists as tuples: what is kept for the backward pass must not change.
 PyObject* frozen(PyObject* const* arguments, Py_ssize_t count) {
   Object result(PyTuple_New(count));
   for (Py_ssize_t k = 0; k < count; ++k) {
@@ -264,16 +265,16 @@ PyObject* frozen(PyObject* const* arguments, Py_ssize_t count) {
   return result.release();
 }
 
-// The operators. `arguments` are those of the Python functions; those of the others are the lists behind the tensor,
-// and `axis` where the last one is an axis.
+// The operators. Each function is called with the arguments of the Python function in their order: the first argument
+// (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
 
 struct Shape {
   const char* name;
-  int number;          // in `recorders`
-  int lists;           // of numbers, behind the first argument
-  bool last_optional;  // the last list may be None
-  bool has_axis;       // behind the lists
-  bool has_lengths;    // a tensor behind the first argument
+  int number;          // its index in `recorders`
+  int lists;           // how many lists of numbers it takes
+  bool last_optional;  // whether the last list may be None
+  bool has_axis;       // whether it takes an axis
+  bool has_lengths;    // whether it takes a tensor of sequence lengths
 };
 
 constexpr Shape kSlice1{"torch_dml_ops::slice1", 0, 4, true, false, false};
@@ -307,7 +308,7 @@ class Tensors {
   bool is_list_, right_;
 };
 
-// The linear argument, one tensor or several.
+// The first argument, in which the operator is linear: one tensor or several.
 template <bool several>
 struct Linear;
 
@@ -349,7 +350,7 @@ void delete_tensors(StableListHandle list) {
   torch_delete_list(list);
 }
 
-// Puts a list of tensors on the stack; the slot of the first one, null where something is wrong.
+// Puts a list of tensors on the stack. Returns the slot of the first one, or null if something is wrong.
 FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
   StableListHandle list = nullptr;
   const Py_ssize_t count = tensors.size();
@@ -367,10 +368,11 @@ FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
   return slot;
 }
 
-// The overloads of join that take so many tensors one by one, as a list costs the dispatcher more than they do.
+// The overloads of join that take two, three or four tensors as separate arguments, which costs the dispatcher less
+// than a list does.
 constexpr const char* kJoinOverloads[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
 
-// The result of a join of a few tensors, one by one on the stack.
+// The result of a join of a few tensors, by one of those overloads.
 PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
   StableIValue stack[std::size(kJoinOverloads)] = {};
   FastCall** slot = nullptr;
@@ -383,9 +385,9 @@ PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
   }
   if (sent < count) {
     while (sent-- > 0) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[sent]));
-    return other_way();
+    return ordinary_way();
   }
-  if (!dispatch("torch_dml_ops::join", kJoinOverloads[count], fast, slot, stack)) return other_way();
+  if (!dispatch("torch_dml_ops::join", kJoinOverloads[count], fast, slot, stack)) return ordinary_way();
   if (fast.refused) {
     aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
     Py_RETURN_NONE;
@@ -403,21 +405,21 @@ PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments
     if (count < Py_ssize_t(std::size(kJoinOverloads)) && kJoinOverloads[count] != nullptr)
       return join_of_few(linear.tensors, fast);
     slot = send_list(linear.tensors, stack[0]);
-    if (slot == nullptr) return other_way();
+    if (slot == nullptr) return ordinary_way();
   } else {
     Handle handle(linear.tensor);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) return other_way();
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) return ordinary_way();
     if constexpr (shape.has_lengths) {
       Handle lengths(arguments[1]);
-      if (!lengths) return other_way();
+      if (!lengths) return ordinary_way();
       stack[1] = lengths.send();
     }
     stack[0] = handle.send();
   }
-  if (!dispatch(shape.name, "fast", fast, slot, stack)) return other_way();
+  if (!dispatch(shape.name, "fast", fast, slot, stack)) return ordinary_way();
   if constexpr (gives_list) {
     auto list = stable::to<StableListHandle>(stack[0]);
-    PyObject* results = fast.refused ? other_way() : wrapped_list(list);
+    PyObject* results = fast.refused ? ordinary_way() : wrapped_list(list);
     torch_delete_list(list);
     return results;
   } else {
@@ -429,20 +431,20 @@ PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments
   }
 }
 
-// An `out` that is plain, has no derivative to lose, and may be written to.
+// Whether `out` is plain, needs no derivative, and may be written to.
 bool writable(PyObject* out, bool grad_mode) {
   return is_plain(out) && !(grad_mode && requires_grad(out)) && !answers_true(out, names.is_inference) &&
          !answers_true(out, names.is_conj) && !answers_true(out, names.is_neg);
 }
 
-// Calls the overload `fast_out`, and gives `out`.
+// Calls the overload `fast_out`, and returns `out`.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
-  // A list is the caller's, who may change it while other threads run.
+  // A list belongs to the caller, who may change it while other threads run.
   const Object kept(PyList_CheckExact(given) != 0 ? PyList_AsTuple(given) : Py_NewRef(given));
-  if (!kept) return other_way();
+  if (!kept) return ordinary_way();
   const Linear<gives_list> out(kept.get());
-  if (!out.plain()) return other_way();
+  if (!out.plain()) return ordinary_way();
   const bool grad_mode = aoti_torch_grad_mode_is_enabled();
   StableIValue stack[3] = {};
   int used = 0;
@@ -450,23 +452,23 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
   // Everything is checked first: the dispatcher owns what is pushed on its stack.
   if constexpr (gives_list) {
     for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
-      if (!writable(out.tensors[k], grad_mode)) return other_way();
+      if (!writable(out.tensors[k], grad_mode)) return ordinary_way();
   } else {
-    if (!writable(out.tensor, grad_mode)) return other_way();
+    if (!writable(out.tensor, grad_mode)) return ordinary_way();
   }
   if constexpr (takes_list) {
     slot = send_list(linear.tensors, stack[used]);
-    if (slot == nullptr) return other_way();
+    if (slot == nullptr) return ordinary_way();
     ++used;
   } else {
     Handle handle(linear.tensor);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) return other_way();
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) return ordinary_way();
     stack[used++] = handle.send();
     if constexpr (shape.has_lengths) {
       Handle lengths(arguments[1]);
       if (!lengths) {
         aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
-        return other_way();
+        return ordinary_way();
       }
       stack[used++] = lengths.send();
     }
@@ -477,7 +479,7 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
     } else {
       for (int k = 0; k < used; ++k) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[k]));
     }
-    return other_way();
+    return ordinary_way();
   };
   if constexpr (gives_list) {
     if (send_list(out.tensors, stack[used]) == nullptr) return give_up();
@@ -486,13 +488,13 @@ PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, 
     if (!handle || slot_for(handle.get()) == nullptr) return give_up();
     stack[used] = handle.send();
   }
-  if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return other_way();
+  if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return ordinary_way();
   const Object tensors(gives_list ? Py_NewRef(kept.get()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
 }
 
-// The results of `apply`, which gives several as a tuple.
+// Makes a recorded call. (`apply` returns several results as a tuple.)
 PyObject* recorded_call(const Recorder& recorder, PyObject* first, PyObject* others, bool takes_list, bool gives_list) {
   PyObject* results = nullptr;
   if (takes_list) {
@@ -510,26 +512,26 @@ PyObject* recorded_call(const Recorder& recorder, PyObject* first, PyObject* oth
   return PySequence_List(tuple.get());
 }
 
-// The operator; its last argument is `out`, or None.
+// Calls the operator. The last argument is `out`, or None.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != arguments_of(shape) + 1) return other_way();
+  if (count != arguments_of(shape) + 1) return ordinary_way();
   PyObject* out = arguments[count - 1];
   const Linear<takes_list> linear(arguments[0]);
-  if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return other_way();
+  if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return ordinary_way();
   FastCall fast;
-  if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return other_way();
+  if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return ordinary_way();
   PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
   if (requiring_grad != nullptr) {
     const Recorder& recorder = recorders[shape.number];
     // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
     if (out != Py_None || recorder.apply == nullptr || says_true(torch_.is_excluded, torch_.autograd_key) ||
         says_true(torch_.is_wrapped, requiring_grad))
-      return other_way();
+      return ordinary_way();
     const Object others(frozen(arguments + 1, count - 2));
     if (!others) return nullptr;
     PyObject* results = recorded_call(recorder, arguments[0], others.get(), takes_list, gives_list);
-    return results == nullptr && PyErr_ExceptionMatches(not_plain) != 0 ? other_way() : results;
+    return results == nullptr && PyErr_ExceptionMatches(not_plain) != 0 ? ordinary_way() : results;
   }
   return out == Py_None ? result_of<shape, takes_list, gives_list>(linear, arguments, fast)
                         : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
@@ -559,8 +561,8 @@ bool keep(PyObject* ctx, PyObject* first, PyObject* others) {
   return recorded && PyObject_SetAttr(ctx, names.recorded, recorded.get()) == 0;
 }
 
-// forward(ctx, input, others) or forward(ctx, others, *inputs): the operator below the Autograd key. Everything was
-// looked at before.
+// forward(ctx, input, others) or forward(ctx, others, *inputs): calls the operator below the Autograd key. What `call`
+// has checked is not checked again.
 template <const Shape& shape, bool takes_list, bool gives_list>
 PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   constexpr Py_ssize_t kMost = 6;
@@ -577,7 +579,7 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const Linear<takes_list> linear(first.get());
   FastCall fast;
   Object results(read_numbers(shape, given, fast) ? result_of<shape, takes_list, gives_list>(linear, given, fast)
-                                                  : other_way());
+                                                  : ordinary_way());
   if (!results) return nullptr;
   if (results.get() == Py_None) {
     PyErr_SetNone(not_plain);
@@ -673,7 +675,7 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
                                                         {"is_wrapped", &torch_.is_wrapped},
                                                         {"to_capsule", &torch_.to_capsule},
                                                         {"from_capsule", &torch_.from_capsule},
-                                                        {"takes_over", &torch_.takes_over},
+                                                        {"takes_ownership", &torch_.takes_ownership},
                                                         {"increment_version", &torch_.increment_version},
                                                         {"cpu_call", &torch_.cpu_call},
                                                         {"cuda_call", &torch_.cuda_call}};
@@ -691,14 +693,14 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// A number of a window as a tuple has it.
+// Sets an entry of a new tuple.
 bool put(PyObject* tuple, Py_ssize_t d, Py_ssize_t number) {
   PyObject* object = PyLong_FromSsize_t(number);
   return object != nullptr && PyTuple_SetItem(tuple, d, object) == 0;
 }
 
-// Whether a slice has ints and None alone. (PySlice_Unpack would ask a symbolic size for a number, which then is a
-// constant of what is traced.)
+// Whether a slice consists of ints and None only. (PySlice_Unpack would turn a symbolic size into a number, which would
+// then be a constant of the traced graph.)
 bool is_plain_slice(PyObject* slice) {
   if (Py_TYPE(slice) != &PySlice_Type) return false;
   for (PyObject* name : {names.start, names.stop, names.step}) {
@@ -708,15 +710,15 @@ bool is_plain_slice(PyObject* slice) {
   return true;
 }
 
-// window(shape, index): what torch_dml_ops.window gives for sizes that are ints, and slices of ints or None that select
-// something; None for all else.
+// window(shape, index): the result of torch_dml_ops.window for sizes that are ints and slices of ints or None that
+// select something; None for everything else.
 PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 2 || !is_plain_tuple(arguments[0])) return other_way();
+  if (count != 2 || !is_plain_tuple(arguments[0])) return ordinary_way();
   const bool is_tuple = PyTuple_CheckExact(arguments[1]) != 0;
   const Py_ssize_t rank = PyTuple_Size(arguments[0]), entries = is_tuple ? PyTuple_Size(arguments[1]) : 1;
-  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions at the end, or where an Ellipsis stands
+  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions, at the end or in place of an Ellipsis
   Object offsets(PyTuple_New(rank)), sizes(PyTuple_New(rank)), strides(PyTuple_New(rank));
-  if (!offsets || !sizes || !strides || whole < -1) return other_way();
+  if (!offsets || !sizes || !strides || whole < -1) return ordinary_way();
   bool ellipsis_met = false;
   for (Py_ssize_t d = 0; d < rank; ++d) {
     PyObject* at = left > 0 || entry >= entries ? nullptr
@@ -729,26 +731,26 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       if (left == 0) at = entry < entries ? PyTuple_GetItem(arguments[1], entry) : nullptr;
     }
     PyObject* size_object = PyTuple_GetItem(arguments[0], d);
-    if (PyLong_CheckExact(size_object) == 0) return other_way();
+    if (PyLong_CheckExact(size_object) == 0) return ordinary_way();
     const Py_ssize_t size = PyLong_AsSsize_t(size_object);
-    if (size < 1) return other_way();
+    if (size < 1) return ordinary_way();
     Py_ssize_t start = 0, stop = size, step = 1;
     if (left > 0) {
       --left;
     } else if (at != nullptr) {
-      if (!is_plain_slice(at) || PySlice_Unpack(at, &start, &stop, &step) != 0) return other_way();
+      if (!is_plain_slice(at) || PySlice_Unpack(at, &start, &stop, &step) != 0) return ordinary_way();
       ++entry;
     }
     const Py_ssize_t steps = PySlice_AdjustIndices(size, &start, &stop, step);
-    if (steps < 1) return other_way();
+    if (steps < 1) return ordinary_way();
     const Py_ssize_t extent = (steps - 1) * (step < 0 ? -step : step) + 1;
     if (!put(offsets.get(), d, step < 0 ? start - extent + 1 : start) || !put(sizes.get(), d, extent) ||
         !put(strides.get(), d, step))
-      return other_way();
+      return ordinary_way();
   }
   if (entry < entries &&
       !(entry + 1 == entries && !ellipsis_met && is_tuple && PyTuple_GetItem(arguments[1], entry) == Py_Ellipsis))
-    return other_way();
+    return ordinary_way();
   return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
 }
 

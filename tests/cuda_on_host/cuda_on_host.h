@@ -63,8 +63,8 @@ inline Index block_index, thread_index, grid_size;
 inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
-inline int64_t max_32_bit_offset = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
-inline int64_t sm_count = 1;                   // so few that blocks come back for more
+inline int64_t max_32_bit_index = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
+inline int64_t sm_count = 1;                  // so few that blocks come back for more
 inline bool has_large_kernel_parameters = true;
 inline int64_t max_shared_bytes = 99 << 10;
 inline std::vector<uint64_t> shared_memory;  // of the block that runs
@@ -170,7 +170,7 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 
 namespace torch_dml_ops::cuda {
 
-inline int64_t max_32_bit_offset() { return cuda_on_host::max_32_bit_offset; }
+inline int64_t max_32_bit_index() { return cuda_on_host::max_32_bit_index; }
 inline int64_t sm_count() { return cuda_on_host::sm_count; }
 inline int64_t max_threads_per_sm() { return 256; }
 inline int64_t max_shared_bytes() { return cuda_on_host::max_shared_bytes; }

@@ -1,11 +1,14 @@
 // Shows that the emulation sees what it is there for: a barrier that is missing, the order of threads, and accesses
-// that are repeated or lie apart; and that the kernels' divisions are right for every dividend and divisor.
+// that are repeated or lie apart; that the kernels' divisions are right for every dividend and divisor; and that the
+// number of vectors stays within what decides between 32 and 64 bits.
 #include <algorithm>
 #include <cstdio>
 #include <limits>
 #include <random>
 
-#include "../../csrc/kernels/cuda/fast_divmod.h"
+#include "../../csrc/kernels/affine_copy.h"
+#include "../../csrc/kernels/cuda/dims.h"
+#include "../../csrc/kernels/cuda/vec_partition.h"
 
 namespace {
 
@@ -78,6 +81,23 @@ bool divides() {
   return true;
 }
 
+// A copy has at most as many vectors as items: of ranges of every length, beginning at every address.
+template <class Item, int kVecSize>
+bool vectors_are_bounded() {
+  using namespace torch_dml_ops;
+  alignas(16) static const Item items[16 / sizeof(Item)] = {};
+  for (const Item& first : items)
+    for (int64_t ranges = 1; ranges <= 3; ++ranges)
+      for (int64_t size = 1; size <= 3 * kVecSize; ++size)
+        for (int64_t gap = 0; gap <= kVecSize; ++gap) {
+          const std::vector<CopyDim> dims = {plain_dim(ranges, size + gap, size), plain_dim(size, 1, 1)};
+          const auto* dst = reinterpret_cast<const char*>(&first);
+          const auto vecs = cuda::VecPartition<int32_t>::of<Item, kVecSize>(dst, dims, 0);
+          if (vecs.count > ranges * size || vecs.count + cuda::kMaxVecsPerChunk > cuda::index_bound(dims)) return false;
+        }
+  return true;
+}
+
 }  // namespace
 
 int main() {
@@ -88,5 +108,9 @@ int main() {
   std::puts(counted ? "and counts what is loaded and stored" : "and counts wrongly");
   const bool divided = divides<int32_t>() && divides<int64_t>();
   std::puts(divided ? "and multipliers divide" : "and multipliers divide wrongly");
-  return barrier && counted && divided ? 0 : 1;
+  const bool bounded = vectors_are_bounded<uint8_t, 16>() && vectors_are_bounded<uint8_t, 4>() &&
+                       vectors_are_bounded<uint8_t, 1>() && vectors_are_bounded<uint32_t, 4>() &&
+                       vectors_are_bounded<uint64_t, 2>();
+  std::puts(bounded ? "and vectors are at most as many as items" : "and vectors may be more than items");
+  return barrier && counted && divided && bounded ? 0 : 1;
 }

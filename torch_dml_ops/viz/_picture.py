@@ -25,7 +25,8 @@ FONT_SIZES = (10, 9, 8, 7)  # points: the largest that fits; the small text of t
 INK, PALE_INK, RULE = "#000000", "#6B6B6B", "#BDBDBD"
 BLANK, LENGTH_FILL = "#FFFFFF", "#EDEDED"
 WINDOW = "#D55E00"
-# Okabe and Ito's colours, lightened for the text on them. The order keeps neighbours apart for all kinds of eyes.
+# Okabe and Ito's colours, lightened so that text on them can be read. In this order, colour-blind readers can tell
+# neighbours apart too.
 PIECES = ("#F1CA73", "#73B1D5", "#E28E4D", "#DBA1C1", "#F7F097", "#4DBB9D", "#BBE1F6")
 _RAMP = (np.array([232, 242, 250]), np.array([86, 160, 211]))
 
@@ -66,7 +67,7 @@ class Panel:
     """A tensor.
 
     Attributes:
-        name: what the artists of its elements are called by: ``name[0, 1]`` is the gid of an element's.
+        name: the prefix of its artists' gids: ``name[0, 1]`` is the gid of an element's artist.
         sizes: of 1 to 4 dimensions.
         cells: for each element, in order.
         outlines: lines around some of them.
@@ -182,7 +183,7 @@ class _Geometry:
 
 
 class Picture(Figure):
-    """A figure that notebooks show by itself, whether pyplot is there or not."""
+    """A figure that notebooks show without pyplot."""
 
     def _repr_png_(self) -> bytes:
         file = io.BytesIO()

@@ -45,7 +45,7 @@ class _Input(NamedTuple):
 
 
 def _flat_indices(sizes: Sequence[int]) -> Tensor:
-    """What the operators are called on: each element of a result tells which one of the input it is."""
+    """The tensor that operators are called on: each element of a result is the flat index of an input element."""
     return torch.arange(math.prod(sizes), device="cpu").reshape(tuple(sizes))
 
 
@@ -61,7 +61,7 @@ def _numbers(name: str, values: Any) -> tuple[int, ...]:
 
 
 def _values(caller: str, name: str, tensor: Tensor) -> list[Any]:
-    """The values in order; raises ``ValueError`` for a tensor without data, or whose data is no list of numbers."""
+    """The values in order; raises ``ValueError`` for a tensor without data, or with values that cannot be listed."""
     try:
         return tensor.detach().flatten().tolist()
     except RuntimeError:
@@ -80,7 +80,7 @@ def _input(caller: str, input: Tensor | Sequence[int]) -> _Input:
     if not 1 <= len(sizes) <= 4:
         raise ValueError(f"{caller}: input must have from 1 to 4 dimensions to be drawn, got {len(sizes)}")
     if any(size < 1 for size in sizes):
-        raise ValueError(f"{caller}: input must have sizes of at least 1 to be drawn, got {list(sizes)}")
+        raise ValueError(f"{caller}: input must have sizes of at least 1 to be drawn, got {_checks.text(sizes)}")
     if math.prod(sizes) > MOST_ELEMENTS:
         raise ValueError(
             f"{caller}: input must have at most {MOST_ELEMENTS} elements, so that they can be read, got "
@@ -91,7 +91,7 @@ def _input(caller: str, input: Tensor | Sequence[int]) -> _Input:
 
 
 def _checked(caller: str, input: Any, desc: type, given: dict[str, Any]) -> Any:
-    """The input, of sizes a tuple; refuses arguments that a descriptor has, and missing ones where there is none."""
+    """The input, sizes as a tuple. Refuses arguments that a descriptor has already, and missing ones without one."""
     is_desc = isinstance(input, desc)
     if not is_desc and not isinstance(input, Tensor):
         try:
@@ -109,7 +109,7 @@ def _checked(caller: str, input: Any, desc: type, given: dict[str, Any]) -> Any:
 
 
 def _cells(sources: NDArray[np.int64], cell: Callable[[int], Cell]) -> list[Cell]:
-    """The cell of each input element of an output."""
+    """The cells of a tensor whose elements are flat indices of the input."""
     return [cell(source) for source in sources.reshape(-1).tolist()]
 
 

@@ -3,7 +3,8 @@
 //   dims        the dimensions of the copy within the chunk, the destination's smallest stride last
 //   tile        the last two of them, if they have no window: one call of an inner loop
 //   segments    contiguous rows of the destination, copied as they are
-//   staging     where rows are put in order first, if non-temporal stores could not write them as whole cache lines
+//   staging     a buffer in which rows are assembled first, where non-temporal stores could not write them as whole
+//               cache lines
 #pragma once
 
 #include <algorithm>
@@ -46,7 +47,7 @@ inline bool are_segments(Dims dims) {
          (dims.size() == 1 || dims.front().reads_all());
 }
 
-// How segments of at least one cache line share their lines.
+// How segments of a cache line or more share the lines at their ends.
 inline LineSharing line_sharing(std::span<const Segment> segments) {
   if (std::ranges::all_of(segments, [](const Segment& segment) { return segment.dst_row_stride == segment.bytes; }))
     return LineSharing::kAcrossRows;
@@ -58,7 +59,7 @@ inline LineSharing line_sharing(std::span<const Segment> segments) {
   return at == segments.front().dst + segments.front().dst_row_stride ? LineSharing::kAll : LineSharing::kNone;
 }
 
-// Where a thread puts in order what non-temporal stores write. (Too large for the stack.)
+// A thread's buffer for staging. (Too large for the stack.)
 struct alignas(kCacheLineBytes) StagingBuffer {
   char bytes[kMaxChunkBytes + kCacheLineBytes];
 };
@@ -109,7 +110,7 @@ class ChunkWriter {
 
   // The same, with non-temporal stores where they pay.
   void write_chunk(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, StagingBuffer* staging) const {
-    constexpr int64_t kMinBytes = 256;  // of less, most cache lines would be written only in part
+    constexpr int64_t kMinBytes = 256;  // below this, most cache lines would be written only in part
     const CopyDim& d = dims.front();
     const int64_t each = bytes(numel(dims.subspan(1)));
     if (!non_temporal_ || (end - begin) * each < kMinBytes || is_transposition(dims))
@@ -178,7 +179,8 @@ class ChunkWriter {
     return true;
   }
 
-  // The segment of dimensions that are one: a row of it if there are two dimensions, else indices [begin, end) of it.
+  // The segment that these dimensions are (see are_segments): from row `begin` on if there are two of them, and indices
+  // [begin, end) if there is one.
   Segment segment_of(Dims dims, char* dst, const char* src, int64_t begin, int64_t end) const {
     const CopyDim& d = dims.front();
     const bool rows = dims.size() > 1;

@@ -1,4 +1,7 @@
 // The CPU engine: executes plans on plain memory, on threads that the caller provides.
+//
+// A comment with [case NAME] stands at code that is faster than simpler code would be: NAME is the benchmark case that
+// shows it, and `benchmarks/bench.py --case NAME` runs it.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +36,7 @@ struct Tuning {
   // someone reads them, and an ordinary store first reads the cache line that it overwrites.
   int64_t non_temporal_bytes = 32 << 20;
 
-  // What has to be put in order before a non-temporal store is staged in parts of at most this size, which is at most
+  // Staging, where it is needed before non-temporal stores, goes by parts of at most this size, which is at most
   // chunk_bytes.
   int64_t staging_bytes = 4 << 10;
 

@@ -66,19 +66,35 @@ void store_non_temporal(V* to, V value) {
 #pragma GCC pop_options
 #endif
 
-InnerLoops choose() {
 #ifdef TORCH_DML_OPS_X86_LEVELS
-  const char* set = std::getenv("TORCH_DML_OPS_SIMD");
-  const std::string_view most = set && *set ? set : "avx512";  // the highest level allowed
-  if (most == "avx512" && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl"))
-    return avx512::kInnerLoops;
-  if (most != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2")) return avx2::kInnerLoops;
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"); }
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
 #endif
-  return baseline::kInnerLoops;
+
+constexpr SimdLevel kSimdLevels[] = {
+    {"baseline", baseline::kInnerLoops, [] { return true; }},
+#ifdef TORCH_DML_OPS_X86_LEVELS
+    {"avx2", avx2::kInnerLoops, has_avx2},
+    {"avx512", avx512::kInnerLoops, has_avx512},
+#endif
+};
+
+const InnerLoops& choose() {
+  const char* highest = std::getenv("TORCH_DML_OPS_SIMD");
+  const InnerLoops* chosen = nullptr;
+  for (const SimdLevel& level : kSimdLevels) {
+    if (level.is_supported()) chosen = &level.loops;
+    if (highest && std::string_view(highest) == level.name) break;
+  }
+  return *chosen;
 }
 
 }  // namespace
+
+std::span<const SimdLevel> simd_levels() { return kSimdLevels; }
 
 void non_temporal_fence() {
 #if defined(__x86_64__)
@@ -87,7 +103,7 @@ void non_temporal_fence() {
 }
 
 const InnerLoops& inner_loops() {
-  static const InnerLoops chosen = choose();
+  static const InnerLoops& chosen = choose();
   return chosen;
 }
 

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 
 #include "engine.h"
 
@@ -60,7 +61,7 @@ inline int64_t panel_stride(int64_t axis_size, int64_t item_size) { return axis_
 constexpr int64_t kMaxInterleaved = 4;
 
 struct InnerLoops {
-  const char* level;  // the SIMD level's name
+  const char* level;  // the SIMD level's name in reports
   // Arrays are indexed by index_of_item_size: items of 1, 2, 4, 8, 16 bytes.
   void (*copy_tile[5])(const Tile&);
   // dst[i · step] = src[i · src_stride] for i in [0, n), and zeros between those items.
@@ -77,7 +78,16 @@ struct InnerLoops {
 // Makes the non-temporal stores so far visible to other threads.
 void non_temporal_fence();
 
-// The table for the best level that this processor has, or that TORCH_DML_OPS_SIMD allows.
+struct SimdLevel {
+  const char* name;  // as TORCH_DML_OPS_SIMD names it, to allow no higher level
+  const InnerLoops& loops;
+  bool (*is_supported)();  // by this processor
+};
+
+// All levels of this build, the lowest first.
+std::span<const SimdLevel> simd_levels();
+
+// The table for the best level that this processor has and TORCH_DML_OPS_SIMD allows.
 const InnerLoops& inner_loops();
 
 inline int index_of_item_size(int64_t item_size) { return std::countr_zero(uint64_t(item_size)); }

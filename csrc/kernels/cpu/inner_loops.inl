@@ -7,8 +7,6 @@
 //   panel    columns of a reversal, each with a length  -> reverse_panel
 //   vector   kVectorBytes (16, 32 or 64), loaded and stored at once
 //
-// A loop that is faster than a simpler one names the benchmark case that shows it, in brackets, as `bench.py --case`
-// takes it.
 
 // clang-format off: files use those before them
 #include "inner_loops/vectors.inl"

@@ -3,11 +3,10 @@
 //   axis    the dimension along which items are reversed
 //   column  the dimension beside the axis with the smallest stride in the destination
 //   chunk   what a thread writes at a time: some columns, by a range of the axis, at one index of all other dimensions
-//   panel   some columns by the whole axis, each column with a length of its own: transposed into a workspace so that
-//   it
-//           is reversed row by row
+//   panel   some columns by the whole axis, each column with a length of its own: transposed into a workspace, where
+//           each column is a row that is reversed
 //
-// Elsewhere a chunk is two affine copies: what lies within the length, reversed, and what lies beyond it.
+// Without panels, a chunk is two affine copies: what lies within the length, reversed, and what lies beyond it.
 #include "../reverse_copy.h"
 
 #include <algorithm>
@@ -21,7 +20,7 @@
 namespace torch_dml_ops::cpu {
 namespace {
 
-// The more columns a panel has, the longer are the rows that it reads and writes.
+// More columns make longer rows to read and write.
 constexpr int64_t kMaxPanelColumns = 128;
 
 template <class T>
@@ -52,7 +51,7 @@ struct Chunk {
   int64_t length_offset, column, column_end, begin, end;
 };
 
-// The memory that a thread needs beside source and destination: for staging, and for panels; null if not needed.
+// A thread's buffers: for staging, and for panels; null where not needed.
 struct ReverseWorkspace {
   const std::unique_ptr<StagingBuffer> staging;
   const std::unique_ptr<char[]> panel;

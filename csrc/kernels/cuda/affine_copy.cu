@@ -106,8 +106,8 @@ struct CopyBatch {
   uint32_t chunks;     // of all copies
   int vecs_per_chunk;  // or one tile
   int copies;
-  // Whether all copies have the same number of chunks. If so, chunk after chunk belongs to the next copy: neighbouring
-  // memory is then accessed at about the same time, and a sector with items of several copies moves once.
+  // Whether all copies have the same number of chunks. If so, successive chunks belong to successive copies:
+  // neighbouring memory is then accessed at about the same time, and a sector with items of several copies moves once.
   bool same_chunks;
   FastDivmod<int32_t> by_copy;
   Params copy[kMaxCopies];
@@ -197,12 +197,12 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vector
     Item* dst = reinterpret_cast<Item*>(copy.dst);
     VecLoad<Item, kAccess> loads[kVecsPerThread<Offset>];
     Offset at[kVecsPerThread<Offset>];
-    uint32_t loaded = 0, remaining = 0;  // a bit for each
+    uint32_t loaded = 0, remaining = 0;  // a bit for each vector
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
       if (u * kThreadsPerBlock >= batch.vecs_per_chunk) break;
       const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
-      if (!l.vec.exists()) continue;
+      if (!l.vec.has_items()) continue;
       at[u] = l.vec.offset;
       if (l.in_one_row && l.vec.is_full(kVecSize) &&
           loads[u].load_from(inner, copy.source_bounds, copy.src, l.row, l.i))
@@ -283,7 +283,7 @@ struct CopyLaunches {
   bool tiles;
   AccessPattern access;
   std::size_t rank;
-  int64_t max_offset;  // the largest offset of all copies
+  int64_t max_index;  // of all copies, as index_bound says
   Stream stream;
 };
 
@@ -366,7 +366,7 @@ void launch_access(const CopyLaunches& launches) {
   constexpr int kFew = int((kMaxParameterBytes - kFixedBytes) / sizeof(Params));
   constexpr int kMany = int((kMaxLargeParameterBytes - kFixedBytes) / sizeof(Params));
   const auto copies = int64_t(launches.copies.size());
-  // Several copies with windows come only from a copy with too many dimensions: one launch each will do.
+  // Several copies with windows occur only where a copy with too many dimensions was split: one launch each will do.
   if constexpr (kAccess != AccessPattern::kWindowed) {
     // Many copies in tiles or with 64-bit offsets are too rare for kernels of their own.
     if constexpr (!kTiles && kRank == int(kSmallRank))
@@ -392,7 +392,7 @@ void launch_copies(const CopyLaunches& launches) {
   }
 }
 
-// What suits most items of the copies.
+// The pattern that suits most items of the copies.
 AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item_size) {
   const int64_t vector = kMaxItemBytes / item_size;
   int64_t contiguous = 0, strided = 0, scalar = 0;
@@ -440,13 +440,7 @@ void execute(AffineCopies plan, Stream stream) {
     split_outer_dims(copy, launches.item_size, [&](const AffineCopy& part) { launches.copies.push_back(part); });
   }
   for (const AffineCopy& copy : launches.copies) {
-    int64_t dst = kMaxVecsPerChunk * kMaxItemBytes, src = 0;  // threads of the last chunk count past the end
-    for (const CopyDim& dim : copy.dims) {
-      dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
-      src += max_offset(std::max<int64_t>(dim.count, 1), dim.src_stride);
-    }
-    launches.max_offset =
-        std::max({launches.max_offset, dst, src, numel(copy.dims) * 2 + kMaxVecsPerChunk * kMaxItemBytes});
+    launches.max_index = std::max(launches.max_index, index_bound(copy.dims));
     launches.rank = std::max(launches.rank, copy.dims.size());
   }
   launches.access = access_pattern(launches.copies, launches.item_size);
@@ -456,9 +450,9 @@ void execute(AffineCopies plan, Stream stream) {
                                  [&](AffineCopy& copy) { return arrange_tiles(copy, launches.item_size); });
     if (launches.tiles) launches.copies = std::move(arranged);
   }
-  with_item_type(launches.item_size, [&](auto item) {
+  dispatch_item_size(launches.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (launches.max_offset <= max_32_bit_offset() && launches.rank <= kSmallRank)
+    if (launches.max_index <= max_32_bit_index() && launches.rank <= kSmallRank)
       launch_copies<Item, int32_t, int(kSmallRank)>(launches);
     else
       launch_copies<Item, int64_t, int(kMaxRank)>(launches);

@@ -17,7 +17,7 @@
 
 namespace torch_dml_ops::cuda {
 
-// All accesses of kernels to global memory.
+// Kernels access global memory only through these.
 template <class T>
 __device__ __forceinline__ T load(const T* from) {
   return *from;
@@ -27,8 +27,8 @@ __device__ __forceinline__ void store(T* to, T value) {
   *to = value;
 }
 
-// Kernels compute in 32 bits if no offset is larger than this.
-constexpr int64_t max_32_bit_offset() { return INT32_MAX; }
+// Kernels compute in 32 bits if no offset or index is larger than this.
+constexpr int64_t max_32_bit_index() { return INT32_MAX; }
 
 inline void check(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return;
@@ -130,7 +130,7 @@ struct Item16 {
 
 // Calls f with a value of the unsigned type of the item's size.
 template <class F>
-void with_item_type(int64_t item_size, F f) {
+void dispatch_item_size(int64_t item_size, F f) {
   switch (item_size) {
     case 1:
       return f(uint8_t());

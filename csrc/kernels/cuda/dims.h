@@ -40,7 +40,23 @@ Bounds source_bounds(const char* src, const Dims& dims, int64_t item_size) {
 }
 
 // The largest offset, in absolute terms, within a dimension.
-inline int64_t max_offset(int64_t size, int64_t stride) { return (size - 1) * std::abs(stride); }
+inline int64_t max_offset(int64_t size, int64_t stride) { return std::max<int64_t>(size - 1, 0) * std::abs(stride); }
+
+// No offset of an item and no other index that a kernel computes for a copy is larger than this, in absolute terms.
+//
+// The others are the numbers of vectors, tiles and panels, of which a copy has at most as many as items: a range of n
+// items has at most n vectors, at whatever address it begins. The margin is for the threads of the last chunk, which
+// number vectors that do not exist, and for vectors that extend past their range.
+template <class Dims>
+int64_t index_bound(const Dims& dims) {
+  constexpr int64_t kMargin = kMaxVecsPerChunk + 2 * kMaxItemBytes;
+  int64_t dst = 0, src = 0;
+  for (const auto& d : dims) {
+    dst += max_offset(d.size, d.dst_stride);
+    src += max_offset(d.source_size(), d.src_stride);
+  }
+  return std::max({dst, src, numel(dims)}) + kMargin;
+}
 
 // A step of unravelling a linear index, from the last dimension to the first: returns the index along a dimension of
 // `size` and leaves in `rest` the linear index over the dimensions before it. The outermost gets all that is left.

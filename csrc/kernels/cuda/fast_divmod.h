@@ -1,4 +1,4 @@
-// Division in kernels by numbers that are known when they are launched.
+// Division in kernels by divisors that are known at launch.
 #pragma once
 
 #include <type_traits>
@@ -7,7 +7,7 @@
 
 namespace torch_dml_ops::cuda {
 
-// The upper half of a product.
+// The upper half of the product of two N-bit numbers, which has 2N bits.
 __device__ __forceinline__ uint32_t mul_hi(uint32_t a, uint32_t b) { return uint32_t((uint64_t(a) * b) >> 32); }
 __device__ __forceinline__ uint64_t mul_hi(uint64_t a, uint64_t b) {
 #ifdef __CUDA_ARCH__
@@ -17,8 +17,9 @@ __device__ __forceinline__ uint64_t mul_hi(uint64_t a, uint64_t b) {
 #endif
 }
 
-// Divides by multiplying: with N bits, for 1 <= d < 2^(N-1) and 0 <= n < 2^(N-1), n / d is (n + the upper half of
-// n · multiplier) >> shift (Granlund and Montgomery, 1994).
+// Division by multiplication and shift (Granlund and Montgomery, 1994), in far fewer instructions than a GPU needs for
+// a division. For N-bit numbers with 1 <= d < 2^(N-1) and 0 <= n < 2^(N-1):
+//   n / d == (mul_hi(n, multiplier) + n) >> shift
 template <class Offset>
 struct FastDivmod {
   using Unsigned = std::make_unsigned_t<Offset>;

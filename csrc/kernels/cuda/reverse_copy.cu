@@ -20,8 +20,8 @@
 namespace torch_dml_ops::cuda {
 namespace {
 
-// Where an item lies in destination and source, in items, where its length lies, and its index along the axis. `src` is
-// that of index 0 of the axis.
+// The offsets of an item in destination and source, in items, and of its length, and its index along the axis. `src` is
+// the offset at index 0 of the axis.
 template <class Offset>
 struct ReverseOffsets {
   Offset dst = 0, src = 0, length = 0, axis_index = 0;
@@ -107,12 +107,12 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     UnalignedLoad<Item> loads[kVecsPerThread<Offset>];
     Offset at[kVecsPerThread<Offset>], from[kVecsPerThread<Offset>], i[kVecsPerThread<Offset>],
         length[kVecsPerThread<Offset>];
-    uint32_t loaded = 0, reversed = 0, remaining = 0;  // a bit for each
+    uint32_t loaded = 0, reversed = 0, remaining = 0;  // a bit for each vector
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
       if (u * kThreadsPerBlock >= params.vecs_per_chunk) break;
       const auto l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
-      if (!l.vec.exists()) continue;
+      if (!l.vec.has_items()) continue;
       ReverseOffsets<Offset> first_item = l.row;
       params.add_offsets(kRank - 1, kRank, l.i, first_item);
       if (!params.vectorized || !l.in_one_row || !l.vec.is_full(kVecSize)) {
@@ -182,18 +182,18 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     const Offset first = panel_number * columns;
     ReverseOffsets<Offset> offsets{};
     params.add_offsets(params.panels.outer_dim, kRank - 2, outer, offsets);
-    const bool there = first + c < Offset(column.size.divisor);
+    const bool in_bounds = first + c < Offset(column.size.divisor);
     const Item* src = reinterpret_cast<const Item*>(params.src) + offsets.src + (first + c) * column.src_stride;
     Item* dst = reinterpret_cast<Item*>(params.dst) + offsets.dst + (first + c) * column.dst_stride;
-    if (int(threadIdx.x) < columns && there)
+    if (int(threadIdx.x) < columns && in_bounds)
       lengths[threadIdx.x] = clamped_length_at(params, offsets.length + (first + c) * column.length_stride);
-    if (there) {
+    if (in_bounds) {
 #pragma unroll 8
       for (int i = first_row; i < size; i += rows)
         panel[(i << bits) + c] = load(src + Offset(i) * params.axis_src_stride);
     }
     __syncthreads();
-    if (there) {
+    if (in_bounds) {
       const Offset length = lengths[c];
 #pragma unroll 8
       for (int i = first_row; i < size; i += rows)
@@ -219,7 +219,7 @@ int panel_columns(const ReverseCopy& copy) {
   while (columns > sector &&
          (bytes(columns) > room / (columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * sm_count()))
     columns /= 2;
-  const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // would threads have next to nothing to do?
+  const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // less than two items for each thread
   return bytes(columns) > room || idle ? 0 : int(columns);
 }
 
@@ -265,16 +265,11 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {
-  int64_t dst = kMaxVecsPerChunk * kMaxItemBytes, src = 0, length = 0;  // threads of the last chunk count past the end
-  for (const ReverseDim& dim : copy.dims) {
-    dst += max_offset(dim.size, std::max<int64_t>(dim.dst_stride, 1));
-    src += max_offset(dim.size, dim.src_stride);
-    length += max_offset(dim.size, dim.length_stride);
-  }
-  const int64_t largest = std::max({dst, src, length, numel(copy.dims) + kMaxVecsPerChunk * kMaxItemBytes});
-  with_item_type(copy.item_size, [&](auto item) {
+  int64_t length = 0;
+  for (const ReverseDim& dim : copy.dims) length += max_offset(dim.size, dim.length_stride);
+  dispatch_item_size(copy.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (largest <= max_32_bit_offset() && copy.dims.size() <= kSmallRank)
+    if (std::max(index_bound(copy.dims), length) <= max_32_bit_index() && copy.dims.size() <= kSmallRank)
       launch_reversal<Item, int32_t, int(kSmallRank)>(copy, stream);
     else
       launch_reversal<Item, int64_t, int(kMaxRank)>(copy, stream);

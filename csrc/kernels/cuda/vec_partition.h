@@ -21,7 +21,7 @@ struct DstVec {
   Offset offset;  // of item 0 in the destination, whether it belongs to the range or not
   int begin, end;
 
-  __device__ bool exists() const { return range >= 0 && begin < end; }
+  __device__ bool has_items() const { return range >= 0 && begin < end; }
   __device__ bool is_full(int vec_size) const { return begin == 0 && end == vec_size; }
 };
 
@@ -87,7 +87,7 @@ __device__ __forceinline__ auto locate(const Params& params, Offset number) {
     params.add_offsets(vecs.outer_dim, vecs.range_dim, range, l.range);
     return l.range.dst;
   });
-  if (!l.vec.exists()) return l;  // computing more could overflow
+  if (!l.vec.has_items()) return l;  // computing more could overflow
   constexpr int kInner = Params::kRank - 1;
   const FastDivmod<Offset>& row_size = params.dims[kInner].size;
   l.i = l.vec.first;

@@ -1,6 +1,6 @@
 // Copies that keep the order of the items: rows at any strides, contiguous rows, segments.
 
-// Contiguous rows from a strided source. kSrcStride is the source's stride, or 0 if only t knows it.
+// Contiguous rows from a strided source. kSrcStride is the source's stride, or 0 if it is known only at run time.
 // [case stride 2, last axis, 4 MB]
 template <class T, int64_t kSrcStride>
 void copy_strided_src_rows(const Tile t) {
@@ -34,8 +34,8 @@ void copy_strided_rows(const Tile t) {
   }
 }
 
-// Rows of one repeated item: the zeros around a window, and broadcast sources. [case slice_grad, last axis halved, 4
-// MB]
+// Rows of one repeated item: the zeros around a window, and broadcast sources.
+// [case slice_grad, last axis halved, 4 MB]
 template <class T>
 void fill_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
@@ -111,8 +111,8 @@ inline void copy_contiguous_rows(const ContiguousRows t) {
 }
 
 // Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
-// apart, compete for the same cache sets and evict one another's lines before the next row needs them. [case join last
-// axis of 16, 4 MB]
+// apart, compete for the same cache sets and evict one another's lines before the next row needs them.
+// [case join last axis of 16, 4 MB]
 void copy_segments(const SegmentBatch& batch) {
   const std::span segments(batch.segments, std::size_t(batch.count));
   if (std::ranges::any_of(segments,

@@ -17,11 +17,11 @@ inline void prefetch(const char* address) { __builtin_prefetch(address, 0, 2); }
 // One row of a segment. Non-temporal stores of partial cache lines are slow, so only whole lines get them.
 // [case split middle axis in 4, 128 MB, out]
 //
-// `before`: where the source ends of the segment that shares the first line, or null. The shared line is assembled from
-// both. `continues`: whether another segment shares the last line, which is then left to it.
+// `before`: the end of the source of the segment that shares the first line, or null if none does. The shared line is
+// assembled from both. `continues`: whether another segment shares the last line, which is then left to that segment.
 // [case join last axis of 3, 128 MB, out]
 //
-// `prefetch_src`: what will be read a while later, when src is what is read now.
+// `prefetch_src`: what will be read a few rows after src.
 // [case window, last axis halved, 128 MB, out]
 inline void copy_segment_non_temporal(char* __restrict dst, const char* src, int64_t bytes, const char* prefetch_src,
                                       const char* before, bool continues) {
@@ -71,8 +71,7 @@ void copy_segments_non_temporal(const SegmentBatch& batch) {
 }
 
 // dst[i] = src[i · kSrcStride] for i in [0, n), gathered a few lines at a time into a buffer. The source is read
-// upwards (kAscending) or downwards: whichever direction leads on to the next row. [case stride 2, last axis, 128 MB,
-// out]
+// upwards (kAscending) or downwards: in the direction of the next row. [case stride 2, last axis, 128 MB, out]
 template <class T, int64_t kSrcStride, bool kAscending>
 void copy_strided_segment_non_temporal(T* __restrict dst, const T* __restrict src, int64_t n,
                                        int64_t prefetch_distance) {

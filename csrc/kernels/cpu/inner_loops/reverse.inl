@@ -23,7 +23,7 @@ inline Vector load_reversed_strided(const T* src) {
     const Lanes next = (Lanes) reinterpret_cast<const UnalignedVector*>(from)->bits;
     Lanes order{};
     for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const int64_t at = kStep * kLanes - 1 - lane * kStep - part * kLanes;  // the lane of `next`, if it is in there
+      const int64_t at = kStep * kLanes - 1 - lane * kStep - part * kLanes;  // a lane of `next`, unless out of range
       order[lane] = T(at >= 0 && at < kLanes ? kLanes + at : lane);
     }
     result = __builtin_shuffle(result, next, order);

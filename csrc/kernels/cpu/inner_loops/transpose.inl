@@ -33,8 +33,8 @@ __attribute__((always_inline)) inline void transpose_square(T* dst, int64_t dst_
 }
 
 // dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, rows), c in [0, columns). Moves along the contiguous
-// dimension of the source, or with kAlongDst of the destination. It should be the one of the two that is not in a
-// buffer or workspace: the cache lines of those stay in the cache in any order.
+// dimension of the source, or with kAlongDst along that of the destination. This should be the tensor's, not that of a
+// buffer or workspace, whose cache lines stay in the cache in any order.
 template <class T, bool kAlongDst>
 void transpose_matrix(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = kSquareSide<T>;

@@ -211,7 +211,7 @@ CALLS: dict[str, Callable[[int], Call]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_steps_in_cpp(name: str) -> None:
-    host_build.counted_fronts()
+    host_build.counted_operators()
 
     def steps(n: int) -> int:
         op, arguments, out = CALLS[name](n)
@@ -287,7 +287,7 @@ def test_steps_in_python(name: str, place: str) -> None:
 def test_steps_do_not_grow_with_the_number_of_elements(
     source: Callable[[Tensor], Tensor], target: Callable[[Tensor], Tensor]
 ) -> None:
-    host_build.counted_fronts()
+    host_build.counted_operators()
 
     def steps(n: int) -> int:
         whole = torch.empty(n, 2 * n)
@@ -305,7 +305,7 @@ def test_what_would_take_too_many_steps_to_tell_is_refused() -> None:
     out = torch.empty(sum(strides) + 1, dtype=torch.uint8).as_strided([2] * 18, strides)  # hardly a page is touched
     x = torch.empty((), dtype=torch.uint8).expand([2] * 18)
     sentence = r"^slice1: out must not overlap itself, and it is too complicated to tell with strides \["
-    host_build.counted_fronts()
+    host_build.counted_operators()
     for ops in (torch.ops.torch_dml_ops, torch.ops.torch_dml_ops_counted):
         host_build.take_steps()
         with pytest.raises(RuntimeError, match=sentence):
