@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from torch_dml_ops._text import cut
 from torch_dml_ops.directml._arguments import instance, list_of, place, string
-from torch_dml_ops.directml._text import JsonPath, cut, dotted, json_path, text
+from torch_dml_ops.directml._text import JsonPath, dotted, json_path, text
 from torch_dml_ops.directml.enums import FeatureLevel
 
 _LONGEST_SENTENCE = 500

@@ -16,10 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from torch_dml_ops._text import shown
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._initial_values import InitialValues, numpy_type
 from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import JsonPath, printable, shown, text
+from torch_dml_ops.directml._text import JsonPath, printable, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops._text import cut, shown
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
-from torch_dml_ops.directml._text import JsonPath, cut, dotted, shown, text
+from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.operator_descs import (
     JoinOperatorDesc,
