@@ -232,7 +232,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         SplitOperatorDesc.infer_output,
         {"input_tensor": X, "axis": 1, "output_axis_sizes": [2, 4], **POLICY},
     ),
-    "JoinOperatorDesc.infer_output": (directml.JoinOperatorDesc.infer_output, {"input_tensors": [X, X], "axis": 1, **POLICY}),
+    "JoinOperatorDesc.infer_output": (
+        directml.JoinOperatorDesc.infer_output,
+        {"input_tensors": [X, X], "axis": 1, **POLICY},
+    ),
     "ReverseSubsequencesOperatorDesc.infer_output": (
         directml.ReverseSubsequencesOperatorDesc.infer_output,
         {
@@ -253,9 +256,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     # DirectMLX's functions.
     "slice_": (directml.slice_, {"input": T, **W, **POLICY}),
-    "slice_grad": (directml.slice_grad, {
-            "input_gradient": torch.ones(2, 3), "output_gradient_sizes": [4, 6], **W, **POLICY
-        }),
+    "slice_grad": (
+        directml.slice_grad,
+        {"input_gradient": torch.ones(2, 3), "output_gradient_sizes": [4, 6], **W, **POLICY},
+    ),
     "split": (directml.split, {"input": T, "axis": 1, "output_axis_sizes": [2, 4], **POLICY}),
     "join": (directml.join, {"inputs": [T, T], "axis": 1, **POLICY}),
     "reverse_subsequences": (
