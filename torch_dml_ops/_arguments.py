@@ -5,7 +5,6 @@ The rules about values (that a window lies within its input, for example) are in
 
 from __future__ import annotations
 
-import numbers
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -13,36 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_dml_ops._checks import LONGEST, cut, text
-
-
-def shown(value: Any) -> str:
-    """A value of any type in a sentence: short, a number as it is written."""
-    if isinstance(value, Tensor):
-        return _shown_tensor(value)
-    if isinstance(value, int):
-        return text(value)
-    if value is None or isinstance(value, (str, bytes)):
-        return cut(repr(None if value is None else value[: 2 * LONGEST]))
-    if isinstance(value, numbers.Number):
-        try:
-            return cut(str(value))
-        except ValueError:  # Python does not write out numbers of very many digits
-            return f"a {type(value).__name__}"
-    if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
-        return text(value)
-    if hasattr(value, "__array__") and getattr(value, "shape", None) == ():
-        return cut(str(value))
-    return type(value).__name__
-
-
-def _shown_tensor(tensor: Tensor) -> str:
-    if tensor.dim() == 0 and type(tensor) is Tensor:
-        try:
-            return shown(tensor.item())
-        except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
-            return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')}"
-    return f"a tensor of sizes {text(tensor.shape)}"
+from torch_dml_ops._text import shown
 
 
 def records_calls(value: Any) -> bool:
@@ -51,16 +21,23 @@ def records_calls(value: Any) -> bool:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An int, or a torch.SymInt unchanged; raises TypeError for what `operator.index` does not take.
+    """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take."""
+    if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
+        return value  # type: ignore[no-any-return]
+    return index(name, value)
+
+
+def index(name: str, value: Any) -> int:
+    """What `operator.index` makes of a value: an int, also of NumPy's and torch's; of a boolean 0 or 1.
 
     `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
     """
-    if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
-        return value  # type: ignore[no-any-return]
     try:
-        return int(operator.index(value))  # a boolean's index is itself
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {shown(value)}") from None
+        if getattr(value, "shape", ()) == ():  # a tensor of one element has an index too, and is a list of numbers
+            return int(operator.index(value))
+    except Exception:  # a number of a class of the caller's may raise anything
+        pass
+    raise TypeError(f"{name} must be a whole number, got {shown(value)}")
 
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:

@@ -4,66 +4,15 @@ The rules and their sentences are those of csrc/ops (check.h says why there are 
 against one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from torch_dml_ops._text import Shown, in_full, text, with_sum
+
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
-LONGEST = 60  # characters of a value or a list in a sentence
-
-Shown = int | Sequence[int] | Callable[[], str]  # a value in a sentence; a function returns its text
-
-
-def text(value: Shown) -> str:
-    """As Numbers in csrc/ops/check.h prints it: "[2, 3]"; of a longer list the first few and how many there are.
-
-    For a symbolic size, the number that it stands for, so that the sentence is the same as without torch.compile.
-    """
-    if callable(value):
-        return value()
-    if isinstance(value, torch.SymInt):
-        from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-
-        has_number = not (value.node.is_nested_int() or free_unbacked_symbols(value))
-        return cut(str(int(value) if has_number else value))
-    if isinstance(value, int):
-        return str(value) if -(2**63) <= value < 2**63 else cut(_leading_digits(value))
-    return _in_full(value) or f"{_beginning(value)} ({len(value)} in all)"
-
-
-def cut(shown: str) -> str:
-    return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"
-
-
-def _leading_digits(value: int) -> str:
-    """The number, or more of its first digits than are shown: Python does not write out numbers of very many digits."""
-    return str(value // 10 ** max(int(math.log10(abs(value))) - 2 * LONGEST, 0))
-
-
-def _in_full(numbers: Sequence[int]) -> str:
-    """The list in brackets, or nothing if that is too long."""
-    if len(numbers) > LONGEST:
-        return ""
-    shown = f"[{', '.join(map(text, numbers))}]"
-    return shown if len(shown) <= LONGEST else ""
-
-
-def _beginning(numbers: Sequence[int]) -> str:
-    shown = "["
-    for number in numbers:
-        following = f"{text(number)}, "
-        if len(shown) + len(following) + len("…]") > LONGEST:
-            break
-        shown += following
-    return f"{shown}…]"
-
-
-def _with_sum(numbers: Sequence[int]) -> str:
-    """The list; if it is shortened, with its sum."""
-    return _in_full(numbers) or f"{_beginning(numbers)} ({len(numbers)} in all, sum {text(sum(numbers))})"
 
 
 def _difference(required: Sequence[int], given: Sequence[int], except_at: int = -1) -> str:
@@ -71,7 +20,7 @@ def _difference(required: Sequence[int], given: Sequence[int], except_at: int = 
 
     Index `except_at` is left out, as the lists may differ there.
     """
-    if len(required) != len(given) or (_in_full(required) and _in_full(given)):
+    if len(required) != len(given) or (in_full(required) and in_full(given)):
         return ""
     for k, (a, b) in enumerate(zip(required, given, strict=True)):
         if k != except_at and a != b:
@@ -212,7 +161,7 @@ def split_sizes_of_pieces(input: Tensor, split_sizes: Sequence[int], axis: int) 
         sum(split_sizes) == input.shape[axis],
         f"split: split_sizes must sum to %s, the size of input along axis {axis}, got %s",
         input.shape[axis],
-        partial(_with_sum, split_sizes),
+        partial(with_sum, split_sizes),
     )
     return [[*input.shape[:axis], size, *input.shape[axis + 1 :]] for size in split_sizes]
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from torch_dml_ops._checks import text
 from torch_dml_ops._libraries import CPU_LIBRARY
+from torch_dml_ops._text import text
 
 
 class Overlap(IntEnum):
