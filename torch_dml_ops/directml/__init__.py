@@ -11,7 +11,7 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
 """  # noqa: E501
 
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem, Violation
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, ModelWarning, Problem, Violation
 from torch_dml_ops.directml.model import Model
 from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.operator_descs import (
@@ -32,6 +32,7 @@ __all__ = [
     "JoinOperatorDesc",
     "Model",
     "ModelError",
+    "ModelWarning",
     "Operator",
     "OperatorDesc",
     "Problem",

@@ -10,12 +10,13 @@ import torch
 from torch_dml_ops.directml._arguments import instance, string, whole_number
 from torch_dml_ops.directml._text import text as shown
 
-E = TypeVar("E", "TensorDataType", "TensorFlags", "FeatureLevel")
+E = TypeVar("E", "TensorDataType", "TensorFlags", "ExecutionFlags", "FeatureLevel")
 
 # What DirectML's headers put before the names.
 _PREFIXES = {
     "TensorDataType": "DML_TENSOR_DATA_TYPE_",
     "TensorFlags": "DML_TENSOR_FLAG_",
+    "ExecutionFlags": "DML_EXECUTION_FLAG_",
     "FeatureLevel": "DML_FEATURE_LEVEL_",
 }
 
@@ -136,6 +137,15 @@ class TensorFlags(IntFlag, metaclass=_Numbered):
     def parse(cls, text: str) -> TensorFlags:
         """``NONE`` or ``DML_TENSOR_FLAG_NONE``; raises ``ValueError`` for any other text."""
         return _parsed(cls, text)
+
+
+class ExecutionFlags(IntFlag, metaclass=_Numbered):
+    """Options of a compiled operator."""
+
+    NONE = 0
+    ALLOW_HALF_PRECISION_COMPUTATION = 1
+    DISABLE_META_COMMANDS = 2
+    DESCRIPTORS_VOLATILE = 4
 
 
 class FeatureLevel(IntEnum, metaclass=_Numbered):
