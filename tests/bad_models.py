@@ -57,9 +57,9 @@ def good() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def changed(changes: dict[str, Any]) -> Any:
-    """The good model with values put at these places, which are written as paths."""
-    model: Any = good()
+def changed(changes: dict[str, Any], model: Any = None) -> Any:
+    """The model, by default the good one, with values put at these places, which are written as paths."""
+    model = good() if model is None else model
     for place, value in changes.items():
         if place == "":
             return value

@@ -700,7 +700,7 @@ def test_what_is_not_read(
     assert main(["run", file]) == 0
     assert capsys.readouterr() == (expected, warned)
     assert main(["validate", file]) == 0
-    assert capsys.readouterr() == (f"{warned}{file}: nothing is wrong, with {len(ignored)} warnings\n", "")
+    assert capsys.readouterr() == (f"{warned}{file}: nothing is wrong; warnings: {len(ignored)}\n", "")
     for command in ("run", "validate"):
         assert main([command, "--strict", file]) == 1
         out, error = capsys.readouterr()

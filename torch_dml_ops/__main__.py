@@ -95,6 +95,10 @@ class _Output:
             raise _OutputError(error.strerror) from None
 
 
+def _say(line: object) -> None:
+    print(line, file=cast(TextIO, _Output()))
+
+
 def _tell(error: object) -> None:
     """On the standard error output, and nowhere else: where that cannot be written to, the exit status has to do."""
     message = str(error)
@@ -112,7 +116,7 @@ def _model(arguments: argparse.Namespace) -> int:
         _tell("--device cuda needs a GPU and a CUDA build of torch, and there is none")
         return 1
     names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
-    tell = _tell if arguments.command == "run" else print
+    tell = _tell if arguments.command == "run" else _say
     try:
         with warnings.catch_warnings(record=True) as ignored:
             warnings.simplefilter("always", ModelWarning)
@@ -131,7 +135,7 @@ def _model(arguments: argparse.Namespace) -> int:
             tell(problem)
         return 1
     if arguments.command == "validate":
-        found = f"nothing is wrong, with {len(ignored)} warnings" if ignored else "nothing is wrong"
+        found = f"nothing is wrong; warnings: {len(ignored)}" if ignored else "nothing is wrong"
         print(f"{arguments.model}: {found}")
     return 0
 
