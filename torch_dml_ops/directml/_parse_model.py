@@ -303,8 +303,8 @@ class _Reader:
         if bound is None:
             return None
         inputs, outputs = (
-            [placed for name in names for placed in (bound | owned)[name_in_json(name)]]
-            for names in (operator.desc.input_fields, operator.desc.output_fields)
+            [placed for name in fields for placed in (bound | owned)[name_in_json(name)]]
+            for fields in (operator.desc.input_fields, operator.desc.output_fields)
         )
         self._check_apart([placed for placed in inputs if not placed[1].owned], outputs)
         return Dispatch(operator, tuple(b for _, b in inputs), tuple(b for _, b in outputs))
@@ -318,8 +318,7 @@ class _Reader:
         before = len(self.problems)
         for field in given:
             if field not in tensors:
-                has = ", ".join(tensors)
-                sentence = f"is not a tensor of {operator.desc.operator_type}; it has {has}"
+                sentence = f"is not a tensor of {operator.desc.operator_type}; it has {', '.join(tensors)}"
                 self.problems.append(Ignored((*path, field), sentence))
             elif _is_owned(tensors[field]) != owned:
                 where = "in dispatch commands only, as it is not" if owned else "in the dispatchable only, as it is"
@@ -330,9 +329,8 @@ class _Reader:
                 if field in given:
                     result[field] = self._bound(given[field], found, (*path, field))
                 else:
-                    self._problem(
-                        (*path, field), "is required, as the tensor is OWNED_BY_DML" if owned else "is required"
-                    )
+                    reason = ", as the tensor is OWNED_BY_DML" if owned else ""
+                    self._problem((*path, field), f"is required{reason}")
         return None if is_wrong(self.problems[before:]) else result
 
     def _bound(self, value: Any, tensors: TensorDesc | Sequence[TensorDesc], path: JsonPath) -> list[_Placed]:
