@@ -25,18 +25,23 @@ from torch_dml_ops import directml
 from torch_dml_ops.__main__ import main
 from torch_dml_ops.directml import (
     DescriptorError,
+    ExecutionFlags,
     FeatureLevel,
     Model,
     ModelError,
     ModelWarning,
     Operator,
     OperatorDesc,
+    OperatorType,
     Problem,
     SplitOperatorDesc,
     Support,
     TensorDataType,
     TensorDesc,
     TensorFlags,
+    TensorPolicy,
+    TensorProperties,
+    TensorType,
     Violation,
 )
 
@@ -162,6 +167,9 @@ def deep(depth: int) -> list[Any]:
 W = {"input_window_offsets": [0, 1], "input_window_sizes": [4, 5], "input_window_strides": [-2, 2]}
 I64 = TensorDesc(TensorDataType.INT64, [4, 6])
 T = torch.arange(24.0).reshape(4, 6)
+OWNED = TensorFlags.OWNED_BY_DML
+PACKED = TensorPolicy.default()
+POLICY = {"tensor_policy": PACKED}
 
 
 def fields(desc: Any) -> dict[str, Any]:
@@ -179,6 +187,13 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "TensorDataType.parse": (TensorDataType.parse, {"text": "INT8"}),
     "TensorFlags": (TensorFlags, {"value": 1}),
     "TensorFlags.parse": (TensorFlags.parse, {"text": "NONE"}),
+    "TensorType": (TensorType, {"value": 1}),
+    "TensorType.parse": (TensorType.parse, {"text": "BUFFER"}),
+    "OperatorType": (OperatorType, {"value": 62}),
+    "OperatorType.parse": (OperatorType.parse, {"text": "SPLIT"}),
+    "ExecutionFlags": (ExecutionFlags, {"value": 1}),
+    "ExecutionFlags.parse": (ExecutionFlags.parse, {"text": "NONE"}),
+    "FeatureLevel.of_version": (FeatureLevel.of_version, {"version": "1.15.4"}),
     "FeatureLevel": (FeatureLevel, {"value": 0x6400}),
     "FeatureLevel.parse": (FeatureLevel.parse, {"text": "6_4"}),
     # Tensors.
@@ -190,6 +205,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "TensorDesc.view": (X.view, {"buffer": torch.zeros(96, dtype=torch.uint8)}),
     "TensorDesc.violations": (lambda **given: [*X.violations(**given)], {"path": ("x",), "written": True}),
     "TensorDesc.from_json": (TensorDesc.from_json, {"value": X.to_json()}),
+    "TensorPolicy": (TensorPolicy, {"function": lambda *_: TensorProperties()}),
+    "TensorPolicy.get": (PACKED.get, {"data_type": X.data_type, "flags": TensorFlags.NONE, "sizes": [4, 6]}),
+    "TensorProperties": (
+        TensorProperties,
+        {"strides": [6, 1], "total_tensor_size_in_bytes": 96, "guaranteed_base_offset_alignment": 16},
+    ),
     # Operators.
     "OperatorDesc": (OperatorDesc, {}),
     "OperatorDesc.from_json": (OperatorDesc.from_json, {"value": VALID["SPLIT"].to_json()}),
@@ -197,37 +218,57 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     **{type(desc).__name__: (type(desc), fields(desc)) for desc in VALID.values()},
     **{f"{type(d).__name__}.from_json": (type(d).from_json, {"value": d.to_json()}) for d in VALID.values()},
     **{f"{type(d).__name__}.validate": (d.validate, {"feature_level": FeatureLevel.NEWEST}) for d in VALID.values()},
-    "Slice1OperatorDesc.infer_output": (directml.Slice1OperatorDesc.infer_output, {"input_tensor": X, **W}),
+    "Slice1OperatorDesc.infer_output": (directml.Slice1OperatorDesc.infer_output, {"input_tensor": X, **W, **POLICY}),
     "SliceOperatorDesc.infer_output": (
         directml.SliceOperatorDesc.infer_output,
-        {"input_tensor": X, "offsets": [0, 0], "sizes": [1, 1], "strides": [1, 1]},
+        {"input_tensor": X, "offsets": [0, 0], "sizes": [1, 1], "strides": [1, 1], **POLICY},
     ),
     "SliceGradOperatorDesc.infer_output": (
         directml.SliceGradOperatorDesc.infer_output,
-        {"input_gradient_tensor": TensorDesc(X.data_type, [2, 3]), "output_gradient_sizes": [4, 6], **W},
+        {
+            "input_gradient_tensor": TensorDesc(X.data_type, [2, 3]),
+            "output_gradient_sizes": [4, 6],
+            **W,
+            **POLICY,
+        },
     ),
     "SplitOperatorDesc.infer_output": (
         SplitOperatorDesc.infer_output,
-        {"input_tensor": X, "axis": 1, "output_axis_sizes": [2, 4]},
+        {"input_tensor": X, "axis": 1, "output_axis_sizes": [2, 4], **POLICY},
     ),
-    "JoinOperatorDesc.infer_output": (directml.JoinOperatorDesc.infer_output, {"input_tensors": [X, X], "axis": 1}),
+    "JoinOperatorDesc.infer_output": (
+        directml.JoinOperatorDesc.infer_output,
+        {"input_tensors": [X, X], "axis": 1, **POLICY},
+    ),
     "ReverseSubsequencesOperatorDesc.infer_output": (
         directml.ReverseSubsequencesOperatorDesc.infer_output,
-        {"input_tensor": X, "sequence_lengths_tensor": TensorDesc(TensorDataType.UINT32, [4, 1]), "axis": 1},
+        {
+            "input_tensor": X,
+            "sequence_lengths_tensor": TensorDesc(TensorDataType.UINT32, [4, 1]),
+            "axis": 1,
+            **POLICY,
+        },
     ),
     "Operator": (Operator, {"desc": VALID["SPLIT"], "feature_level": FeatureLevel.NEWEST}),
+    "Operator.initialize": (
+        Operator(dataclasses.replace(VALID["SPLIT"], input_tensor=dataclasses.replace(X, flags=OWNED))).initialize,
+        {"input_tensor": T},
+    ),
     "Operator.__call__": (
         lambda inputs, out: Operator(VALID["SPLIT"])(inputs, out=out),
         {"inputs": T, "out": [torch.ones(4, 2), torch.ones(4, 4)]},
     ),
     # DirectMLX's functions.
-    "slice_": (directml.slice_, {"input": T, **W}),
-    "slice_grad": (directml.slice_grad, {"input_gradient": torch.ones(2, 3), "output_gradient_sizes": [4, 6], **W}),
-    "split": (directml.split, {"input": T, "axis": 1, "output_axis_sizes": [2, 4]}),
-    "join": (directml.join, {"inputs": [T, T], "axis": 1}),
+    "slice_": (directml.slice_, {"input": T, **W, **POLICY}),
+    "slice_grad": (
+        directml.slice_grad,
+        {"input_gradient": torch.ones(2, 3), "output_gradient_sizes": [4, 6], **W, **POLICY},
+    ),
+    "split": (directml.split, {"input": T, "axis": 1, "output_axis_sizes": [2, 4], **POLICY}),
+    "join": (directml.join, {"inputs": [T, T], "axis": 1, **POLICY}),
     "reverse_subsequences": (
         directml.reverse_subsequences,
-        {"input": T, "sequence_lengths": torch.tensor([[1], [2], [3], [9]]), "axis": 1},
+        {"input": T, "sequence_lengths": torch.tensor([[1], [2], [3], [9]]), "axis": 1, **POLICY},
     ),
     "check_support": (directml.check_support, {"operator": "JOIN", "feature_level": FeatureLevel.NEWEST}),
     "Support": (
@@ -256,6 +297,8 @@ def public() -> Iterator[str]:
     """Everything that takes arguments."""
     for name in directml.__all__:
         value = getattr(directml, name)
+        if not callable(value):  # a constant
+            continue
         if not inspect.isclass(value):
             if inspect.signature(value).parameters:
                 yield name
@@ -420,7 +463,18 @@ def numbers() -> Iterator[tuple[str, str, Any]]:
     """Every number that a call takes, by itself or in a list; the value with a slot in its place."""
     for name, (_, arguments) in CALLS.items():
         for argument, value in arguments.items():
-            if name.startswith(("Violation", "Problem", "TensorDataType", "TensorFlags", "FeatureLevel")):
+            if name.startswith(
+                (
+                    "Violation",
+                    "Problem",
+                    "TensorDataType",
+                    "TensorFlags",
+                    "TensorType",
+                    "OperatorType",
+                    "ExecutionFlags",
+                    "FeatureLevel",
+                )
+            ):
                 continue
             if type(value) is int:
                 yield name, argument, None
@@ -459,7 +513,7 @@ def test_what_is_no_whole_number(name: str, argument: str, place: int | None) ->
     for number, shown in FRACTIONS:
         if number is None and place is None and argument in ("dimension_count", "input_count", "output_count"):
             continue  # stands for the number that there is
-        if number is None and argument == "total_tensor_size_in_bytes":
+        if number is None and argument in ("total_tensor_size_in_bytes", "strides"):
             continue
         with pytest.raises(TypeError) as caught:
             with_number(name, argument, place, number)
@@ -476,7 +530,7 @@ def sequences() -> Iterator[tuple[str, str]]:
 
 
 def test_sequences_are_found() -> None:
-    assert len(list(sequences())) == 21
+    assert len(list(sequences())) == 22
 
 
 @pytest.mark.parametrize(("name", "argument"), [*sequences()])
@@ -534,7 +588,7 @@ def long_values() -> dict[str, Any]:
         "set": set(range(MANY)),
         "tensors": [X] * MANY,
         "wrong tensors": [TensorDesc(TensorDataType.INT8, [0, -1, 2**40])] * MANY,
-        "tensor of many dimensions": TensorDesc(TensorDataType.INT8, [2] * MANY, [2**32 - 1] * MANY),
+        "tensor of many dimensions": TensorDesc(TensorDataType.INT8, [2] * MANY, strides=[2**32 - 1] * MANY),
         "packed tensor of many dimensions": TensorDesc(TensorDataType.INT8, [2**32 - 1] * MANY),
         "operator": dataclasses.replace(VALID["SPLIT"], output_tensors=[X] * MANY),
         "torch tensor of many dimensions": torch.ones([1] * 2000),

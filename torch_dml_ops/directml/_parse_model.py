@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from torch_dml_ops.directml._parse_descs import not_run, parse_operator, place_o
 from torch_dml_ops.directml._parse_values import IMAGES, parse_initial_values
 from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser, read
 from torch_dml_ops.directml._text import JsonPath, json_path, names, text
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags, named
+from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError, Ignored, ModelError, Problem
 from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
 from torch_dml_ops.directml.operator import Operator
@@ -26,8 +26,6 @@ from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
 
 Uint = Annotated[int, Field(ge=0, le=UINT_MAX)]
 Uint64 = Annotated[int, Field(ge=0, le=UINT64_MAX)]
-
-ALIGNMENT = 16  # of what is bound, in bytes: DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT
 
 # Files that DxDispatch and its models name beside model files.
 _OTHER_FILES = {".onnx": "an ONNX model", ".hlsl": "an HLSL shader", ".bin": "a serialized graph"}
@@ -152,7 +150,7 @@ class _Reader:
         data_type, name = None, json.initialValuesDataType
         if name is not None and name.removeprefix("DML_TENSOR_DATA_TYPE_") != "UNKNOWN":
             place = (*path, "initialValuesDataType")
-            data_type = parse_name(self.problems, partial(named, TensorDataType), name, place)
+            data_type = parse_name(self.problems, element_type_named, name, place)
             if data_type is None:
                 return None
         place = (*path, "initialValues")
@@ -366,7 +364,7 @@ class _Reader:
             return None
         offset, total = json.elementOffset * item, desc.total_tensor_size_in_bytes or 0
         available = max(resource.size_in_bytes - offset, 0)
-        alignment = max(desc.guaranteed_base_offset_alignment, ALIGNMENT)
+        alignment = max(desc.guaranteed_base_offset_alignment, MINIMUM_BUFFER_TENSOR_ALIGNMENT)
         if available < total:
             rule = f"must hold the {total} bytes of the tensor"
             self._problem(path, f"{rule}, got {available} bytes of {text(json.name)}")
