@@ -233,6 +233,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{SPLIT}/bindings": []}, ["$.dispatchables.split.bindings must be an object, got []"]),
     ({f"{SPLIT}/bindings": {"InputTensor": "x"}}, ["$.dispatchables.split.bindings.InputTensor must be bound in dispatch commands only, as it is not OWNED_BY_DML"]),
     ({f"{SPLIT}/bindings": {"OutputTensors": ["a", "b"]}}, ["$.dispatchables.split.bindings.OutputTensors must be bound in dispatch commands only, as it is not OWNED_BY_DML"]),
+    ({f"{DESC}/OutputTensors/0/Flags": "OWNED_BY_DML"}, ["$.dispatchables.split.desc.OutputTensors[0].Flags must be NONE, as only inputs can be owned by DirectML, got OWNED_BY_DML"]),
     ({f"{DESC}/InputTensor/Flags": "OWNED_BY_DML"}, ["$.dispatchables.split.bindings.InputTensor is required, as the tensor is OWNED_BY_DML"]),
     ({f"{DESC}/InputTensor/Flags": "OWNED_BY_DML", f"{SPLIT}/bindings": {"InputTensor": "x"}}, ["$.commands[1].bindings.InputTensor must be bound in the dispatchable only, as it is OWNED_BY_DML"]),
     ({f"{DESC}/InputTensor/Flags": "OWNED_BY_DML", f"{SPLIT}/bindings": {"InputTensor": {"name": "x", "elementOffset": 3}}}, ["$.dispatchables.split.bindings.InputTensor must hold the 24 bytes of the tensor, got 12 bytes of 'x'", "$.dispatchables.split.bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got 3 elements of 4 bytes"]),
