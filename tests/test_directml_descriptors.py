@@ -32,6 +32,7 @@ from torch_dml_ops.directml import (
     SliceGradOperatorDesc,
     SliceOperatorDesc,
     SplitOperatorDesc,
+    Support,
     TensorDataType,
     TensorDesc,
     TensorFlags,
@@ -946,6 +947,12 @@ def test_what_follows_the_sizes_has_to_be_named() -> None:
             make(F32, [4], *more)
     with pytest.raises(TypeError, match=r"takes 3 positional arguments but"):
         make(F32, TensorFlags.OWNED_BY_DML, [4])
+
+
+def test_the_types_of_lengths_are_not_taken_for_those_of_tensors() -> None:
+    make: Any = Support
+    with pytest.raises(TypeError, match=r"takes 3 positional arguments but 4 were given"):
+        make(range(1, 9), [F32], [UINT64])
 
 
 # The limits of a tensor itself.

@@ -727,3 +727,12 @@ def test_directmlx_functions_compile_and_differentiate() -> None:
     x = values((3, 4)).requires_grad_()
     assert torch.equal(torch.compile(call, fullgraph=True, backend="aot_eager")(x), call(x))
     assert torch.autograd.gradcheck(call, [x])
+
+
+def test_directmlx_functions_are_traced() -> None:
+    def call(x: Tensor) -> Tensor:
+        left, right = directml.split(directml.slice_(x, [0, 0], [3, 4], [-1, 1]), 1, [1, 3])
+        return directml.join([right, left], 1)
+
+    x = values((3, 4), torch.float32)
+    assert torch.equal(torch.fx.symbolic_trace(call)(x), call(x))

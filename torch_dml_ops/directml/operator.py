@@ -405,7 +405,8 @@ def split(
     [tensor([0]), tensor([1, 2])]
     """
     sizes = whole_numbers("split: output_axis_sizes", output_axis_sizes)
-    return _by_policy("split", tensor_policy, dml.split(input, sizes, axis))
+    pieces = dml.split(input, sizes, axis)
+    return _by_policy("split", tensor_policy, [pieces[k] for k in range(len(sizes))])  # torch.fx iterates over no list
 
 
 def join(inputs: Sequence[Tensor], axis: int, *, tensor_policy: TensorPolicy = PACKED) -> Tensor:
