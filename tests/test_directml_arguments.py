@@ -279,13 +279,21 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Model": (Model, {"resources": model().resources, "commands": model().commands}),
     "Model.load": (
         Model.load,
-        {"path": EXAMPLES / "join.json", "feature_level": FeatureLevel.NEWEST, "allow_outside": False},
+        {
+            "path": EXAMPLES / "join.json",
+            "feature_level": FeatureLevel.NEWEST,
+            "allow_outside": False,
+            "strict": True,
+            "input_path": EXAMPLES,
+            "output_path": EXAMPLES,
+        },
     ),
     "Model.run": (lambda **given: model().run(**given), {"device": "cpu", "file": io.StringIO()}),
     # Errors.
     "Violation": (Violation, {"path": ("x", 1), "rule": "must be y", "value": 1, "allowed_from": None}),
     "Problem": (Problem, {"path": ("x", 1), "sentence": "must be y"}),
     "DescriptorError": (DescriptorError, {"subject": "x", "violations": [Violation((), "must be y", 1)]}),
+    "ModelWarning": (ModelWarning, {}),
     "ModelError": (ModelError, {"problems": [Problem((), "must be y")]}),
 }  # fmt: skip
 
