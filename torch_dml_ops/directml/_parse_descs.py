@@ -49,7 +49,7 @@ class _LongTensorJson(Structure):
 
 
 def parse_flags(problems: list[Problem], enumeration: Any, value: Any, path: JsonPath) -> Any:
-    """Of a name, or of an array of them; None where one is wrong."""
+    """The flags of a name, or of an array of names; None where one is wrong."""
     named_by = {(*path, k): name for k, name in enumerate(value)} if isinstance(value, list) else {path: value}
     result = enumeration(0)
     for place, name in named_by.items():
@@ -92,7 +92,7 @@ class _DispatchableJson(Structure):
     Type: Any = None
     executionFlags: Any = "NONE"  # these two mean nothing here
     dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None
-    bindings: Any = None  # which are read with the commands
+    bindings: Any = None  # of which a descriptor has nothing
 
 
 class _LongDispatchableJson(_DispatchableJson):
