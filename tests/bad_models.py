@@ -7,9 +7,14 @@ DROP = object()  # for a field that is taken away
 
 RESOURCES = "'x', 'a', 'b', 'mixed', 'bytes'"
 BUFFER = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
-TENSOR_FIELDS = "DataType, Sizes, Flags, DimensionCount, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment"
+TENSOR_FIELDS = (
+    "DataType, Sizes, Flags, DimensionCount, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment, Type"
+)
 DATA_TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
-OPERATORS = "SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD"
+NOT_RUN = "which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES and SLICE_GRAD are"
+INPUT_PATH = "in the input path (the model's folder if none is given) or in the current directory"
+OUTPUT_PATH = "in the output path (the model's folder if none is given; --allow-outside allows others)"
+EXECUTION_FLAGS = "NONE, ALLOW_HALF_PRECISION_COMPUTATION, DISABLE_META_COMMANDS, DESCRIPTORS_VOLATILE"
 WORDS = 'there is no NaN and no infinity in JSON, but the strings "nan", "inf", "-inf"'
 
 
@@ -52,9 +57,9 @@ def good() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def changed(changes: dict[str, Any]) -> Any:
-    """The good model with values put at these places, which are written as paths."""
-    model: Any = good()
+def changed(changes: dict[str, Any], model: Any = None) -> Any:
+    """The model, by default the good one, with values put at these places, which are written as paths."""
+    model = good() if model is None else model
     for place, value in changes.items():
         if place == "":
             return value
@@ -89,14 +94,13 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"": {}}, ["$.resources is required", "$.dispatchables is required", "$.commands is required"]),
     ({"resources": []}, ["$.resources must be an object, got []"]),
     ({"commands": {}}, ["$.commands must be an array, got an object"]),
-    ({"Resources": {}}, ["$.Resources is not a field here; those that are: $schema, resources, dispatchables, commands"]),
     # Resources.
     ({f"{X}": [1]}, ["$.resources.x must be an object, got [1]"]),
     ({f"{X}/initialValues": DROP}, ["$.resources.x.initialValues is required"]),
-    ({f"{X}/initialvalues": []}, ["$.resources.x.initialvalues is not a field here; those that are: initialValuesDataType, initialValues, sizeInBytes"]),
     ({f"{X}/initialValues": []}, ["$.resources.x.initialValues must have at least 1 value, got none"]),
     ({f"{X}/initialValues": 3}, ["$.resources.x.initialValues must be an array or an object, got 3"]),
-    ({f"{X}/initialValues": "deferred"}, ["$.resources.x.initialValues must be an array or an object, got 'deferred'"]),
+    ({f"{X}/initialValues": "deferred"}, ["$.resources.x.initialValues must not be 'deferred', as such values come from an ONNX model"]),
+    ({f"{X}/initialValues": "Deferred"}, ["$.resources.x.initialValues must be an array or an object, got 'Deferred'"]),
     ({f"{X}/initialValues": {}}, ["$.resources.x.initialValues must have value, valueStart and valueDelta, or sourcePath, got no field"]),
     ({f"{X}/initialValues": {"valueCount": 6, "Value": 1}}, ["$.resources.x.initialValues must have value, valueStart and valueDelta, or sourcePath, got 'valueCount', 'Value'"]),
     ({f"{X}/initialValues": {"value": 1}}, ["$.resources.x.initialValues.valueCount is required"]),
@@ -104,7 +108,9 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{X}/initialValues": {"valueCount": 2**32, "value": 1}}, ["$.resources.x.initialValues.valueCount must be at most 4294967295, got 4294967296"]),
     ({f"{X}/initialValues": {"valueCount": 6.0, "value": 1}}, ["$.resources.x.initialValues.valueCount must be a whole number, got 6.0"]),
     ({f"{X}/initialValues": {"valueCount": 6, "valueStart": 1}}, ["$.resources.x.initialValues.valueDelta is required"]),
-    ({f"{X}/initialValues": {"valueCount": 6, "valueDelta": 1, "valueStart": 1, "value": 1}}, ["$.resources.x.initialValues.value is not a field here; those that are: valueCount, valueStart, valueDelta"]),
+    ({f"{X}/initialValues": {"valueCount": 6, "valueDelta": 1, "valueStart": 1, "value": 1}}, ["$.resources.x.initialValues must have only one of value, valueStart, valueDelta"]),
+    ({f"{X}/initialValues": {"valueCount": 6, "value": 1, "sourcePath": "full.dat"}}, ["$.resources.x.initialValues must have only one of value, sourcePath"]),
+    ({f"{X}/initialValues": {"valueCount": 6, "valueDelta": 1}}, ["$.resources.x.initialValues.valueStart is required"]),
     ({f"{X}/initialValues/1": "2"}, ["$.resources.x.initialValues[1] must be a number, or one of the strings nan, inf, -inf, got '2'"]),
     ({f"{X}/initialValues/1": True}, ["$.resources.x.initialValues[1] must be a number, or one of the strings nan, inf, -inf, got true"]),
     ({f"{X}/initialValues/1": None}, ["$.resources.x.initialValues[1] must be a number, or one of the strings nan, inf, -inf, got null"]),
@@ -130,47 +136,55 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"resources/mixed/initialValues/0/type": DROP}, ["$.resources.mixed.initialValues[0].type is required"]),
     ({"resources/mixed/initialValues/0/type": "BOOL"}, [f"$.resources.mixed.initialValues[0].type must be one of {DATA_TYPES}, got 'BOOL'"]),
     ({"resources/mixed/initialValues/0/value": 300}, ["$.resources.mixed.initialValues[0].value must be a whole number from 0 to 255, as the type is UINT8, got 300"]),
-    ({f"{X}/sizeInBytes": 23}, ["$.resources.x.sizeInBytes must be at least 24, the bytes of the initial values, got 23"]),
+    ({f"{X}/sizeInBytes": 23}, ["$.resources.x.sizeInBytes must be at least 24, the end of the initial values in bytes, got 23"]),
+    ({f"{X}/initialValuesOffsetInBytes": 1, f"{X}/sizeInBytes": 24}, ["$.resources.x.sizeInBytes must be at least 25, the end of the initial values in bytes, got 24"]),
+    ({f"{X}/initialValuesOffsetInBytes": 4}, ["$.resources.x.sizeInBytes must be at least 28, the end of the initial values in bytes, got 24"]),
+    ({f"{X}/initialValuesOffsetInBytes": -1}, ["$.resources.x.initialValuesOffsetInBytes must be at least 0, got -1"]),
+    ({f"{X}/type": "texture"}, ["$.resources.x.type must be 'buffer', got 'texture'"]),
     ({f"{X}/sizeInBytes": -1}, ["$.resources.x.sizeInBytes must be at least 0, got -1"]),
     ({f"{X}/sizeInBytes": "24"}, ["$.resources.x.sizeInBytes must be a whole number, got '24'"]),
     ({"resources/a b": 1}, ['$.resources["a b"] must be an object, got 1']),
     # Their files; "full.dat" has 12 bytes, "empty.bin" none, "text.npy" no array and "words.npy" one of strings.
-    ({f"{X}/initialValues": {"sourcePath": "none.npy"}}, ["$.resources.x.initialValues.sourcePath must be a file, beside the model or in the current directory, got 'none.npy'"]),
+    ({f"{X}/initialValues": {"sourcePath": "none.npy"}}, [f"$.resources.x.initialValues.sourcePath must be a file {INPUT_PATH}, got 'none.npy'"]),
     ({f"{X}/initialValues": {"sourcePath": 3}}, ["$.resources.x.initialValues.sourcePath must be a string, got 3"]),
     ({f"{X}/initialValues": {"sourcePath": "x.jpg"}}, ["$.resources.x.initialValues.sourcePath must not be an image, as images are not supported, got 'x.jpg'"]),
-    ({f"{X}/initialValues": {"sourcePath": "x.txt"}}, ["$.resources.x.initialValues.sourcePath must end in .npy, .dat or .bin, got 'x.txt'"]),
-    ({f"{X}/initialValues": {"sourcePath": ""}}, ["$.resources.x.initialValues.sourcePath must end in .npy, .dat or .bin, got ''"]),
+    ({f"{X}/initialValues": {"sourcePath": "x.PNG"}}, ["$.resources.x.initialValues.sourcePath must not be an image, as images are not supported, got 'x.PNG'"]),
+    ({f"{X}/initialValues": {"sourcePath": ""}}, [f"$.resources.x.initialValues.sourcePath must be a file {INPUT_PATH}, got ''"]),
     ({f"{X}/initialValuesDataType": DROP, f"{X}/initialValues": [1, 2, 3]}, ["$.resources.x.initialValuesDataType is required, and not UNKNOWN, for these values"]),
     ({f"{X}/initialValuesDataType": "UNKNOWN", f"{X}/initialValues": [1, "nan"]}, ["$.resources.x.initialValuesDataType is required, and not UNKNOWN, for these values"]),
-    ({f"{X}/initialValues": {"sourcePath": "full.dat", "valueCount": 3}}, ["$.resources.x.initialValues.valueCount is not a field here; those that are: sourcePath"]),
     ({f"{X}": {"initialValues": {"sourcePath": "full.dat"}}}, ["$.resources.x.initialValues.sourcePath needs the data type of its values: give initialValuesDataType, and not UNKNOWN"]),
     ({f"{X}": {"initialValuesDataType": "INT64", "initialValues": {"sourcePath": "full.dat"}}}, ["$.resources.x.initialValues.sourcePath must have whole values of INT64, got 12 bytes"]),
     ({f"{X}/initialValues": {"sourcePath": "empty.bin"}}, ["$.resources.x.initialValues.sourcePath must not be an empty file, got 'empty.bin'"]),
     ({f"{X}/initialValues": {"sourcePath": "text.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array in NumPy's format, got 'text.npy'"]),
     ({f"{X}/initialValues": {"sourcePath": "words.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of one of DirectML's data types, got str96"]),
     ({f"{X}/initialValues": {"sourcePath": "numbers.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of FLOAT32, as initialValuesDataType says, got INT16"]),
-    ({f"{X}/initialValues": {"sourcePath": "a folder.npy"}}, ["$.resources.x.initialValues.sourcePath must be a file, beside the model or in the current directory, got 'a folder.npy'"]),
+    ({f"{X}/initialValues": {"sourcePath": "a folder.npy"}}, [f"$.resources.x.initialValues.sourcePath must be a file {INPUT_PATH}, got 'a folder.npy'"]),
+    ({f"{X}/initialValues": {"sourcePath": "flags.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of FLOAT32, as initialValuesDataType says, got UINT8"]),
     # Dispatchables.
     ({SPLIT: None}, ["$.dispatchables.split must be an object, got null"]),
     ({f"{SPLIT}/type": DROP}, ["$.dispatchables.split.type is required"]),
     ({f"{SPLIT}/desc": DROP}, ["$.dispatchables.split.desc is required"]),
-    ({f"{SPLIT}/Desc": {}}, ["$.dispatchables.split.Desc is not a field here; those that are: type, desc, dmlCompileType"]),
-    ({f"{SPLIT}/type": "DML_OPERATOR_GEMM"}, [f"$.dispatchables.split.type must be an operator of this package ({OPERATORS}), got 'DML_OPERATOR_GEMM'"]),
-    ({f"{SPLIT}/type": "hlsl"}, [f"$.dispatchables.split.type must be an operator of this package ({OPERATORS}), got 'hlsl'"]),
-    ({f"{SPLIT}/dmlCompileType": "DmlCompile"}, ["$.dispatchables.split.dmlCompileType must be one of 'DmlCompileOp' or 'DmlCompileGraph', got 'DmlCompile'"]),
+    ({f"{SPLIT}/type": 1}, ["$.dispatchables.split.type must be a string, got 1"]),
+    ({f"{SPLIT}/Type": None}, ["$.dispatchables.split.Type must be a string, got null"]),
+    ({f"{SPLIT}/executionFlags": "SOME"}, [f"$.dispatchables.split.executionFlags must be one of {EXECUTION_FLAGS}, got 'SOME'"]),
+    ({f"{SPLIT}/executionFlags": ["NONE", "SOME", 1]}, [f"$.dispatchables.split.executionFlags[1] must be one of {EXECUTION_FLAGS}, got 'SOME'", "$.dispatchables.split.executionFlags[2] must be a string, got 1"]),
+    ({f"{SPLIT}/dmlCompileType": ["DmlCompileOp"]}, ["$.dispatchables.split.dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph', got an array"]),
+    ({f"{SPLIT}/type": "DML_OPERATOR_GEMM"}, [f"$.dispatchables.split is the operator 'GEMM', {NOT_RUN}"]),
+    ({f"{SPLIT}/Type": "slice"}, [f"$.dispatchables.split is the operator 'slice', {NOT_RUN}"]),
+    *(({f"{SPLIT}/type": kind}, [f"$.dispatchables.split is {what}, {NOT_RUN}"]) for kind, what in (("hlsl", "an HLSL shader"), ("ONNX", "an ONNX model"), ("dmlSerializedGraph", "a serialized graph"))),
+    ({f"{SPLIT}/dmlCompileType": "DmlCompile"}, ["$.dispatchables.split.dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph', got 'DmlCompile'"]),
     ({DESC: []}, ["$.dispatchables.split.desc must be an object, got []"]),
     ({f"{DESC}/InputTensor": DROP}, ["$.dispatchables.split.desc.InputTensor is required"]),
     ({f"{DESC}/OutputCount": DROP}, ["$.dispatchables.split.desc.OutputCount is required"]),
-    ({f"{DESC}/axis": 0}, ["$.dispatchables.split.desc.axis is not a field here; those that are: InputTensor, OutputCount, OutputTensors, Axis"]),
     ({f"{DESC}/OutputTensors": {}}, ["$.dispatchables.split.desc.OutputTensors must be an array, got an object"]),
     ({f"{DESC}/Axis": "0"}, ["$.dispatchables.split.desc.Axis must be a whole number, got '0'"]),
     ({f"{DESC}/InputTensor/Sizes": DROP}, ["$.dispatchables.split.desc.InputTensor.Sizes is required"]),
     ({f"{DESC}/InputTensor/Sizes": 6}, ["$.dispatchables.split.desc.InputTensor.Sizes must be an array, got 6"]),
-    ({f"{DESC}/InputTensor/sizes": []}, [f"$.dispatchables.split.desc.InputTensor.sizes is not a field here; those that are: {TENSOR_FIELDS}"]),
     ({f"{DESC}/InputTensor/DataType": "BFLOAT16"}, [f"$.dispatchables.split.desc.InputTensor.DataType must be one of UNKNOWN, {DATA_TYPES}, UINT4, INT4, got 'BFLOAT16'"]),
     ({f"{DESC}/OutputTensors/1/Desc/Sizes/0": 4.0}, ["$.dispatchables.split.desc.OutputTensors[1].Desc.Sizes[0] must be a whole number, got 4.0"]),
     ({f"{DESC}/OutputTensors/1/Type": "IMAGE"}, ["$.dispatchables.split.desc.OutputTensors[1].Type must be DML_TENSOR_TYPE_BUFFER, got 'IMAGE'"]),
-    ({f"{DESC}/OutputTensors/1/Type": DROP}, ["$.dispatchables.split.desc.OutputTensors[1].Type is required"]),
+    ({f"{DESC}/OutputTensors/0/Type": 2}, ["$.dispatchables.split.desc.OutputTensors[0].Type must be DML_TENSOR_TYPE_BUFFER, got 2"]),
+    ({f"{DESC}/InputTensor/Flags": ["NONE", "SOME"]}, ["$.dispatchables.split.desc.InputTensor.Flags[1] must be one of NONE, OWNED_BY_DML, got 'SOME'"]),
     # Rules that descriptors break, in the struct's words.
     ({f"{DESC}/Axis": 1}, ["$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1"]),
     ({f"{DESC}/InputTensor/Sizes": [7]}, ["$.dispatchables.split.desc.OutputTensors must have sizes along axis 0 that sum to 7, that of InputTensor, got [2, 4]"]),
@@ -188,46 +202,52 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"commands/2/resource": "c"}, [f"$.commands[2].resource must be the name of a resource ({RESOURCES}), got 'c'"]),
     ({"commands/2/resource": "mixed"}, ["$.commands[2].resource must have values of one type to be shown, got 'mixed'"]),
     ({"commands/2/verbose": 1}, ["$.commands[2].verbose must be true or false, got 1"]),
-    ({"commands/2/Verbose": True}, ["$.commands[2].Verbose is not a field here; those that are: type, resource, verbose"]),
     ({"commands/1/dispatchable": "join"}, ["$.commands[1].dispatchable must be the name of a dispatchable ('split'), got 'join'"]),
     ({"commands/1/bindings": DROP}, ["$.commands[1].bindings is required"]),
     ({"commands/1/bindings": []}, ["$.commands[1].bindings must be an object, got []"]),
-    ({"commands/1/threadGroupCount": [1, 1, 1]}, ["$.commands[1].threadGroupCount is not a field here; those that are: type, dispatchable, bindings"]),
     # Bindings.
     ({f"{BIND}/InputTensor": DROP}, ["$.commands[1].bindings.InputTensor is required"]),
-    ({f"{BIND}/ATensor": "a"}, ["$.commands[1].bindings.ATensor is not a tensor of SPLIT; it has InputTensor, OutputTensors"]),
     ({f"{BIND}/InputTensor": 1}, ["$.commands[1].bindings.InputTensor must be the name of a resource or an object, got 1"]),
     ({f"{BIND}/InputTensor": "z"}, [f"$.commands[1].bindings.InputTensor must be the name of a resource ({RESOURCES}), got 'z'"]),
     ({f"{BIND}/InputTensor": {"name": "z"}}, [f"$.commands[1].bindings.InputTensor.name must be the name of a resource ({RESOURCES}), got 'z'"]),
-    ({f"{BIND}/InputTensor": {"Name": "x"}}, ["$.commands[1].bindings.InputTensor.name is required", "$.commands[1].bindings.InputTensor.Name is not a field here; those that are: name, elementCount, elementOffset, elementSizeInBytes"]),
     ({f"{BIND}/OutputTensors": "a"}, ["$.commands[1].bindings.OutputTensors must be an array of 2 bindings, got 1"]),
     ({f"{BIND}/OutputTensors": ["a", "b", "b"]}, ["$.commands[1].bindings.OutputTensors must be an array of 2 bindings, got 3"]),
     ({f"{BIND}/InputTensor": ["x", "x"]}, ["$.commands[1].bindings.InputTensor must be 1 binding, got 2"]),
     ({f"{BIND}/InputTensor": "a"}, ["$.commands[1].bindings.InputTensor must hold the 24 bytes of the tensor, got 8 bytes of 'a'"]),
-    ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": 1}}, ["$.commands[1].bindings.InputTensor must hold the 24 bytes of the tensor, got 20 bytes of 'x'"]),
-    ({f"{BIND}/InputTensor": {"name": "x", "elementCount": 5}}, ["$.commands[1].bindings.InputTensor must hold the 24 bytes of the tensor, got 20 bytes of 'x'"]),
-    ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": 2**64 - 1}}, ["$.commands[1].bindings.InputTensor must hold the 24 bytes of the tensor, got 0 bytes of 'x'"]),
-    ({f"{BIND}/InputTensor": {"name": "x", "elementCount": 7}}, ["$.commands[1].bindings.InputTensor.elementCount must stay within the 24 bytes of 'x', got 7 elements of 4 bytes from 0 on"]),
+    ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": 4}}, ["$.commands[1].bindings.InputTensor must hold the 24 bytes of the tensor, got 8 bytes of 'x'"]),
+    ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": 2**64 - 4}}, ["$.commands[1].bindings.InputTensor must hold the 24 bytes of the tensor, got 0 bytes of 'x'"]),
+    ({f"{BIND}/InputTensor": {"name": "x", "elementCount": -1}}, ["$.commands[1].bindings.InputTensor.elementCount must be at least 0, got -1"]),
     ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": -1}}, ["$.commands[1].bindings.InputTensor.elementOffset must be at least 0, got -1"]),
-    ({f"{BIND}/InputTensor": {"name": "x", "elementSizeInBytes": 0}}, ["$.commands[1].bindings.InputTensor.elementSizeInBytes must be at least 1, got 0"]),
-    ({f"{BIND}/InputTensor": {"name": "mixed", "elementCount": 7}}, ["$.commands[1].bindings.InputTensor.elementSizeInBytes is required, as 'mixed' has values of several types"]),
-    ({f"{BIND}/InputTensor": {"name": "mixed", "elementOffset": 2, "elementSizeInBytes": 1}}, ["$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 4 bytes, got 2 elements of 1 bytes"]),
-    ({f"{DESC}/InputTensor/GuaranteedBaseOffsetAlignment": 16, "resources/x/sizeInBytes": 64, f"{BIND}/InputTensor": {"name": "x", "elementOffset": 2}}, ["$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got 2 elements of 4 bytes"]),
+    ({f"{BIND}/InputTensor": {"name": "mixed", "elementOffset": 1}}, ["$.commands[1].bindings.InputTensor.elementSizeInBytes is required, as 'mixed' has values of several types"]),
+    ({f"{BIND}/InputTensor": {"name": "mixed", "elementOffset": 2, "elementSizeInBytes": 1}}, ["$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got 2 elements of 1 bytes"]),
+    *(({"resources/x/sizeInBytes": 64, f"{BIND}/InputTensor": {"name": "x", "elementOffset": k}}, [f"$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got {k} elements of 4 bytes"]) for k in (3, 5, 6)),
+    ({f"{DESC}/InputTensor/GuaranteedBaseOffsetAlignment": 32, "resources/x/sizeInBytes": 64, f"{BIND}/InputTensor": {"name": "x", "elementOffset": 4}}, ["$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 32 bytes, got 4 elements of 4 bytes"]),
     ({f"{BIND}/OutputTensors": ["b", {"name": "b"}]}, ["$.commands[1].bindings.OutputTensors[1] must not overlap OutputTensors[0], which is bytes 0 to 8 of 'b', got 0 to 16"]),
-    ({"resources/b/sizeInBytes": 20, f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 3}, "b"]}, ["$.commands[1].bindings.OutputTensors[0] must not overlap OutputTensors[1], which is bytes 0 to 16 of 'b', got 12 to 20"]),
-    ({f"{BIND}/OutputTensors/1": {"name": "x", "elementOffset": 2}}, ["$.commands[1].bindings.OutputTensors[1] must not overlap InputTensor, which is bytes 0 to 24 of 'x', got 8 to 24"]),
+    ({"resources/b/sizeInBytes": 40, "resources/x/sizeInBytes": 48, f"{DESC}/InputTensor/Sizes": [12], f"{DESC}/OutputTensors/1/Desc/Sizes": [10], f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 4}, "b"]}, ["$.commands[1].bindings.OutputTensors[0] must not overlap OutputTensors[1], which is bytes 0 to 40 of 'b', got 16 to 24"]),
+    *(({"resources/x/sizeInBytes": 64, f"{BIND}/OutputTensors/1": bound}, ["$.commands[1].bindings.OutputTensors[1] must be bound to another resource than InputTensor is, got 'x'"]) for bound in ("x", {"name": "x", "elementOffset": 8})),
     (
-        {"resources/b/sizeInBytes": 40, f"{DESC}/InputTensor/Sizes": [7], f"{DESC}/OutputCount": 3, f"{DESC}/OutputTensors/2": {"DataType": "FLOAT32", "Sizes": [1]}, "resources/x/sizeInBytes": 28,
-         f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 1}, "b", {"name": "b", "elementOffset": 3}]},
-        [f"$.commands[1].bindings.OutputTensors[{k}] must not overlap OutputTensors[1], which is bytes 0 to 16 of 'b', got {got}" for k, got in ((0, "4 to 12"), (2, "12 to 16"))],
+        {"resources/b/sizeInBytes": 64, f"{DESC}/InputTensor/Sizes": [15], f"{DESC}/OutputCount": 3, f"{DESC}/OutputTensors/1/Desc/Sizes": [12], f"{DESC}/OutputTensors/2": {"DataType": "FLOAT32", "Sizes": [1]}, "resources/x/sizeInBytes": 60,
+         f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 4}, "b", {"name": "b", "elementOffset": 8}]},
+        [f"$.commands[1].bindings.OutputTensors[{k}] must not overlap OutputTensors[1], which is bytes 0 to 48 of 'b', got {got}" for k, got in ((0, "16 to 24"), (2, "32 to 36"))],
+    ),
+    # Tensors that are bound at initialization.
+    ({f"{SPLIT}/bindings": []}, ["$.dispatchables.split.bindings must be an object, got []"]),
+    ({f"{SPLIT}/bindings": {"InputTensor": "x"}}, ["$.dispatchables.split.bindings.InputTensor must be bound in dispatch commands only, as it is not OWNED_BY_DML"]),
+    ({f"{SPLIT}/bindings": {"OutputTensors": ["a", "b"]}}, ["$.dispatchables.split.bindings.OutputTensors must be bound in dispatch commands only, as it is not OWNED_BY_DML"]),
+    ({f"{DESC}/OutputTensors/0/Flags": "OWNED_BY_DML"}, ["$.dispatchables.split.desc.OutputTensors[0].Flags must be NONE, as only inputs can be owned by DirectML, got OWNED_BY_DML"]),
+    ({f"{DESC}/InputTensor/Flags": "OWNED_BY_DML"}, ["$.dispatchables.split.bindings.InputTensor is required, as the tensor is OWNED_BY_DML"]),
+    ({f"{DESC}/InputTensor/Flags": "OWNED_BY_DML", f"{SPLIT}/bindings": {"InputTensor": "x"}}, ["$.commands[1].bindings.InputTensor must be bound in the dispatchable only, as it is OWNED_BY_DML"]),
+    ({f"{DESC}/InputTensor/Flags": "OWNED_BY_DML", f"{SPLIT}/bindings": {"InputTensor": {"name": "x", "elementOffset": 3}}}, ["$.dispatchables.split.bindings.InputTensor must hold the 24 bytes of the tensor, got 12 bytes of 'x'", "$.dispatchables.split.bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got 3 elements of 4 bytes"]),
+    (
+        {SPLIT: {"type": "JOIN", "desc": {"InputCount": 2, "InputTensors": [{"DataType": "FLOAT32", "Sizes": [1], "Flags": flag} for flag in ("NONE", "OWNED_BY_DML")], "OutputTensor": {"DataType": "FLOAT32", "Sizes": [2]}, "Axis": 0}}},
+        ["$.dispatchables.split.desc.InputTensors must have OWNED_BY_DML in the Flags of all tensors or of none, as they are bound together"],
     ),
     # Files that are written.
     ({"commands/0/targetPath": DROP}, ["$.commands[0].targetPath is required"]),
     ({"commands/0/resource": "c"}, [f"$.commands[0].resource must be the name of a resource ({RESOURCES}), got 'c'"]),
     ({"commands/0/resource": "mixed"}, ["$.commands[0].resource must have values of one type to be written as .npy, got 'mixed'"]),
-    ({"commands/0/targetPath": ""}, ["$.commands[0].targetPath must end in .npy, .dat or .bin, got ''"]),
-    ({"commands/0/targetPath": "model.json"}, ["$.commands[0].targetPath must end in .npy, .dat or .bin, got 'model.json'"]),
-    ({"commands/0/targetPath": "x.png"}, ["$.commands[0].targetPath must end in .npy, .dat or .bin, as images are not supported, got 'x.png'"]),
+    ({"commands/0/targetPath": ""}, ["$.commands[0].targetPath must be a file that can be written, got ''"]),
+    *(({"commands/0/targetPath": name}, [f"$.commands[0].targetPath must not be an image, as images are not supported, got {name!r}"]) for name in ("x.png", "x.JPG")),
     ({"commands/0/dimensions": [2, 2]}, ["$.commands[0].dimensions must make 6 values, as many as 'x' has, got [2, 2]"]),
     ({"commands/0/targetPath": "a folder.npy"}, ["$.commands[0].targetPath must be a file that can be written, got 'a folder.npy'"]),
     ({"commands/0/targetPath": "full.dat/x.npy"}, ["$.commands[0].targetPath must be a file that can be written, got 'full.dat/x.npy'"]),
@@ -241,20 +261,40 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
         )
     ),
     *(
-        ({"commands/0/targetPath": path}, [f"$.commands[0].targetPath must lie in the folder of the model (--allow-outside allows others), got {path!r}"])
+        ({"commands/0/targetPath": path}, [f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {path!r}"])
         for path in ("../out.npy", "/tmp/out.npy", "a/../../out.npy", "link/out.npy", "..\\out.npy")
     ),
     # Several problems: each is reported, wherever it is.
     (
-        {f"{X}/sizeInBytes": 1, f"{DESC}/Axis": "0", "commands/0/targetPath": "../x.npy", f"{BIND}/InputTensor": 1, "commands/3/resource": 4, "more": 1},
+        {f"{X}/sizeInBytes": 1, f"{DESC}/Axis": "0", "commands/0/targetPath": "../x.npy", f"{BIND}/InputTensor": 1, "commands/3/resource": 4},
         [
-            "$.more is not a field here; those that are: $schema, resources, dispatchables, commands",
-            "$.resources.x.sizeInBytes must be at least 24, the bytes of the initial values, got 1",
+            "$.resources.x.sizeInBytes must be at least 24, the end of the initial values in bytes, got 1",
             "$.dispatchables.split.desc.Axis must be a whole number, got '0'",
-            "$.commands[0].targetPath must lie in the folder of the model (--allow-outside allows others), got '../x.npy'",
+            f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got '../x.npy'",
             "$.commands[3].resource must be a string, got 4",
         ],
     ),
+]  # fmt: skip
+
+# Models that run, of which something is not read: what is said of it, as a warning or, read strictly, as a problem.
+IGNORED: list[tuple[dict[str, Any], list[str]]] = [
+    ({"Resources": {}}, ["$.Resources is not a field here; those that are: $schema, resources, dispatchables, commands"]),
+    ({f"{X}/initialvalues": []}, ["$.resources.x.initialvalues is not a field here; those that are: type, initialValuesDataType, initialValues, initialValuesOffsetInBytes, sizeInBytes, resampleSize, resampleMode"]),
+    ({f"{X}/sizeInBytes": 28, f"{X}/initialValuesOffsetInBytes": 4}, ["$.resources.x.initialValuesOffsetInBytes is not used: DxDispatch checks it, and then writes the values to the buffer's start"]),
+    ({"resources/bytes/initialValues/sourcePath": "none.npy"}, ["$.resources.bytes.initialValues.sourcePath is not a field here; those that are: valueCount, valueStart, valueDelta"]),
+    ({"resources/bytes": {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": "full.dat", "valueCount": 3}}}, ["$.resources.bytes.initialValues.valueCount is not a field here; those that are: sourcePath"]),
+    ({"resources/mixed/initialValues/0/comment": ""}, ["$.resources.mixed.initialValues[0].comment is not a field here; those that are: name, type, value"]),
+    ({f"{SPLIT}/ExecutionFlags": 1}, ["$.dispatchables.split.ExecutionFlags is not a field here; those that are: type, Type, executionFlags, dmlCompileType, bindings, desc, Desc"]),
+    ({f"{SPLIT}/Axis": 7}, ["$.dispatchables.split.Axis is not a field here; those that are: type, Type, executionFlags, dmlCompileType, bindings, desc, Desc"]),
+    ({f"{DESC}/axis": 1}, ["$.dispatchables.split.desc.axis is not a field here; those that are: InputTensor, OutputCount, OutputTensors, Axis"]),
+    ({f"{DESC}/InputTensor/sizes": []}, [f"$.dispatchables.split.desc.InputTensor.sizes is not a field here; those that are: {TENSOR_FIELDS}"]),
+    ({f"{DESC}/OutputTensors/1/Sizes": [3]}, ["$.dispatchables.split.desc.OutputTensors[1].Sizes is not a field here; those that are: Type, Desc"]),
+    ({f"{SPLIT}/bindings": {"ATensor": "a"}}, ["$.dispatchables.split.bindings.ATensor is not a tensor of SPLIT; it has InputTensor, OutputTensors"]),
+    ({f"{BIND}/ATensor": "none"}, ["$.commands[1].bindings.ATensor is not a tensor of SPLIT; it has InputTensor, OutputTensors"]),
+    ({f"{BIND}/InputTensor": {"name": "x", "elementStride": 4}}, ["$.commands[1].bindings.InputTensor.elementStride is not a field here; those that are: name, elementOffset, elementSizeInBytes, elementCount, format, shape, counter, counterOffsetBytes"]),
+    ({"commands/2/Verbose": True, "commands/3/a\nb": 1}, ["$.commands[2].Verbose is not a field here; those that are: type, resource, verbose", '$.commands[3]["a\\nb"] is not a field here; those that are: type, resource, verbose']),
+    ({"commands/0/dimension": [6]}, ["$.commands[0].dimension is not a field here; those that are: type, resource, targetPath, dimensions"]),
+    ({"commands/1/threadGroupCounts": 1}, ["$.commands[1].threadGroupCounts is not a field here; those that are: type, dispatchable, bindings, threadGroupCount"]),
 ]  # fmt: skip
 
 # Text that is no JSON, or no JSON that a model can be.

@@ -21,6 +21,8 @@ COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the
     "run bad": (["run", "model.json"], BAD_MODEL, 1),
     "validate": (["validate", "model.json"], good(), 0),
     "validate bad": (["validate", "model.json"], BAD_MODEL, 1),
+    "validate misspelt": (["validate", "model.json"], changed({"more": 1}), 0),
+    "run misspelt": (["run", "model.json"], changed({"more": 1}), 0),
     "validate none": (["validate", "none.json"], good(), 1),
     "bad arguments": (["walk"], good(), 2),
 }
@@ -37,7 +39,13 @@ def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> 
     return run.returncode, run.stdout, run.stderr
 
 
-TELLS_ON_STDERR = {"run bad": PROBLEM, "validate none": "[Errno 2] No such file or directory: 'none.json'\n"}
+FULL = "standard output: No space left on device\n"
+WARNING = "warning: $.more is not a field here; those that are: $schema, resources, dispatchables, commands\n"
+TELLS_ON_STDERR = {
+    "run bad": PROBLEM,
+    "run misspelt": WARNING + FULL,
+    "validate none": "[Errno 2] No such file or directory: 'none.json'\n",
+}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -47,7 +55,7 @@ def test_an_output_that_is_full(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("name", ["help", "run"])
+@pytest.mark.parametrize("name", ["help", "run", "validate misspelt"])
 def test_an_output_that_is_full_at_once(tmp_path: Path, name: str) -> None:
     check_full(tmp_path, name, unbuffered="1")
 
@@ -58,7 +66,7 @@ def check_full(tmp_path: Path, name: str, unbuffered: str = "") -> None:
     if name == "bad arguments":
         assert error.startswith("usage: ")
     else:
-        assert error == TELLS_ON_STDERR.get(name, "standard output: No space left on device\n")
+        assert error == TELLS_ON_STDERR.get(name, FULL)
 
 
 @pytest.mark.parametrize("name", ["report", "run", "validate bad", "bad arguments"])
@@ -68,7 +76,7 @@ def test_an_output_that_is_closed(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-@pytest.mark.parametrize("name", ["run", "run bad", "validate bad", "validate none", "bad arguments"])
+@pytest.mark.parametrize("name", ["run", "run misspelt", "run bad", "validate bad", "validate none", "bad arguments"])
 def test_an_error_output_that_is_closed_or_full(tmp_path: Path, name: str, redirection: str) -> None:
     if redirection == "2>/dev/full" and not Path("/dev/full").exists():
         pytest.skip("needs /dev/full")

@@ -736,13 +736,11 @@ def test_from_json_takes_every_form() -> None:
             ],
         ),
         (
-            lambda: TensorDesc.from_json({"Type": "TEXTURE", "Desc": {"Size": [1]}}),
+            lambda: TensorDesc.from_json({"Type": "TEXTURE", "Desc": {}}),
             [
                 "$.Type must be DML_TENSOR_TYPE_BUFFER, got 'TEXTURE'",
                 "$.Desc.DataType is required",
                 "$.Desc.Sizes is required",
-                "$.Desc.Size is not a field here; those that are: DataType, Sizes, Flags, DimensionCount, Strides, "
-                "TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment",
             ],
         ),
         (
@@ -752,8 +750,8 @@ def test_from_json_takes_every_form() -> None:
         (
             lambda: OperatorDesc.from_json({"type": "DML_OPERATOR_GEMM", "desc": {}}),
             [
-                "$.type must be an operator of this package (SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD), "
-                "got 'DML_OPERATOR_GEMM'"
+                "$ is the operator 'GEMM', which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, "
+                "REVERSE_SUBSEQUENCES and SLICE_GRAD are"
             ],
         ),
         (

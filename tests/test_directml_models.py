@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from bad_models import BAD, BAD_TEXTS, BUFFER, changed, good
+from bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RUN, OUTPUT_PATH, changed, good
 
 from torch_dml_ops.__main__ import main, report
-from torch_dml_ops.directml import FeatureLevel, Model, ModelError, TensorDesc
+from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
+from torch_dml_ops.directml._text import text
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
 
@@ -29,10 +30,11 @@ PRINTED = {
     "slice": "Resource 'y': 7, 9, 12, 14, 17, 19\n",
     "slice_grad": "Resource 'y': 0, 0, 0, 0, 0, 6, 0, 8, 0, 0, 0, 0, 0, 14, 0, 16\n",
     "split": "Resource 'a': 1, 2, 3, 4\nResource 'b': 5, 6\nResource 'c': 7, 8, 9, 10, 11, 12\n",
-    "join": "Resource 'y': 7, 8, -1, 1, 2, 3\n",
+    "join": "Resource 'y': 5, 6, -1, 1, 2, 3\n",
     "reverse_subsequences": "Resource 'y': 2, 1, 3, 4, 8, 7, 6, 5, 11, 10, 9, 12\n",
     # Each row but its first element, of which two, all and one are reversed, and then the first.
     "chain": "Resource 'y': 3, 2, 4, 1, 8, 7, 6, 5, 10, 11, 12, 9\n",
+    "owned_by_dml": "Resource 'y': 2, 1, 3, 6, 5, 4\n",
     "strided_and_padded": "Resource 'y': 3, 2, 1, -1, -1, 3, 2, 1, -1, -1\n",
     "reinterpreted": "Resource 'x': 1, -2, inf\n"
     "Resource 'y':\n[0] 2139095040 (0x7F800000)\n[1] 3221225472 (0xC0000000)\n[2] 1065353216 (0x3F800000)\n",
@@ -52,10 +54,13 @@ def folder(tmp_path: Path) -> Path:
     result.mkdir()
     (result / "full.dat").write_bytes(bytes(range(12)))
     (result / "empty.bin").touch()
+    for name in ("raw", "raw.anything"):
+        (result / name).write_bytes(b"\x01\xff")
     (result / "text.npy").write_text("no array")
     (result / "a folder.npy").mkdir()
     (result / "link").symlink_to(tmp_path)
     np.save(result / "words.npy", np.array(["one"]))
+    np.save(result / "flags.npy", np.array([True, False, True]))
     np.save(result / "numbers.npy", np.arange(6, dtype=np.int16).reshape(2, 3))
     return result
 
@@ -146,6 +151,8 @@ def shown(folder: Path, resource: dict[str, Any], verbose: bool = False) -> str:
         ("FLOAT32", [1, 2.5, -0.0, 1e10, 123456789, 0.1, 1e-7], "1, 2.5, -0, 1e+10, 1.23457e+08, 0.1, 1e-07"),
         ("FLOAT16", [65504, "nan", "inf", "-inf", 0.1], "65504, nan, inf, -inf, 0.0999756"),
         ("FLOAT64", [0.1, 1e300], "0.1, 1e+300"),
+        ("FLOAT32", ["NaN", "Inf", "-INF", "nAn"], "nan, inf, -inf, nan"),
+        ("FLOAT64", {"valueCount": 2, "valueStart": "-Inf", "valueDelta": 1}, "-inf, -inf"),
         ("UINT8", [0, 65, 255], "0, 65, 255"),
         ("INT8", [-128, 127], "-128, 127"),
         ("UINT64", [2**64 - 1, 2**53 + 1], "18446744073709551615, 9007199254740993"),
@@ -158,6 +165,10 @@ def shown(folder: Path, resource: dict[str, Any], verbose: bool = False) -> str:
         ("FLOAT16", {"valueCount": 4, "valueStart": 2047, "valueDelta": 1}, "2047, 2048, 2048, 2048"),
         ("INT16", {"sourcePath": "numbers.npy"}, "0, 1, 2, 3, 4, 5"),
         ("UINT16", {"sourcePath": "full.dat"}, "256, 770, 1284, 1798, 2312, 2826"),
+        ("INT8", {"sourcePath": "raw.anything"}, "1, -1"),
+        ("INT8", {"sourcePath": "raw"}, "1, -1"),
+        ("UINT8", {"sourcePath": "flags.npy"}, "1, 0, 1"),
+        ("UNKNOWN", {"sourcePath": "flags.npy"}, "1, 0, 1"),
         ("UINT8", {"sourcePath": ".\\full.dat"}, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"),
         ("DML_TENSOR_DATA_TYPE_INT8", [1], "1"),
     ],
@@ -305,14 +316,25 @@ def test_good_model(folder: Path) -> None:
     ("changes", "a", "b"),
     [
         ({"commands/1/bindings/InputTensor": ["x"]}, "1, 2.5", "-3, nan, inf, -inf"),
-        ({"commands/1/bindings/InputTensor": {"name": "x", "elementCount": 6}}, "1, 2.5", "-3, nan, inf, -inf"),
+        *(
+            ({"commands/1/bindings/InputTensor": {"name": "x", "elementCount": count}}, "1, 2.5", "-3, nan, inf, -inf")
+            for count in (0, 1, 6, 7, 2**64 - 1)  # which DxDispatch uses for shaders only
+        ),
+        *(
+            ({"commands/1/bindings/InputTensor": {"name": "x"} | more}, "1, 2.5", "-3, nan, inf, -inf")
+            for more in (
+                {"elementSizeInBytes": 0, "format": "R32_FLOAT"},
+                {"shape": [6], "counter": "none", "counterOffsetBytes": 4},
+            )
+        ),
+        ({"commands/1/threadGroupCount": [2, 1, 1]}, "1, 2.5", "-3, nan, inf, -inf"),
         (
             {
-                "resources/x/initialValues": {"valueCount": 9, "valueStart": 1, "valueDelta": 1},
-                "commands/1/bindings/InputTensor": {"name": "x", "elementOffset": 12, "elementSizeInBytes": 1},
+                "resources/x/initialValues": {"valueCount": 10, "valueStart": 1, "valueDelta": 1},
+                "commands/1/bindings/InputTensor": {"name": "x", "elementOffset": 16, "elementSizeInBytes": 1},
             },
-            "4, 5",
-            "6, 7, 8, 9",
+            "5, 6",
+            "7, 8, 9, 10",
         ),
         (
             {
@@ -337,7 +359,7 @@ def test_bindings(folder: Path, changes: dict[str, Any], a: str, b: str) -> None
     assert printed(model).splitlines()[1:] == [f"Resource 'a': {a}", f"Resource 'b': {b}"]
 
 
-def test_a_range_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None:
+def test_a_buffer_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None:
     tensor = {"DataType": "FLOAT16", "Sizes": [3]}
     resource = {
         "initialValuesDataType": "FLOAT16",
@@ -345,7 +367,7 @@ def test_a_range_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None
     }
     desc = {"InputTensor": tensor, "OutputTensor": tensor, "DimensionCount": 1}
     desc |= {"InputWindowOffsets": [0], "InputWindowSizes": [3], "InputWindowStrides": [-1]}
-    bindings = {"InputTensor": {"name": "x", "elementCount": 3}, "OutputTensor": {"name": "y", "elementCount": 3}}
+    bindings = {"InputTensor": "x", "OutputTensor": "y"}
     model = {
         "resources": {"x": resource, "y": resource},
         "dispatchables": {"reverse": {"type": "SLICE1", "desc": desc}},
@@ -357,45 +379,89 @@ def test_a_range_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> None
     assert printed(load(folder, model)) == "Resource 'y': 3, 2, 1\n"
 
 
-each_neighbour = pytest.mark.parametrize(
-    ("offset", "got"), [(0, None), (1, "1 to 5"), (4, "4 to 8"), (7, "7 to 11"), (8, None)]
-)
-BYTES = [{"DataType": "INT8", "Sizes": [size]} for size in (4, 4, 8)]
-
-
-def dispatched(kind: str, desc: dict[str, Any], bindings: dict[str, Any]) -> dict[str, Any]:
-    """A model of one command on two buffers of 16 bytes."""
-    values = {"initialValuesDataType": "INT8", "initialValues": {"valueCount": 16, "value": 0}}
+def dispatched(kind: str, desc: dict[str, Any], bindings: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A model of one command on three buffers of 96 bytes."""
+    values = {"initialValuesDataType": "INT8", "initialValues": {"valueCount": 96, "value": 0}}
     return {
-        "resources": {"x": values, "y": values},
+        "resources": {"x": values | more, "y": values, "z": values},
         "dispatchables": {"op": {"type": kind, "desc": desc | {"Axis": 0}}},
         "commands": [{"type": "dispatch", "dispatchable": "op", "bindings": bindings}],
     }
 
 
-@each_neighbour
-def test_an_output_that_touches_an_input_or_shares_a_byte(folder: Path, offset: int, got: str | None) -> None:
-    desc = {"InputCount": 1, "InputTensors": BYTES[:1], "OutputTensor": BYTES[1]}
-    source, output = ({"name": "y", "elementOffset": k} for k in (4, offset))
-    model = dispatched("JOIN", desc, {"InputTensors": [source], "OutputTensor": output})
-    if got is None:
-        load(folder, model).run()
-    else:
-        rule = "must not overlap InputTensors[0], which is bytes 4 to 8 of 'y'"
-        assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensor {rule}, got {got}"]
+BYTES = [{"DataType": "INT8", "Sizes": [size]} for size in (20, 20, 40)]
+ALL_BYTES = {"InputCount": 1, "InputTensors": BYTES[:1], "OutputTensor": BYTES[1]}
 
 
-@each_neighbour
+@pytest.mark.parametrize("offset", [0, 16, 32, 48, 64])
+def test_an_output_in_a_resource_of_an_input(folder: Path, offset: int) -> None:
+    """Also where they do not share a byte, as DirectML's binding tables have it."""
+    bound = {
+        "InputTensors": [{"name": "x", "elementOffset": 32}],
+        "OutputTensor": {"name": "x", "elementOffset": offset},
+    }
+    assert problems_of(folder, dispatched("JOIN", ALL_BYTES, bound)) == [
+        "$.commands[0].bindings.OutputTensor must be bound to another resource than InputTensors[0] is, got 'x'"
+    ]
+    bound["OutputTensor"]["name"] = "y"
+    load(folder, dispatched("JOIN", ALL_BYTES, bound)).run()
+
+
+@pytest.mark.parametrize(
+    ("offset", "got"), [(0, None), (16, "16 to 36"), (32, "32 to 52"), (48, "48 to 68"), (64, None)]
+)
 def test_outputs_that_touch_or_share_a_byte(folder: Path, offset: int, got: str | None) -> None:
     desc = {"InputTensor": BYTES[2], "OutputCount": 2, "OutputTensors": BYTES[:2]}
-    outputs = [{"name": "y", "elementOffset": k} for k in (4, offset)]
+    outputs = [{"name": "y", "elementOffset": k} for k in (32, offset)]
     model = dispatched("SPLIT", desc, {"InputTensor": "x", "OutputTensors": outputs})
     if got is None:
         load(folder, model).run()
     else:
-        first, second, before, after = (1, 0, got, "4 to 8") if offset < 4 else (0, 1, "4 to 8", got)
+        first, second, before, after = (1, 0, got, "32 to 52") if offset < 32 else (0, 1, "32 to 52", got)
         rule = f"must not overlap OutputTensors[{first}], which is bytes {before} of 'y'"
         assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensors[{second}] {rule}, got {after}"]
+
+
+def test_one_resource_for_several_inputs(folder: Path) -> None:
+    desc = {"InputCount": 2, "InputTensors": BYTES[:2], "OutputTensor": BYTES[2]}
+    model = dispatched("JOIN", desc, {"InputTensors": ["x", "x"], "OutputTensor": "y"}, initialValues=[*range(20)] * 2)
+    assert load(folder, model).run()["y"][:40].tolist() == [*range(20)] * 2
+
+
+# Tensors that are OWNED_BY_DML.
+
+
+OWNED = {
+    "commands/0": {"type": "print", "resource": "x"},
+    "dispatchables/split/desc/InputTensor/Flags": ["OWNED_BY_DML"],
+    "dispatchables/split/bindings": {"InputTensor": "x"},
+    "commands/1/bindings": {"OutputTensors": ["a", "b"]},
+    "commands/3/verbose": False,
+}
+
+
+def test_a_tensor_that_is_bound_at_initialization(folder: Path) -> None:
+    model = load(folder, changed(OWNED))
+    for _ in range(2):
+        assert printed(model).splitlines()[1:] == ["Resource 'a': 1, 2.5", "Resource 'b': -3, nan, inf, -inf"]
+
+
+def test_an_owned_tensor_is_read_before_the_first_command(folder: Path) -> None:
+    """And is constant from then on, whatever becomes of its resource, which may even be an output."""
+    tensor = {"DataType": "INT8", "Sizes": [20]}
+    desc = {"InputCount": 2, "InputTensors": [tensor] * 2, "OutputTensor": {"DataType": "INT8", "Sizes": [40]}}
+    owned = desc | {"InputTensors": [tensor | {"Flags": "DML_TENSOR_FLAG_OWNED_BY_DML"}] * 2}
+    model = dispatched("JOIN", desc, {"InputTensors": ["y", "y"], "OutputTensor": "x"}, initialValues=[*range(20)] * 4)
+    model["dispatchables"]["owned"] = {
+        "type": "JOIN",
+        "desc": owned | {"Axis": 0},
+        "bindings": {"InputTensors": ["x", {"name": "x", "elementOffset": 32}]},
+    }
+    for name in ("z", "x"):
+        model["commands"].append({"type": "dispatch", "dispatchable": "owned", "bindings": {"OutputTensor": name}})
+    buffers = load(folder, model).run()
+    expected = [*range(20), *range(12, 20), *range(12)]
+    assert buffers["z"][:40].tolist() == buffers["x"][:40].tolist() == expected
 
 
 # Files that are written.
@@ -427,12 +493,57 @@ def test_a_name_as_long_as_the_system_takes(folder: Path) -> None:
     assert (folder / target).stat().st_size > 0
 
 
+def test_files_of_any_name_hold_raw_bytes(folder: Path) -> None:
+    for target in ("x.jpeg", "x", ".npy"):
+        printed(written(folder, target, "bytes"))
+        assert list((folder / target).read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
+
+
+def test_no_dimensions_are_the_one_of_all_values(folder: Path) -> None:
+    printed(written(folder, "x.npy", more={"dimensions": []}))
+    assert np.load(folder / "x.npy").shape == (6,)
+
+
+def test_folders_to_read_from_and_to_write_to(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("in", "here"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.bin").write_text(name)
+    (tmp_path / "here" / "y.bin").write_text("here")
+    monkeypatch.chdir(tmp_path / "here")
+    model = {"dispatchables": {}, "commands": [{"type": "writeFile", "resource": "y", "targetPath": "deep/z"}]}
+    source = {"initialValuesDataType": "UINT8"}
+    model["resources"] = {k: source | {"initialValues": {"sourcePath": f"{k}.bin"}} for k in ("x", "y")}
+    (tmp_path / "in" / "model.json").write_text(json.dumps(model))
+    loaded = Model.load("model.json", input_path=tmp_path / "in", output_path="../out")  # found in the input path
+    monkeypatch.chdir(tmp_path)
+    buffers = loaded.run(file=io.StringIO())
+    assert bytes(buffers["x"].tolist()) == b"in\0\0"
+    assert (tmp_path / "out" / "deep" / "z").read_bytes() == b"here"
+    (folder / "model.json").write_text(json.dumps(model))
+    arguments = ["--input-path", "in", "--output-path", "here", str(folder / "model.json")]
+    with pytest.raises(ModelError):
+        Model.load(folder / "model.json")
+    assert main(["run", *arguments]) == 1  # there is no y.bin in it, nor here
+    monkeypatch.chdir(tmp_path / "here")
+    assert main(["run", "--input-path", "../in", "--output-path", "../out/2", str(folder / "model.json")]) == 0
+    assert (tmp_path / "out" / "2" / "deep" / "z").exists()
+    assert not (folder / "deep").exists()
+
+
+def test_the_output_path_is_what_is_written_to(folder: Path, tmp_path: Path) -> None:
+    for target in ("../x.npy", str(folder / "x.npy")):
+        problems = problems_of(folder, changed({"commands/0/targetPath": target}), output_path=tmp_path / "out")
+        assert problems == [f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {text(target)}"]
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for path in (folder / "full.dat", tmp_path / "loop"):
+        (problem,) = problems_of(folder, changed({}), output_path=path)
+        assert problem.startswith("$.commands[0].targetPath must be a file that can be written, got 'before.npy'")
+
+
 def test_writing_outside_has_to_be_allowed(folder: Path, tmp_path: Path) -> None:
     for target in ("../a.npy", "link/b.npy", str(tmp_path / "c.dat")):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
-        assert problem.startswith(
-            "$.commands[0].targetPath must lie in the folder of the model (--allow-outside allows"
-        )
+        assert problem == f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {text(target)}"
         printed(written(folder, target, allow_outside=True))
     assert {path.name for path in tmp_path.iterdir()} == {"models", "a.npy", "b.npy", "c.dat"}
 
@@ -574,6 +685,42 @@ def test_bad_models(
     assert sorted(folder.parent.rglob("*")) == sorted([*before, model])  # nothing was written
 
 
+@pytest.mark.parametrize(("changes", "ignored"), [pytest.param(*row, id=row[1][0]) for row in IGNORED])
+def test_what_is_not_read(
+    folder: Path, changes: dict[str, Any], ignored: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, file = changed(changes), str(folder / "model.json")
+    with pytest.warns(ModelWarning) as caught:
+        loaded = load(folder, model)
+    assert [str(warning.message) for warning in caught] == ignored
+    assert {warning.filename for warning in caught} == {__file__}  # whose fault it is
+    expected = printed(load(folder, good()))
+    assert printed(loaded) == expected
+    assert problems_of(folder, model, strict=True) == ignored
+    warned = "".join(f"warning: {sentence}\n" for sentence in ignored)
+    assert main(["run", file]) == 0
+    assert capsys.readouterr() == (expected, warned)
+    assert main(["validate", file]) == 0
+    assert capsys.readouterr() == (f"{warned}{file}: nothing is wrong; warnings: {len(ignored)}\n", "")
+    for command in ("run", "validate"):
+        assert main([command, "--strict", file]) == 1
+        out, error = capsys.readouterr()
+        assert (error if command == "run" else out).splitlines() == ignored
+
+
+@pytest.mark.filterwarnings("ignore::torch_dml_ops.directml.ModelWarning")
+def test_a_typo_is_seen_beside_what_it_leads_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    desc = "dispatchables/split/desc"
+    problem = "$.dispatchables.split.desc.Axis is required"
+    assert problems_of(folder, changed({f"{desc}/Axis": DROP, f"{desc}/axis": 0})) == [problem]
+    assert main(["validate", str(folder / "model.json")]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "warning: $.dispatchables.split.desc.axis is not a field here; those that are: "
+        "InputTensor, OutputCount, OutputTensors, Axis",
+        problem,
+    ]
+
+
 @pytest.mark.parametrize(("text", "problems"), BAD_TEXTS, ids=lambda value: value[0][:60] if value else "empty")
 def test_bad_texts(folder: Path, text: str, problems: list[str]) -> None:
     assert problems_of(folder, text) == problems
@@ -623,9 +770,15 @@ def test_comments_and_commas_as_dxdispatch_allows_them(folder: Path) -> None:
     text = json.dumps(good(), indent=1)
     text = text.replace("\n }", ', // the "last" one\n }').replace('"Axis": 0', '"Axis": /* the\nonly one */ 0,')
     with_slashes = text.replace('"x": {', '"x": { "sizeInBytes": 24, ')
-    assert printed(load(folder, with_slashes)) == printed(load(folder, good()))
     names = json.dumps(good()).replace('"x"', '"/* x // ,]"')[:-1] + ",}"
-    assert "Resource '/* x // ,]' written to" in printed(load(folder, names))
+    for source, shown in ((with_slashes, good()), (names, None)):
+        with pytest.warns(ModelWarning) as caught:
+            result = printed(load(folder, source))
+        assert result == printed(load(folder, shown)) if shown else "Resource '/* x // ,]' written to" in result
+        line = 1 if shown is None else 1 + source[: source.index("//")].count("\n")
+        sentence = f"$ has comments, or commas before closing brackets, the first in line {line}"
+        assert [str(warning.message) for warning in caught] == [sentence]
+        assert problems_of(folder, source, strict=True) == [sentence]
 
 
 def test_byte_order_mark(folder: Path) -> None:
@@ -754,8 +907,8 @@ def test_many_outputs(folder: Path, within_20_seconds: None) -> None:
     tensor = {"DataType": "INT32", "Sizes": [1]}
     desc = {"InputTensor": {"DataType": "INT32", "Sizes": [count]}, "OutputCount": count, "Axis": 0}
     desc |= {"OutputTensors": [tensor] * count}
-    bound = [{"name": "y", "elementOffset": count - 1 - k} for k in range(count)]
-    values = {"valueCount": count, "valueStart": 1, "valueDelta": 1}
+    bound = [{"name": "y", "elementOffset": 4 * (count - 1 - k)} for k in range(count)]
+    values = {"valueCount": 4 * count, "valueStart": 1, "valueDelta": 1}
     model = {
         "resources": {name: {"initialValuesDataType": "INT32", "initialValues": values} for name in ("x", "y")},
         "dispatchables": {"split": {"type": "SPLIT", "desc": desc}},
@@ -764,7 +917,7 @@ def test_many_outputs(folder: Path, within_20_seconds: None) -> None:
         ],
     }
     buffers = load(folder, model).run()
-    assert buffers["y"].view(torch.int32).tolist() == list(range(count, 0, -1))
+    assert buffers["y"].view(torch.int32)[::4].tolist() == list(range(count, 0, -1))
 
 
 # The command line.
@@ -839,6 +992,18 @@ def test_models_that_are_no_files(folder: Path) -> None:
     for path in (folder, folder / "pipe", "/dev/null", "/dev/stdin", "/a\0b"):
         with pytest.raises(ModelError, match=r"^\$ must be a file, whose folder is that of the files it names, got '/"):
             Model.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("x.onnx", "an ONNX model"), ("x.BIN", "a serialized graph"), ("x.hlsl", "an HLSL shader")]
+)
+def test_files_of_other_kinds(folder: Path, name: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / name).write_bytes(b"\x08\x07\xff")
+    for command in ("run", "validate"):
+        assert main([command, str(folder / name)]) == 1
+        assert "".join(capsys.readouterr()) == f"$ is by its name {what}, {NOT_RUN}\n"
+    assert main(["run", str(folder / f"no {name}")]) == 1
+    assert "No such file" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

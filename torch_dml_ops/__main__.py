@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn, TextIO, cast
 
@@ -74,9 +75,11 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument(
             "--feature-level", type=_feature_level, default="6_4", metavar="6_4", help="of DirectML, to check against"
         )
-        command.add_argument(
-            "--allow-outside", action="store_true", help="let writeFile write outside the folder of the model"
-        )
+        command.add_argument("--strict", action="store_true", help="refuse fields that there are not, and comments")
+        folder = "(default: the model's)"
+        command.add_argument("--input-path", metavar="FOLDER", help=f"what sourcePath is relative to {folder}")
+        command.add_argument("--output-path", metavar="FOLDER", help=f"what targetPath is relative to {folder}")
+        command.add_argument("--allow-outside", action="store_true", help="let writeFile write outside that folder")
     return parser.parse_args(given)
 
 
@@ -92,6 +95,10 @@ class _Output:
             raise _OutputError(error.strerror) from None
 
 
+def _say(line: object) -> None:
+    print(line, file=cast(TextIO, _Output()))
+
+
 def _tell(error: object) -> None:
     """Prints a message to standard error. If that cannot be written to, only the exit status reports the problem."""
     message = str(error)
@@ -103,15 +110,21 @@ def _tell(error: object) -> None:
 
 def _model(arguments: argparse.Namespace) -> int:
     """Runs or validates a model file; the exit status."""
-    from torch_dml_ops.directml import Model, ModelError
+    from torch_dml_ops.directml import Model, ModelError, ModelWarning
 
     if arguments.command == "run" and arguments.device == "cuda" and not torch.cuda.is_available():
         _tell("--device cuda needs a GPU and a CUDA build of torch, and there is none")
         return 1
+    names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
+    tell = _tell if arguments.command == "run" else _say
     try:
-        model = Model.load(
-            arguments.model, feature_level=arguments.feature_level, allow_outside=arguments.allow_outside
-        )
+        with warnings.catch_warnings(record=True) as ignored:
+            warnings.simplefilter("always", ModelWarning)
+            try:
+                model = Model.load(arguments.model, **{name: getattr(arguments, name) for name in names})
+            finally:
+                for warning in ignored:
+                    tell(f"warning: {warning.message}")
         if arguments.command == "run":
             model.run(device=arguments.device, file=cast(TextIO, _Output()))
     except (ImportError, OSError) as error:
@@ -119,13 +132,11 @@ def _model(arguments: argparse.Namespace) -> int:
         return 1
     except ModelError as error:
         for problem in error.problems:  # the error's own message has only the first of them
-            if arguments.command == "run":
-                _tell(problem)
-            else:
-                print(problem)
+            tell(problem)
         return 1
     if arguments.command == "validate":
-        print(f"{arguments.model}: nothing is wrong")
+        found = f"nothing is wrong; warnings: {len(ignored)}" if ignored else "nothing is wrong"
+        print(f"{arguments.model}: {found}")
     return 0
 
 

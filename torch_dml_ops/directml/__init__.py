@@ -23,7 +23,7 @@ from torch_dml_ops.directml.enums import (
     TensorFlags,
     TensorType,
 )
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem, Violation
+from torch_dml_ops.directml.errors import DescriptorError, ModelError, ModelWarning, Problem, Violation
 from torch_dml_ops.directml.model import Model
 from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.operator_descs import (
@@ -51,6 +51,7 @@ __all__ = [
     "JoinOperatorDesc",
     "Model",
     "ModelError",
+    "ModelWarning",
     "Operator",
     "OperatorDesc",
     "OperatorType",

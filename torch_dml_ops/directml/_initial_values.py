@@ -117,6 +117,8 @@ def array_in(file: Path) -> NDArray[Any]:
         whole = all(type(size) is int and size >= 0 for size in sizes)  # True is no size, and is an int
         if not whole or dtype.hasobject or offset + math.prod(sizes) * dtype.itemsize > file.stat().st_size:
             raise ValueError
+        if dtype == np.bool_:  # which DirectML has as UINT8
+            dtype = np.dtype(np.uint8)
         memory = np.memmap(file, np.uint8, "r")
         return np.ndarray(sizes, dtype, memory, offset, order="F" if in_columns else "C")
     except OSError:

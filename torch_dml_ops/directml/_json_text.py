@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from torch_dml_ops.directml._text import JsonPath
-from torch_dml_ops.directml.errors import ModelError, Problem
+from torch_dml_ops.directml.errors import Ignored, ModelError, Problem
 
 # One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
@@ -41,8 +41,11 @@ def _blanked(found: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", found[0]) if found["blank"] else found[0]
 
 
-def load(source: str) -> Any:
-    """The value; raises ``ModelError`` for text that is no JSON, and for keys that an object has twice."""
+def load(problems: list[Problem], source: str) -> Any:
+    """The value; raises ``ModelError`` for text that is no JSON, and for keys that an object has twice.
+
+    That there are comments, or commas before closing brackets, is noted among `problems`.
+    """
     repeated: list[tuple[dict[str, Any], list[str]]] = []
 
     def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -57,8 +60,13 @@ def load(source: str) -> Any:
             value = json.loads(source, object_pairs_hook=to_object, parse_int=_integer)
         except json.JSONDecodeError:
             repeated.clear()
-            source = _COMMA.sub(_blanked, _COMMENT.sub(_blanked, source))
-            value = json.loads(source, object_pairs_hook=to_object, parse_int=_integer)
+            plain = _COMMA.sub(_blanked, _COMMENT.sub(_blanked, source))
+            value = json.loads(plain, object_pairs_hook=to_object, parse_int=_integer)
+            first = next(k for k, (a, b) in enumerate(zip(source, plain, strict=True)) if a != b)
+            line = source.count("\n", 0, first) + 1
+            sentence = f"has comments, or commas before closing brackets, the first in line {line}"
+            problems.append(Ignored((), sentence))
+            source = plain
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise ModelError([Problem((), f"must be JSON: {error.msg} at {place}")]) from None

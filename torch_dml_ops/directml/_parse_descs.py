@@ -7,96 +7,164 @@ from typing import Any, Literal, TypeVar, cast
 
 from pydantic import create_model
 
-from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
+from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser, read
 from torch_dml_ops.directml._text import JsonPath, dotted, text
-from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, named
+from torch_dml_ops.directml.enums import ExecutionFlags, TensorDataType, TensorFlags, named
 from torch_dml_ops.directml.errors import Problem, Violation, sentence_on
 from torch_dml_ops.directml.operator_descs import DESCS, NUMBERS, TENSOR, TENSORS, OperatorDesc, kinds, name_in_json
-from torch_dml_ops.directml.support import PREFIX, operator_named
+from torch_dml_ops.directml.support import PREFIX
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
 D = TypeVar("D", bound=OperatorDesc)
+
+# What DxDispatch runs besides operators, by its `type` in any case.
+_OTHER_KINDS = {"onnx": "an ONNX model", "hlsl": "an HLSL shader", "dmlserializedgraph": "a serialized graph"}
+
+
+def not_run(what: str) -> str:
+    """The sentence about something that DxDispatch runs, and this package does not."""
+    *others, last = DESCS
+    return f"is {what}, which is not run here; the operators {', '.join(others)} and {last} are"
+
+
+def first_of(value: dict[str, Any], *keys: str) -> str | None:
+    """The first of the keys that is there: DxDispatch looks for some under several."""
+    return next((key for key in keys if key in value), None)
 
 
 class _TensorJson(Structure):
     DataType: str
     Sizes: list[int]
-    Flags: str = "NONE"
+    Flags: Any = "NONE"
     DimensionCount: int | None = None
     Strides: list[int] | None = None
     TotalTensorSizeInBytes: int | None = None
     GuaranteedBaseOffsetAlignment: int = 0
+    Type: Any = None
 
 
 class _LongTensorJson(Structure):
-    Type: str
+    Type: Any = None
     Desc: Any
+
+
+def parse_flags(problems: list[Problem], enumeration: Any, value: Any, path: JsonPath) -> Any:
+    """The flags of a name, or of an array of names; None where one is wrong."""
+    named_by = {(*path, k): name for k, name in enumerate(value)} if isinstance(value, list) else {path: value}
+    result = enumeration(0)
+    for place, name in named_by.items():
+        flag = parse_name(problems, partial(named, enumeration), name, place)
+        result = None if flag is None or result is None else result | flag
+    return result
 
 
 @parser
 def parse_tensor(problems: list[Problem], value: Any, path: JsonPath) -> TensorDesc | None:
-    if isinstance(value, dict) and ("Type" in value or "Desc" in value):
-        long = parse(problems, _LongTensorJson, value, path)
-        if long is None:
-            return None
-        if long.Type.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {text(long.Type)}"))
-        value, path = long.Desc, (*path, "Desc")
+    if isinstance(value, dict):
+        kind = value.get("Type", "BUFFER")
+        if not isinstance(kind, str) or kind.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
+            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {text(kind)}"))
+        if "Desc" in value:
+            parse(problems, _LongTensorJson, value, path)
+            value, path = value["Desc"], (*path, "Desc")
     json = parse(problems, _TensorJson, value, path)
     if json is None:
         return None
     data_type = parse_name(problems, partial(named, TensorDataType), json.DataType, (*path, "DataType"))
-    flags = parse_name(problems, partial(named, TensorFlags), json.Flags, (*path, "Flags"))
+    flags = parse_flags(problems, TensorFlags, json.Flags, (*path, "Flags"))
     if data_type is None or flags is None:
         return None
     return TensorDesc(
         data_type,
         json.Sizes,
-        strides=json.Strides,
+        strides=json.Strides or None,
         flags=flags,
-        total_tensor_size_in_bytes=json.TotalTensorSizeInBytes,
+        total_tensor_size_in_bytes=json.TotalTensorSizeInBytes or None,
         guaranteed_base_offset_alignment=json.GuaranteedBaseOffsetAlignment,
         dimension_count=json.DimensionCount,
     )
 
 
-class _OperatorJson(Structure):
-    type: str
-    desc: Any
-    dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None  # either is the same to us
+class _DispatchableJson(Structure):
+    """What a dispatchable has besides the fields of its operator."""
+
+    type: Any = None
+    Type: Any = None
+    executionFlags: Any = "NONE"  # these two mean nothing here
+    dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None
+    bindings: Any = None  # of which a descriptor has nothing
+
+
+class _LongDispatchableJson(_DispatchableJson):
+    desc: Any = None
+    Desc: Any = None
 
 
 @cache
-def _desc_json(op: str) -> type[Structure]:
+def _desc_json(op: str, base: type[Structure]) -> type[Structure]:
     """The structure of a ``desc``: every field is required. The tensors in it are parsed one by one."""
     of_json = {TENSOR: Any, TENSORS: list[Any], NUMBERS: list[int]}
     declared: dict[str, Any] = {name_in_json(name): (of_json.get(kind, int), ...) for name, kind in kinds(op).items()}
-    return create_model(op, __base__=Structure, **declared)
+    return create_model(op, __base__=base, **declared)
+
+
+def _operator_of(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> str | None:
+    """The name of the operator that a dispatchable runs."""
+    key = first_of(value, "Type", "type")
+    if key is None:
+        problems.append(Problem((*path, "type"), "is required"))
+        return None
+    name = parse_name(problems, lambda name: name.removeprefix(PREFIX), value[key], (*path, key))
+    if name is None or name in DESCS:
+        return name
+    problems.append(Problem(path, not_run(_OTHER_KINDS.get(name.lower(), f"the operator {text(name)}"))))
+    return None
+
+
+def _key_of_desc(op: str, value: dict[str, Any]) -> str | None:
+    """Under which a dispatchable has the fields of its operator, None where they stand in it."""
+    key = first_of(value, "Desc", "desc")
+    return "desc" if key is None and not any(name_in_json(name) in value for name in kinds(op)) else key
 
 
 @parser
 def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> OperatorDesc | None:
     """The descriptor that a dispatchable holds."""
-    json = parse(problems, _OperatorJson, value, path)
-    if json is None:
+    if not isinstance(value, dict):
+        problems.append(Problem(path, f"must be an object, got {text(value)}"))
         return None
-    op = parse_name(problems, operator_named, json.type, (*path, "type"))
+    op = _operator_of(problems, value, path)
     if op is None:
         return None
-    path = (*path, "desc")
-    found = parse(problems, _desc_json(op), json.desc, path)
+    parse_flags(problems, ExecutionFlags, value.get("executionFlags", "NONE"), (*path, "executionFlags"))
+    key = _key_of_desc(op, value)
+    if key is None:
+        found = parse(problems, _desc_json(op, _DispatchableJson), value, path)
+    else:
+        parse(problems, _LongDispatchableJson, value, path)
+        path = (*path, key)
+        if key not in value:
+            problems.append(Problem(path, "is required"))
+            return None
+        found = parse(problems, _desc_json(op, Structure), value[key], path)
     if found is None:
         return None
     values: dict[str, Any] = {}
     for name, kind in kinds(op).items():
-        key = name_in_json(name)
-        value = getattr(found, key)
+        field = name_in_json(name)
+        value = getattr(found, field)
         if kind == TENSOR:
-            value = parse_tensor(problems, value, (*path, key))
+            value = parse_tensor(problems, value, (*path, field))
         elif kind == TENSORS:
-            value = [parse_tensor(problems, tensor, (*path, key, k)) for k, tensor in enumerate(value)]
+            value = [parse_tensor(problems, tensor, (*path, field, k)) for k, tensor in enumerate(value)]
         values[name] = value
-    return None if problems else DESCS[op](**values)
+    return None if is_wrong(problems) else DESCS[op](**values)
+
+
+def place_of_desc(dispatchable: dict[str, Any], path: JsonPath) -> tuple[JsonPath, dict[str, Any]]:
+    """Where a dispatchable that was parsed has the fields of its operator."""
+    key = first_of(dispatchable, "Desc", "desc")
+    return (path, dispatchable) if key is None else ((*path, key), dispatchable[key])
 
 
 def _in_json(field: JsonPath) -> str:
@@ -107,8 +175,9 @@ def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Js
     """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
     sentence = sentence_on(violation, _in_json)
     if violation.path == ("operator_type",):
-        return Problem((*path, "type"), sentence)
-    path, value = (*path, "desc"), dispatchable["desc"]
+        return Problem((*path, first_of(dispatchable, "Type", "type") or ""), sentence)
+    value: Any
+    path, value = place_of_desc(dispatchable, path)
     for part in violation.path:
         if isinstance(value, dict) and "Desc" in value:  # the long form of a tensor
             path, value = (*path, "Desc"), value["Desc"]
@@ -121,11 +190,11 @@ def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: Js
 
 
 def tensor_from_json(value: object) -> TensorDesc:
-    return read(parse_tensor, value, ())
+    return read(False, parse_tensor, value, ())
 
 
 def operator_from_json(kind: type[D], value: object) -> D:
-    return cast(D, read(_parse_kind, kind, value))
+    return cast(D, read(False, _parse_kind, kind, value))
 
 
 @parser

@@ -7,18 +7,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from torch_dml_ops.directml import _json_text
-from torch_dml_ops.directml._parse_descs import parse_operator, problem_in_json
-from torch_dml_ops.directml._parse_values import parse_initial_values
-from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
+from torch_dml_ops.directml._parse_descs import not_run, parse_operator, place_of_desc, problem_in_json
+from torch_dml_ops.directml._parse_values import IMAGES, parse_initial_values
+from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser, read
 from torch_dml_ops.directml._text import JsonPath, json_path, names, text
-from torch_dml_ops.directml.enums import FeatureLevel, element_type_named
-from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem
+from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
+from torch_dml_ops.directml.errors import DescriptorError, Ignored, ModelError, Problem
 from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import name_in_json
@@ -27,7 +27,8 @@ from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
 Uint = Annotated[int, Field(ge=0, le=UINT_MAX)]
 Uint64 = Annotated[int, Field(ge=0, le=UINT64_MAX)]
 
-FILES = (".npy", ".dat", ".bin")
+# Files that DxDispatch and its models name beside model files.
+_OTHER_FILES = {".onnx": "an ONNX model", ".hlsl": "an HLSL shader", ".bin": "a serialized graph"}
 
 
 class _RootJson(Structure):
@@ -37,23 +38,35 @@ class _RootJson(Structure):
     commands: list[Any]
 
 
+# What is not used, and why, is in docs/model-files.md.
+
+
 class _ResourceJson(Structure):
+    type: Literal["buffer"] = "buffer"
     initialValuesDataType: str | None = None
     initialValues: Any
+    initialValuesOffsetInBytes: Uint64 = 0
     sizeInBytes: Uint64 | None = None
+    resampleSize: Any = None
+    resampleMode: Any = None
 
 
-class _RangeJson(Structure):
+class _BindingJson(Structure):
     name: str
-    elementCount: Uint64 | None = None
     elementOffset: Uint64 = 0
-    elementSizeInBytes: Annotated[int, Field(ge=1, le=UINT64_MAX)] | None = None
+    elementSizeInBytes: Uint64 = 0
+    elementCount: Uint64 = 0
+    format: Any = None
+    shape: Any = None
+    counter: Any = None
+    counterOffsetBytes: Any = None
 
 
 class _DispatchJson(Structure):
     type: str
     dispatchable: str
     bindings: dict[str, Any]
+    threadGroupCount: Any = None
 
 
 class _PrintJson(Structure):
@@ -89,19 +102,31 @@ def _can_be_named(file: Path, existing: Path) -> bool:
     )
 
 
+_Placed = tuple[JsonPath, Bound]
+
+
+class _Dispatchable(NamedTuple):
+    operator: Operator
+    owned: dict[str, list[_Placed]]  # what is bound to it when it is initialized, by field
+
+
+def _is_owned(tensors: TensorDesc | Sequence[TensorDesc]) -> bool:
+    first = tensors if isinstance(tensors, TensorDesc) else tensors[0]
+    return TensorFlags.OWNED_BY_DML in first.flags
+
+
+class _Options(NamedTuple):
+    feature_level: FeatureLevel
+    allow_outside: bool
+    input_path: Path
+    output_path: Path
+
+
 class _Reader:
     """Reads the parts of a model; what is wrong with them goes to `problems`, and the others are read all the same."""
 
-    def __init__(
-        self,
-        folder: Path,
-        feature_level: FeatureLevel,
-        allow_outside: bool,
-        root: _RootJson,
-        problems: list[Problem],
-    ) -> None:
-        self.folder, self.feature_level, self.allow_outside = folder, feature_level, allow_outside
-        self.root, self.problems = root, problems
+    def __init__(self, root: _RootJson, options: _Options, problems: list[Problem]) -> None:
+        self.root, self.options, self.problems = root, options, problems
         self.resources: dict[str, Resource] = {}
         for name, value in root.resources.items():
             resource = self._resource(value, ("resources", name))
@@ -109,11 +134,11 @@ class _Reader:
                 self.resources[name] = resource
         self.files: dict[Path, JsonPath] = {}  # that commands write, and the folders above them: with the first command
         self.folders: dict[Path, JsonPath] = {}
-        self.operators: dict[str, Operator] = {}
+        self.dispatchables: dict[str, _Dispatchable] = {}
         for name, value in root.dispatchables.items():
-            found = self._operator(value, ("dispatchables", name))
+            found = self._dispatchable(value, ("dispatchables", name))
             if found is not None:
-                self.operators[name] = found
+                self.dispatchables[name] = found
 
     def _problem(self, path: JsonPath, sentence: str) -> None:
         self.problems.append(Problem(path, sentence))
@@ -129,25 +154,37 @@ class _Reader:
             if data_type is None:
                 return None
         place = (*path, "initialValues")
-        initial = parse_initial_values(self.problems, json.initialValues, data_type, self.folder, place)
+        initial = parse_initial_values(self.problems, json.initialValues, data_type, self.options.input_path, place)
         if initial is None:
             return None
-        size = initial.size_in_bytes if json.sizeInBytes is None else json.sizeInBytes
-        if size < initial.size_in_bytes:
-            rule = f"must be at least {initial.size_in_bytes}, the bytes of the initial values"
+        end, size = json.initialValuesOffsetInBytes + initial.size_in_bytes, json.sizeInBytes
+        if size is None:
+            size = initial.size_in_bytes
+        if size < end:
+            rule = f"must be at least {end}, the end of the initial values in bytes"
             self._problem((*path, "sizeInBytes"), f"{rule}, got {size}")
             return None
+        if json.initialValuesOffsetInBytes:
+            sentence = "is not used: DxDispatch checks it, and then writes the values to the buffer's start"
+            self.problems.append(Ignored((*path, "initialValuesOffsetInBytes"), sentence))
         return Resource(-(-size // 4) * 4, initial)
 
-    def _operator(self, value: Any, path: JsonPath) -> Operator | None:
+    def _dispatchable(self, value: Any, path: JsonPath) -> _Dispatchable | None:
         desc = parse_operator(self.problems, value, path)
         if desc is None:
             return None
         try:
-            return Operator(desc, self.feature_level)
+            operator = Operator(desc, self.options.feature_level)
         except DescriptorError as error:
             self.problems += [problem_in_json(violation, value, path) for violation in error.violations]
             return None
+        for name, tensors in desc.tensors().items():
+            if not isinstance(tensors, TensorDesc) and len({tensor.flags for tensor in tensors}) > 1:
+                rule = "must have OWNED_BY_DML in the Flags of all tensors or of none, as they are bound together"
+                self._problem((*place_of_desc(value, path)[0], name_in_json(name)), rule)
+                return None
+        owned = self._bindings(value.get("bindings", {}), operator, True, (*path, "bindings"))
+        return None if owned is None else _Dispatchable(operator, owned)
 
     # Commands.
 
@@ -197,7 +234,7 @@ class _Reader:
         if target is None or resource is None:
             return None
         self._check_nested(target, json.targetPath, path)
-        dimensions = None if json.dimensions is None else tuple(json.dimensions)
+        dimensions = tuple(json.dimensions or ()) or None
         if target.suffix.lower() == ".npy":
             if resource.data_type is None:
                 rule = "must have values of one type to be written as .npy"
@@ -215,16 +252,16 @@ class _Reader:
     def _target(self, target: str, path: JsonPath) -> Path | None:
         """Where to write, with all links followed."""
         relative = Path(target.replace("\\", "/"))  # as Windows writes it
-        if relative.suffix.lower() not in FILES:
-            images = ", as images are not supported" if relative.suffix.lower() in (".png", ".jpg", ".jpeg") else ""
-            self._problem(path, f"must end in .npy, .dat or .bin{images}, got {text(target)}")
+        if relative.suffix.lower() in IMAGES:
+            self._problem(path, f"must not be an image, as images are not supported, got {text(target)}")
             return None
+        folder = self.options.output_path
         try:
-            file = (self.folder / relative).resolve()
-            outside = not file.is_relative_to(self.folder)
-            if outside and not self.allow_outside:
-                rule = "must lie in the folder of the model (--allow-outside allows others)"
-                self._problem(path, f"{rule}, got {text(target)}")
+            file = (folder / relative).resolve()
+            outside = not file.is_relative_to(folder)
+            if outside and not self.options.allow_outside:
+                where = "in the output path (the model's folder if none is given; --allow-outside allows others)"
+                self._problem(path, f"must lie {where}, got {text(target)}")
                 return None
             existing = next(parent for parent in file.parents if parent.exists())
             special = file.exists() and not file.is_file()  # a pipe or a device, whose place a file must not take
@@ -256,44 +293,61 @@ class _Reader:
             return None
         if not self._known(json.dispatchable, self.root.dispatchables, "dispatchable", (*path, "dispatchable")):
             return None
-        operator = self.operators.get(json.dispatchable)
-        if operator is None:
+        dispatchable = self.dispatchables.get(json.dispatchable)
+        if dispatchable is None:
             return None
-        desc, place = operator.desc, (*path, "bindings")
-        tensors = {name_in_json(name): found for name, found in desc.tensors().items()}
-        for field in json.bindings:
-            if field not in tensors:
-                self._problem((*place, field), f"is not a tensor of {desc.operator_type}; it has {', '.join(tensors)}")
-        bound: list[tuple[JsonPath, Bound]] = []
-        for field, found in tensors.items():
-            if field in json.bindings:
-                bound += self._bound(json.bindings[field], found, (*place, field))
-            else:
-                self._problem((*place, field), "is required")
-        count = len(desc.inputs())
-        if len(bound) != count + len(desc.outputs()):
+        operator, owned = dispatchable
+        bound = self._bindings(json.bindings, operator, False, (*path, "bindings"))
+        if bound is None:
             return None
-        self._check_apart(bound[:count], bound[count:])
-        return Dispatch(operator, tuple(b for _, b in bound[:count]), tuple(b for _, b in bound[count:]))
+        inputs, outputs = (
+            [placed for name in fields for placed in (bound | owned)[name_in_json(name)]]
+            for fields in (operator.desc.input_fields, operator.desc.output_fields)
+        )
+        self._check_apart([placed for placed in inputs if not placed[1].owned], outputs)
+        return Dispatch(operator, tuple(b for _, b in inputs), tuple(b for _, b in outputs))
 
-    def _bound(
-        self, value: Any, tensors: TensorDesc | Sequence[TensorDesc], path: JsonPath
-    ) -> list[tuple[JsonPath, Bound]]:
+    def _bindings(self, given: Any, operator: Operator, owned: bool, path: JsonPath) -> dict[str, list[_Placed]] | None:
+        """What is bound, by field: to the tensors that are owned at initialization, to the others at a dispatch."""
+        if not isinstance(given, dict):
+            self._problem(path, f"must be an object, got {text(given)}")
+            return None
+        tensors = {name_in_json(name): found for name, found in operator.desc.tensors().items()}
+        before = len(self.problems)
+        for field in given:
+            if field not in tensors:
+                sentence = f"is not a tensor of {operator.desc.operator_type}; it has {', '.join(tensors)}"
+                self.problems.append(Ignored((*path, field), sentence))
+            elif _is_owned(tensors[field]) != owned:
+                where = "in dispatch commands only, as it is not" if owned else "in the dispatchable only, as it is"
+                self._problem((*path, field), f"must be bound {where} OWNED_BY_DML")
+        result = {}
+        for field, found in tensors.items():
+            if _is_owned(found) == owned:
+                if field in given:
+                    result[field] = self._bound(given[field], found, (*path, field))
+                else:
+                    reason = ", as the tensor is OWNED_BY_DML" if owned else ""
+                    self._problem((*path, field), f"is required{reason}")
+        return None if is_wrong(self.problems[before:]) else result
+
+    def _bound(self, value: Any, tensors: TensorDesc | Sequence[TensorDesc], path: JsonPath) -> list[_Placed]:
         """What is bound to a field, with its place; less than the field needs where something is wrong."""
         descs = [tensors] if isinstance(tensors, TensorDesc) else tensors
-        ranges = {(*path, k): v for k, v in enumerate(value)} if isinstance(value, list) else {path: value}
-        if len(ranges) != len(descs):
+        given = {(*path, k): v for k, v in enumerate(value)} if isinstance(value, list) else {path: value}
+        if len(given) != len(descs):
             wanted = "1 binding" if len(descs) == 1 else f"an array of {len(descs)} bindings"
-            self._problem(path, f"must be {wanted}, got {len(ranges)}")
+            self._problem(path, f"must be {wanted}, got {len(given)}")
             return []
-        found = [(place, self._range(v, desc, place)) for (place, v), desc in zip(ranges.items(), descs, strict=True)]
+        found = [(place, self._range(v, desc, place)) for (place, v), desc in zip(given.items(), descs, strict=True)]
         return [(place, bound) for place, bound in found if bound is not None]
 
     def _range(self, value: Any, desc: TensorDesc, path: JsonPath) -> Bound | None:
+        """From an offset in a buffer to the buffer's end."""
         if isinstance(value, str):
-            json, name_path = _RangeJson(name=value), path
+            json, name_path = _BindingJson(name=value), path
         elif isinstance(value, dict):
-            parsed, name_path = parse(self.problems, _RangeJson, value, path), (*path, "name")
+            parsed, name_path = parse(self.problems, _BindingJson, value, path), (*path, "name")
             if parsed is None:
                 return None
             json = parsed
@@ -304,78 +358,79 @@ class _Reader:
             return None
         resource = self.resources[json.name]
         item = json.elementSizeInBytes or (resource.data_type.size_in_bytes if resource.data_type else 0)
-        if item == 0 and (json.elementOffset or json.elementCount is not None):
-            self._problem(
-                (*path, "elementSizeInBytes"), f"is required, as {text(json.name)} has values of several types"
-            )
+        if item == 0 and json.elementOffset:
+            rule = f"is required, as {text(json.name)} has values of several types"
+            self._problem((*path, "elementSizeInBytes"), rule)
             return None
-        offset, before = json.elementOffset * item, len(self.problems)
+        offset, total = json.elementOffset * item, desc.total_tensor_size_in_bytes or 0
         available = max(resource.size_in_bytes - offset, 0)
-        if json.elementCount is not None:
-            wanted = json.elementCount * item
-            if wanted > available:
-                rule = f"must stay within the {resource.size_in_bytes} bytes of {text(json.name)}"
-                got = f"{json.elementCount} elements of {item} bytes from {offset} on"
-                self._problem((*path, "elementCount"), f"{rule}, got {got}")
-            available = min(available, -(-wanted // 4) * 4)  # buffers, and so tensors, end at multiples of 4
-        total = desc.total_tensor_size_in_bytes or 0
-        if available < total and len(self.problems) == before:
-            self._problem(
-                path, f"must hold the {total} bytes of the tensor, got {available} bytes of {text(json.name)}"
-            )
-        alignment = max(desc.guaranteed_base_offset_alignment, desc.data_type.size_in_bytes)
+        alignment = max(desc.guaranteed_base_offset_alignment, MINIMUM_BUFFER_TENSOR_ALIGNMENT)
+        if available < total:
+            rule = f"must hold the {total} bytes of the tensor"
+            self._problem(path, f"{rule}, got {available} bytes of {text(json.name)}")
         if offset % alignment != 0:
             rule = f"must begin at a multiple of {alignment} bytes"
             self._problem((*path, "elementOffset"), f"{rule}, got {json.elementOffset} elements of {item} bytes")
-        return Bound(json.name, offset, desc) if len(self.problems) == before else None
+        return Bound(json.name, offset, desc) if available >= total and offset % alignment == 0 else None
 
-    def _check_apart(self, inputs: Sequence[tuple[JsonPath, Bound]], outputs: Sequence[tuple[JsonPath, Bound]]) -> None:
-        """No output shares bytes with another one, nor with an input: these operators do not run in place."""
-        last: tuple[JsonPath, Bound] | None = None  # of those before, the one that ends last
+    def _check_apart(self, inputs: Sequence[_Placed], outputs: Sequence[_Placed]) -> None:
+        """No output shares bytes with another one, nor its buffer with an input."""
+        last: _Placed | None = None  # of those before, the one that ends last
         for path, b in sorted(outputs, key=lambda output: (output[1].resource, output[1].offset)):
             same = last is not None and last[1].resource == b.resource
             if last is not None and same and b.offset < last[1].end:
-                self._overlap(path, b, *last)
+                other, a = last
+                self._problem(
+                    path,
+                    f"must not overlap {_below_bindings(other)}, which is bytes {a.offset} to {a.end} of "
+                    f"{text(a.resource)}, got {b.offset} to {b.end}",
+                )
             if last is None or not same or b.end > last[1].end:
                 last = path, b
+        read = {source.resource: path for path, source in reversed(inputs)}
         for path, output in outputs:
-            for input_path, source in inputs:
-                if source.resource == output.resource and max(source.offset, output.offset) < min(
-                    source.end, output.end
-                ):
-                    self._overlap(path, output, input_path, source)
-
-    def _overlap(self, path: JsonPath, b: Bound, other_path: JsonPath, a: Bound) -> None:
-        self._problem(
-            path,
-            f"must not overlap {json_path(other_path[3:]).removeprefix('$.')}, which is bytes {a.offset} to {a.end} of "
-            f"{text(a.resource)}, got {b.offset} to {b.end}",
-        )
+            if output.resource in read:
+                rule = f"must be bound to another resource than {_below_bindings(read[output.resource])} is"
+                self._problem(path, f"{rule}, got {text(output.resource)}")
 
 
-def load_model(path: str | os.PathLike[str], feature_level: FeatureLevel, allow_outside: bool) -> Model:
+def _below_bindings(path: JsonPath) -> str:
+    return json_path(path[3:]).removeprefix("$.")
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    feature_level: FeatureLevel,
+    allow_outside: bool,
+    strict: bool,
+    input_path: str | os.PathLike[str] | None,
+    output_path: str | os.PathLike[str] | None,
+) -> Model:
     file = Path(path)
+    if input_path is not None and not file.exists():  # where DxDispatch looks for it then
+        file = Path(input_path, path)
     # A descriptor of this process may be a file, but not one that lies where the descriptor does.
     descriptor = str(file.absolute()).startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
     if descriptor or "\0" in str(file) or (file.exists() and not file.is_file()):
         rule = "must be a file, whose folder is that of the files it names"
         raise ModelError([Problem((), f"{rule}, got {text(str(path))}")])
+    if file.exists() and file.suffix.lower() in _OTHER_FILES:
+        raise ModelError([Problem((), not_run(f"by its name {_OTHER_FILES[file.suffix.lower()]}"))])
     try:
         source = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ModelError([Problem((), f"must be text in UTF-8: {error.reason} at byte {error.start}")]) from None
-    return read(_parse_model, _json_text.load(source), file.parent.resolve(), feature_level, allow_outside)
+    input_path, output_path = (
+        Path(os.path.realpath(file.parent if given is None else given)) for given in (input_path, output_path)
+    )
+    options = _Options(feature_level, allow_outside, input_path, output_path)
+    return read(strict, _parse_model, source, options)
 
 
 @parser
-def _parse_model(
-    problems: list[Problem], value: Any, folder: Path, feature_level: FeatureLevel, allow_outside: bool
-) -> Model | None:
-    root = parse(problems, _RootJson, value, ())
-    if root is None and isinstance(value, dict):  # with fields too many, there may be more to say
-        known = {"$schema", *_RootJson.model_fields}
-        root = parse([], _RootJson, {key: value[key] for key in value if key in known}, ())
+def _parse_model(problems: list[Problem], source: str, options: _Options) -> Model | None:
+    root = parse(problems, _RootJson, _json_text.load(problems, source), ())
     if root is None:
         return None
-    reader = _Reader(folder, feature_level, allow_outside, root, problems)
+    reader = _Reader(root, options, problems)
     return Model(reader.resources, tuple(reader.commands()))

@@ -11,13 +11,15 @@ import numpy as np
 from pydantic import Field
 
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
-from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser
+from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser
 from torch_dml_ops.directml._text import JsonPath, names, text
 from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
 
-_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # in any case
+
+IMAGES = (".png", ".jpg")
 
 
 class _ConstantJson(Structure):
@@ -46,19 +48,23 @@ def parse_initial_values(
     problems: list[Problem], value: Any, data_type: TensorDataType | None, folder: Path, path: JsonPath
 ) -> InitialValues | None:
     """The initial values of a resource whose data type is this, None for UNKNOWN or where none is given."""
+    if value == "deferred":
+        problems.append(Problem(path, "must not be 'deferred', as such values come from an ONNX model"))
+        return None
+    if not isinstance(value, (list, dict)):
+        problems.append(Problem(path, f"must be an array or an object, got {text(value)}"))
+        return None
     if isinstance(value, list) and not value:
         problems.append(Problem(path, "must have at least 1 value, got none"))
         return None
     if isinstance(value, list) and data_type is None and any(isinstance(item, dict) for item in value):
         return _items(problems, value, path)
-    if isinstance(value, dict) and "sourcePath" in value:
+    form = _form(problems, value, path) if isinstance(value, dict) else None
+    if form is _SourceJson:
         source = parse(problems, _SourceJson, value, path)
         if source is None:
             return None
         return _file(problems, source.sourcePath, data_type, folder, (*path, "sourcePath"))
-    if not isinstance(value, (list, dict)):
-        problems.append(Problem(path, f"must be an array or an object, got {text(value)}"))
-        return None
     if data_type is None:
         problems.append(
             Problem((*path[:-1], "initialValuesDataType"), "is required, and not UNKNOWN, for these values")
@@ -66,33 +72,48 @@ def parse_initial_values(
         return None
     if isinstance(value, list):
         numbers = [_number(problems, number, data_type, (*path, k)) for k, number in enumerate(value)]
-        return None if problems else Listed(data_type, _bytes(numbers, data_type))
-    if "valueStart" in value or "valueDelta" in value:
+        return None if is_wrong(problems) else Listed(data_type, _bytes(numbers, data_type))
+    if form is _SequenceJson:
         sequence = parse(problems, _SequenceJson, value, path)
         if sequence is None:
             return None
         start = _number(problems, sequence.valueStart, data_type, (*path, "valueStart"))
         delta = _number(problems, sequence.valueDelta, data_type, (*path, "valueDelta"))
-        if problems:
+        if is_wrong(problems):
             return None
         return Counted(data_type, sequence.valueCount, _bytes([start], data_type), _bytes([delta], data_type))
-    if "value" not in value:
-        wanted = "value, valueStart and valueDelta, or sourcePath"
-        problems.append(Problem(path, f"must have {wanted}, got {names(value) or 'no field'}"))
-        return None
-    constant = parse(problems, _ConstantJson, value, path)
+    constant = parse(problems, _ConstantJson, value, path) if form is _ConstantJson else None
     if constant is None:
         return None
     start = _number(problems, constant.value, data_type, (*path, "value"))
-    return None if problems else Counted(data_type, constant.valueCount, _bytes([start], data_type), None)
+    return None if is_wrong(problems) else Counted(data_type, constant.valueCount, _bytes([start], data_type), None)
+
+
+def _form(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> type[Structure] | None:
+    """Which of them an object is, by the first of its keys that DxDispatch looks for."""
+    forms: dict[str, type[Structure]] = {
+        "value": _ConstantJson,
+        "valueStart": _SequenceJson,
+        "sourcePath": _SourceJson,
+        "valueDelta": _SequenceJson,
+    }
+    keys = [key for key in forms if key in value]
+    if not keys:
+        wanted = "value, valueStart and valueDelta, or sourcePath"
+        problems.append(Problem(path, f"must have {wanted}, got {names(value) or 'no field'}"))
+        return None
+    if keys[0] == "value" and {"valueStart", "sourcePath"} & {*keys}:
+        problems.append(Problem(path, f"must have only one of {', '.join(keys)}"))
+        return None
+    return forms[keys[0]]
 
 
 def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path: JsonPath) -> Any:
     """The value as NumPy's of the type; None, and what is wrong among `problems`, where it is none."""
     kind = numpy_type(data_type)
     if kind.kind == "f":
-        if isinstance(value, str) and value in _WORDS:
-            return kind.type(_WORDS[value])
+        if isinstance(value, str) and value.lower() in _WORDS:
+            return kind.type(_WORDS[value.lower()])
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             with np.errstate(over="ignore"):
                 number = kind.type(value)
@@ -128,7 +149,7 @@ def _items(problems: list[Problem], values: Sequence[Any], path: JsonPath) -> In
             number = _number(problems, item.value, data_type, (*path, k, "value"))
             if number is not None:
                 memory.append(_bytes([number], data_type))
-    return None if problems else Listed(None, b"".join(memory))
+    return None if is_wrong(problems) else Listed(None, b"".join(memory))
 
 
 def _file(
@@ -147,13 +168,12 @@ def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: J
     """Raises ValueError, with the rest of a sentence, for a file that cannot be used."""
     relative = Path(source.replace("\\", "/"))  # as Windows writes it
     suffix = relative.suffix.lower()
-    if suffix in (".png", ".jpg", ".jpeg"):
+    if suffix in IMAGES:
         raise ValueError(f"must not be an image, as images are not supported, got {text(source)}")
-    if suffix not in (".npy", ".dat", ".bin"):
-        raise ValueError(f"must end in .npy, .dat or .bin, got {text(source)}")
     file = next((f for f in (folder / relative, Path.cwd() / relative) if f.is_file()), None)
     if file is None:
-        raise ValueError(f"must be a file, beside the model or in the current directory, got {text(source)}")
+        where = "in the input path (the model's folder if none is given) or in the current directory"
+        raise ValueError(f"must be a file {where}, got {text(source)}")
     if suffix != ".npy" and data_type is None:
         raise ValueError("needs the data type of its values: give initialValuesDataType, and not UNKNOWN")
     if file.stat().st_size == 0:

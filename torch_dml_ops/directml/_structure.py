@@ -6,7 +6,8 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,13 +15,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from torch_dml_ops.directml._json_text import LongInteger
 from torch_dml_ops.directml._text import JsonPath, text
-from torch_dml_ops.directml.errors import ModelError, Problem
+from torch_dml_ops.directml.errors import Ignored, ModelError, ModelWarning, Problem
 
 
 class Structure(BaseModel):
-    """An object of JSON: no field besides those that are declared, and no value converted to another type."""
+    """An object of JSON, of whose values none is converted to another type."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, frozen=True)
 
 
 S = TypeVar("S", bound=Structure)
@@ -40,8 +41,13 @@ _SENTENCES = {
     "model_type": "must be an object",
     "greater_than_equal": "must be at least {ge}",
     "less_than_equal": "must be at most {le}",
-    "literal_error": "must be one of {expected}",
+    "literal_error": "must be {expected}",
 }
+
+
+def is_wrong(problems: Iterable[Problem]) -> bool:
+    """Whether there is more among them than what is not read."""
+    return any(not isinstance(problem, Ignored) for problem in problems)
 
 
 def parser(function: Parser[P, T]) -> Parser[P, T]:
@@ -52,37 +58,44 @@ def parser(function: Parser[P, T]) -> Parser[P, T]:
         found: list[Problem] = []
         result = function(found, *args, **kwargs)
         problems += found
-        return None if found else result
+        return None if is_wrong(found) else result
 
     return parse_whole
 
 
-def read(function: Parser[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What the parser makes of its arguments; raises ``ModelError`` with all the problems that it noted."""
+def read(strict: bool, function: Parser[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """What the parser makes of its arguments; raises ``ModelError`` with all the problems that it noted.
+
+    What it noted as not read is among them if `strict`; else the caller's caller is warned of it.
+    """
     problems: list[Problem] = []
     result = function(problems, *args, **kwargs)
+    if not strict:
+        for problem in problems:
+            if isinstance(problem, Ignored):
+                warnings.warn(str(problem), ModelWarning, stacklevel=4)
+        problems = [problem for problem in problems if not isinstance(problem, Ignored)]
     if problems:
         raise ModelError(problems)
     assert result is not None
     return result
 
 
-def _fields(structure: type[Structure]) -> str:
-    return ", ".join(field.alias or name for name, field in structure.model_fields.items())
-
-
 def parse(problems: list[Problem], structure: type[S], value: Any, path: JsonPath) -> S | None:
     """The structure that `value` is; None, and what is wrong among `problems`, where it is not."""
+    if isinstance(value, dict):
+        fields = [field.alias or name for name, field in structure.model_fields.items()]
+        for key in value:
+            if not isinstance(key, str):
+                problems.append(Problem(path, f"must have strings as keys, got {text(key)}"))
+            elif key not in fields:
+                problems.append(Ignored((*path, key), f"is not a field here; those that are: {', '.join(fields)}"))
     try:
         return structure.model_validate(value)
     except ValidationError as error:
         for found in error.errors(include_url=False):
             kind, place, got = found["type"], (*path, *found["loc"]), text(found["input"])
-            if kind == "extra_forbidden":
-                sentence = f"is not a field here; those that are: {_fields(structure)}"
-            elif kind == "invalid_key":  # the place ends with the key
-                place, sentence = place[: len(path)], f"must have strings as keys, got {got}"
-            elif kind == "int_type" and isinstance(found["input"], LongInteger):
+            if kind == "int_type" and isinstance(found["input"], LongInteger):
                 sentence = f"must be a whole number of 64 bits, got {got}"
             else:
                 sentence = _SENTENCES[kind].format(**found.get("ctx", {})) if kind in _SENTENCES else found["msg"]
@@ -92,8 +105,11 @@ def parse(problems: list[Problem], structure: type[S], value: Any, path: JsonPat
         return None
 
 
-def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: str, path: JsonPath) -> T | None:
+def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: Any, path: JsonPath) -> T | None:
     """What a name stands for; `meaning` raises ValueError for one that it does not know."""
+    if not isinstance(name, str):
+        problems.append(Problem(path, f"must be a string, got {text(name)}"))
+        return None
     try:
         return meaning(name)
     except ValueError as error:

@@ -101,6 +101,14 @@ class Problem:
         return f"{json_path(self.path)} {cut(self.sentence, _LONGEST_SENTENCE)}"
 
 
+class Ignored(Problem):
+    """Something in JSON that is not read: what it stands in is used all the same, unless it is read strictly."""
+
+
+class ModelWarning(UserWarning):
+    """Something in a model file, or in a part of one, is not read: a field that there is not, or a comment."""
+
+
 class ModelError(ValueError):
     """A model file, or a part of one, that cannot be used; ``problems`` has all of it, the message the first."""
 

@@ -19,7 +19,7 @@ from torch_dml_ops._text import shown
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._pydantic import require_numpy, require_pydantic
 from torch_dml_ops.directml._text import JsonPath, printable, text
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
+from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.support import check_level
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # with NumPy, which only what runs a model needs
 
     from torch_dml_ops.directml._initial_values import InitialValues
 
-View = Callable[[str, int, TensorDesc], Tensor]  # of a buffer, from an offset in bytes on, as the description says
+View = Callable[["Bound"], Tensor]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class Bound:
     desc: TensorDesc
 
     @property
+    def owned(self) -> bool:
+        """Whether it is read before the first command, and constant from then on."""
+        return TensorFlags.OWNED_BY_DML in self.desc.flags
+
+    @property
     def end(self) -> int:
         return self.offset + (self.desc.total_tensor_size_in_bytes or 0)
 
@@ -90,8 +95,7 @@ class Dispatch:
     outputs: tuple[Bound, ...]
 
     def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
-        inputs = [view(b.resource, b.offset, b.desc) for b in self.inputs]
-        outs = [view(b.resource, b.offset, b.desc) for b in self.outputs]
+        inputs, outs = [view(b) for b in self.inputs], [view(b) for b in self.outputs]
         self.operator._run(inputs, outs if self.operator.gives_list else outs[0])
 
 
@@ -229,28 +233,39 @@ class Model:
         *,
         feature_level: FeatureLevel = FeatureLevel.NEWEST,
         allow_outside: bool = False,
+        strict: bool = False,
+        input_path: str | os.PathLike[str] | None = None,
+        output_path: str | os.PathLike[str] | None = None,
     ) -> Model:
         """Reads a model file and checks all of it; nothing is run, allocated or written.
 
         Args:
-            path: a file of JSON; comments and commas before closing brackets are allowed, as DxDispatch allows them.
+            path: a file of JSON, as DxDispatch reads it; :doc:`/docs/model-files` has every field.
             feature_level: the level that the operators are to be valid at, by default the newest.
-            allow_outside: whether ``writeFile`` may write elsewhere than into the folder of the model.
+            allow_outside: whether ``writeFile`` may write elsewhere than into the output path.
+            strict: whether what is not read is an error: fields that there are not, and comments.
+            input_path: where ``sourcePath`` is looked up before the current directory, by default the model's folder.
+            output_path: what ``targetPath`` is relative to, by default the model's folder.
+
+        Warns:
+            ModelWarning: of each thing that is not read, with its JSON path.
 
         Raises:
             ModelError: with everything that is wrong, each with its JSON path.
             OSError: a file that cannot be read.
             TypeError: an argument of another type.
         """
-        if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
-            raise TypeError(f"Model.load: path must be the name of a file or a path, got {shown(path)}")
+        for name, given in (("path", path), ("input_path", input_path), ("output_path", output_path)):
+            if given is not None or name == "path":
+                _check_path(name, given)
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
+        true_or_false("Model.load: strict", strict)
         require_numpy()
         require_pydantic()
         from torch_dml_ops.directml._parse_model import load_model  # with pydantic, which takes long to import
 
-        return load_model(path, feature_level, allow_outside)
+        return load_model(path, feature_level, allow_outside, strict, input_path, output_path)
 
     def run(self, *, device: str | torch.device = "cpu", file: TextIO | None = None) -> dict[str, Tensor]:
         """Fills the buffers and runs the commands.
@@ -273,10 +288,26 @@ class Model:
         if file is not None and (not hasattr(file, "write") or isinstance(file, (io.RawIOBase, io.BufferedIOBase))):
             raise TypeError(f"Model.run: file must be a text file that can be written, got {shown(file)}")
         buffers = {name: r.make(("resources", name), device) for name, r in self.resources.items()}
-        view = cache(lambda name, offset, desc: desc.view(buffers[name][offset:]))
+
+        @cache
+        def view(bound: Bound) -> Tensor:
+            memory = buffers[bound.resource][bound.offset : bound.end]
+            return bound.desc.view(memory.clone() if bound.owned else memory)
+
+        dispatches = (command for command in self.commands if isinstance(command, Dispatch))
+        for bound in (bound for dispatch in dispatches for bound in dispatch.inputs if bound.owned):
+            view(bound)
         for command in self.commands:
             command.run(self, buffers, view, sys.stdout if file is None else file)
         return buffers
+
+
+def _check_path(name: str, given: Any) -> None:
+    if not isinstance(given, (str, os.PathLike)) or not isinstance(os.fspath(given), str):
+        wanted = "the name of a file or a path" if name == "path" else "the name of a folder or a path"
+        raise TypeError(f"Model.load: {name} must be {wanted}, got {shown(given)}")
+    if name != "path" and "\0" in os.fspath(given):
+        raise ValueError(f"Model.load: {name} must be the name of a folder, got {shown(given)}")
 
 
 def _device(given: str | torch.device) -> torch.device:

@@ -142,6 +142,9 @@ class OperatorDesc:
         Raises:
             ModelError: an object of another structure or another operator; it names every field that is wrong.
 
+        Warns:
+            ModelWarning: of fields that there are not.
+
         >>> from torch_dml_ops.directml import *
         >>> x = TensorDesc(TensorDataType.INT8, [4])
         >>> desc = SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0)

@@ -308,6 +308,9 @@ class TensorDesc:
         Raises:
             ModelError: an object of another structure; it names every field that is wrong.
 
+        Warns:
+            ModelWarning: of fields that there are not.
+
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
         """

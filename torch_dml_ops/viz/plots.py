@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops import _checks
+from torch_dml_ops._text import text
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
 from torch_dml_ops.directml._arguments import whole_number, whole_numbers
 from torch_dml_ops.viz._picture import (
@@ -80,7 +80,7 @@ def _input(caller: str, input: Tensor | Sequence[int]) -> _Input:
     if not 1 <= len(sizes) <= 4:
         raise ValueError(f"{caller}: input must have from 1 to 4 dimensions to be drawn, got {len(sizes)}")
     if any(size < 1 for size in sizes):
-        raise ValueError(f"{caller}: input must have sizes of at least 1 to be drawn, got {_checks.text(sizes)}")
+        raise ValueError(f"{caller}: input must have sizes of at least 1 to be drawn, got {text(sizes)}")
     if math.prod(sizes) > MOST_ELEMENTS:
         raise ValueError(
             f"{caller}: input must have at most {MOST_ELEMENTS} elements, so that they can be read, got "
