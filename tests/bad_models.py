@@ -9,7 +9,7 @@ RESOURCES = "'x', 'a', 'b', 'mixed', 'bytes'"
 BUFFER = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
 TENSOR_FIELDS = "DataType, Sizes, Flags, DimensionCount, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment"
 DATA_TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
-OPERATORS = "SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD"
+OPERATORS = "SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD, ELEMENT_WISE_IDENTITY"
 WORDS = 'there is no NaN and no infinity in JSON, but the strings "nan", "inf", "-inf"'
 
 

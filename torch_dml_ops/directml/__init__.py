@@ -15,6 +15,7 @@ from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem, 
 from torch_dml_ops.directml.model import Model
 from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.operator_descs import (
+    ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
     OperatorDesc,
     ReverseSubsequencesOperatorDesc,
@@ -28,6 +29,7 @@ from torch_dml_ops.directml.tensor_desc import TensorDesc
 
 __all__ = [
     "DescriptorError",
+    "ElementWiseIdentityOperatorDesc",
     "FeatureLevel",
     "JoinOperatorDesc",
     "Model",

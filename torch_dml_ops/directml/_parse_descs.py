@@ -12,7 +12,16 @@ from torch_dml_ops.directml._structure import Structure, parse, parse_name, pars
 from torch_dml_ops.directml._text import JsonPath, text
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, named
 from torch_dml_ops.directml.errors import Problem, Violation
-from torch_dml_ops.directml.operator_descs import DESCS, NUMBERS, TENSOR, TENSORS, OperatorDesc, kinds, name_in_json
+from torch_dml_ops.directml.operator_descs import (
+    ABSENT,
+    DESCS,
+    NUMBERS,
+    TENSOR,
+    TENSORS,
+    OperatorDesc,
+    kinds,
+    name_in_json,
+)
 from torch_dml_ops.directml.support import PREFIX, operator_named
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
@@ -69,9 +78,9 @@ class _OperatorJson(Structure):
 
 @cache
 def _desc_json(op: str) -> type[Structure]:
-    """The structure of a ``desc``: every field is required. The tensors in it are parsed one by one."""
-    of_json = {TENSOR: Any, TENSORS: list[Any], NUMBERS: list[int]}
-    declared: dict[str, Any] = {name_in_json(name): (of_json.get(kind, int), ...) for name, kind in kinds(op).items()}
+    """The structure of a ``desc``: every field is required that has a value. Its tensors are parsed one by one."""
+    of_json = {TENSOR: (Any, ...), TENSORS: (list[Any], ...), NUMBERS: (list[int], ...), ABSENT: (Any, None)}
+    declared: dict[str, Any] = {name_in_json(name): of_json.get(kind, (int, ...)) for name, kind in kinds(op).items()}
     return create_model(op, __base__=Structure, **declared)
 
 
@@ -96,6 +105,9 @@ def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> Opera
             value = parse_tensor(problems, value, (*path, key))
         elif kind == TENSORS:
             value = [parse_tensor(problems, tensor, (*path, key, k)) for k, tensor in enumerate(value)]
+        elif kind == ABSENT and value is not None:
+            rule = "must be absent or null, as elements are copied here, not computed"
+            problems.append(Problem((*path, key), f"{rule}, got {text(value)}"))
         values[name] = value
     return None if problems else DESCS[op](**values)
 

@@ -15,6 +15,7 @@ from torch_dml_ops.directml._arguments import tensor as checked_tensor
 from torch_dml_ops.directml._text import JsonPath, cut, dotted, shown, text
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.operator_descs import (
+    ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
     OperatorDesc,
     ReverseSubsequencesOperatorDesc,
@@ -60,6 +61,11 @@ def _reverse_subsequences(desc: ReverseSubsequencesOperatorDesc) -> _Call:
     return _Call("reverse_subsequences", (desc.axis,))
 
 
+def _identity(desc: ElementWiseIdentityOperatorDesc) -> _Call:
+    rank, sizes = len(desc.input_tensor.sizes), desc.input_tensor.sizes
+    return _Call("slice1", ((0,) * rank, sizes, (1,) * rank, sizes))  # the whole
+
+
 _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
     Slice1OperatorDesc: _slice1,
     SliceOperatorDesc: _slice,
@@ -67,6 +73,7 @@ _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
     SplitOperatorDesc: _split,
     JoinOperatorDesc: _join,
     ReverseSubsequencesOperatorDesc: _reverse_subsequences,
+    ElementWiseIdentityOperatorDesc: _identity,
 }
 
 
@@ -131,7 +138,7 @@ class Operator:
     them.
 
     Args:
-        desc: one of the six descriptors.
+        desc: a descriptor of an operator.
         feature_level: the level that the descriptor is to be valid at, by default the newest.
 
     Raises:
