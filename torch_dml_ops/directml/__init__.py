@@ -12,6 +12,15 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
 
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem, Violation
+from torch_dml_ops.directml.graph import (
+    CompiledGraph,
+    Expression,
+    Graph,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
 from torch_dml_ops.directml.model import Model
 from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.operator_descs import (
@@ -28,14 +37,21 @@ from torch_dml_ops.directml.support import Support, check_support, support_table
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
 __all__ = [
+    "CompiledGraph",
     "DescriptorError",
     "ElementWiseIdentityOperatorDesc",
+    "Expression",
     "FeatureLevel",
+    "Graph",
+    "InputGraphEdgeDesc",
+    "IntermediateGraphEdgeDesc",
     "JoinOperatorDesc",
     "Model",
     "ModelError",
     "Operator",
     "OperatorDesc",
+    "OperatorGraphNodeDesc",
+    "OutputGraphEdgeDesc",
     "Problem",
     "ReverseSubsequencesOperatorDesc",
     "Slice1OperatorDesc",
