@@ -176,7 +176,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{DESC}/OutputCount": 3}, ["$.dispatchables.split.desc.OutputCount must be 2, the number of OutputTensors, got 3"]),
     ({f"{DESC}/OutputTensors/1/Desc/TotalTensorSizeInBytes": 18}, ["$.dispatchables.split.desc.OutputTensors[1].Desc.TotalTensorSizeInBytes must be a multiple of 4, got 18"]),
     ({f"{DESC}/OutputTensors/0/Strides": [0]}, ["$.dispatchables.split.desc.OutputTensors[0].Strides[0] must not be 0, as the tensor is written to, got 0"]),
-    ({f"{DESC}/OutputTensors/0/DimensionCount": 4}, ["$.dispatchables.split.desc.OutputTensors[0].DimensionCount must be 1, the number of sizes, got 4"]),
+    ({f"{DESC}/OutputTensors/0/DimensionCount": 4}, ["$.dispatchables.split.desc.OutputTensors[0].DimensionCount must be 1, the number of Sizes, got 4"]),
     ({f"{DESC}/OutputTensors/0/DataType": "INT32"}, ["$.dispatchables.split.desc.OutputTensors[0].DataType must be FLOAT32, that of InputTensor, got INT32"]),
     # Commands.
     ({"commands/4": 1}, ["$.commands[4] must be an object, got 1"]),

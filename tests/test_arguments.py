@@ -189,7 +189,7 @@ NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
     "None": (lambda n: None, "None"),
     "list": (lambda n: [n], "[{n}]"),
     "object": (lambda n: object(), "object"),
-    "array of one": (lambda n: np.array([n]), "ndarray"),
+    "array of one": (lambda n: np.array([n]), "an array of sizes [1]"),
 }
 
 
@@ -431,7 +431,7 @@ SENTENCES = [
     (lambda x: dml.slice1(x, [0, 0], [3, 4], [1, 1], out=[x]), "slice1: out must be a tensor, got list"),
     (
         lambda x: dml.slice1(x.numpy(), [0, 0], [1, 1], [1, 1]),
-        "slice1: input must be a tensor, got ndarray",
+        "slice1: input must be a tensor, got an array of sizes [4, 6]",
     ),
     (
         lambda x: dml.reverse_subsequences(x, [1, 2], 1),
@@ -446,11 +446,11 @@ SENTENCES = [
     ),
     (
         lambda x: dml.sequence_lengths_like(x, np.ones(4), 1),
-        "sequence_lengths_like: lengths must be a tensor, got ndarray; write torch.tensor(lengths)",
+        "sequence_lengths_like: lengths must be a tensor, got an array of sizes [4]; write torch.tensor(lengths)",
     ),
     (
         lambda x: dml.sequence_lengths_like(x.numpy(), torch.ones(4), 1),
-        "sequence_lengths_like: input must be a tensor, got ndarray",
+        "sequence_lengths_like: input must be a tensor, got an array of sizes [4, 6]",
     ),
     (
         lambda x: dml.sequence_lengths_like(x[0, 0], torch.ones(4), 1),

@@ -48,7 +48,7 @@ X = TensorDesc(F32, [2, 3])
 
 
 def bits(tensor: Tensor) -> bytes:
-    return bytes(tensor.contiguous().view(-1).view(torch.uint8).cpu().numpy())
+    return tensor.detach().cpu().numpy().tobytes()
 
 
 def check_same(results: list[Tensor], wanted: list[Tensor]) -> None:
@@ -652,7 +652,7 @@ def test_data_types_that_change_compile_and_end_derivatives() -> None:
     given_tensor = values((2, 3), torch.float32).requires_grad_()
     for call in (run, torch.compile(run, fullgraph=True, backend=counter)):
         (result,) = call(given_tensor)
-        assert bits(result.detach()) == bits(given_tensor.detach())
+        assert bits(result) == bits(given_tensor)
         assert not result.requires_grad
     assert counter.frame_count == 1
 

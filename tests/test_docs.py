@@ -186,9 +186,23 @@ class Missing(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Missing())
 import torch, torch_dml_ops as dml
 print(dml.slice1(torch.arange(6), *dml.window((6,), slice(None, None, -2))).tolist())
+from torch_dml_ops.directml import *
+x = TensorDesc.from_tensor(torch.arange(6))
+pieces = SplitOperatorDesc.infer_output(x, axis=0, output_axis_sizes=[2, 4])
+split = Operator(SplitOperatorDesc(input_tensor=x, output_tensors=pieces, axis=0))
+print([piece.tolist() for piece in split(torch.arange(6))])
+try:
+    split.desc.validate(FeatureLevel.LEVEL_1_0)
+except DescriptorError as error:
+    print(error.violations[0])
 """
 
 
-def test_the_base_package_needs_torch_alone() -> None:
+def test_operators_and_descriptors_need_torch_alone() -> None:
     done = subprocess.run([sys.executable, "-c", WITH_TORCH_ALONE], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "[5, 3, 1]\n"), done.stderr
+    printed = """\
+[5, 3, 1]
+[[0, 1], [2, 3, 4, 5]]
+input_tensor.dimension_count must be 4 at feature level 1_0, got 1; allowed from feature level 3_0
+"""
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr

@@ -56,10 +56,11 @@ Operator(SplitOperatorDesc(input_tensor=tensor, output_tensors=pieces, axis=0))(
     assert "pydantic" in imported("-c", needs)
 
 
-WITHOUT_PYDANTIC = """
+WITHOUT_PACKAGES = """
 import importlib.util
 found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "pydantic" else found(name, *more)
+missing = "pydantic"
+importlib.util.find_spec = lambda name, *more: None if name == missing else found(name, *more)
 from torch_dml_ops.__main__ import main
 from torch_dml_ops.directml import Model, SplitOperatorDesc, TensorDesc
 for call in (lambda: Model.load("x.json"), lambda: TensorDesc.from_json({}), lambda: SplitOperatorDesc.from_json({})):
@@ -68,11 +69,13 @@ for call in (lambda: Model.load("x.json"), lambda: TensorDesc.from_json({}), lam
     except ImportError as error:
         print(error)
 print(main(["run", "x.json"]))
+missing = "numpy"
+print(main(["run", "x.json"]))
 """
 
 
-def test_where_pydantic_is_missing_one_sentence_says_so() -> None:
-    run = subprocess.run([sys.executable, "-c", WITHOUT_PYDANTIC], capture_output=True, text=True, check=False)
+def test_where_a_package_is_missing_one_sentence_says_so() -> None:
+    run = subprocess.run([sys.executable, "-c", WITHOUT_PACKAGES], capture_output=True, text=True, check=False)
     sentence = "torch_dml_ops: reading DirectML's JSON needs pydantic; pip install 'torch_dml_ops[models]'\n"
-    assert run.stdout == 3 * sentence + "1\n", run.stderr
-    assert run.stderr == sentence
+    assert run.stdout == 3 * sentence + "1\n1\n", run.stderr
+    assert run.stderr == sentence + sentence.replace("DirectML's JSON", "model files").replace("pydantic", "numpy")

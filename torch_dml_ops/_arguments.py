@@ -5,8 +5,6 @@ The rules about values (that a window lies within its input, say) are elsewhere:
 
 from __future__ import annotations
 
-import math
-import numbers
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -14,45 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LONGEST = 60  # characters of a value in a sentence
-
-
-def shown(value: Any) -> str:
-    """A value of any type in a sentence: short, a number as it is written."""
-    if isinstance(value, Tensor):
-        return _shown_tensor(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _cut(_leading_digits(value))
-    if value is None or isinstance(value, (bool, str, bytes)):
-        return _cut(repr(value if not isinstance(value, (str, bytes)) else value[: 2 * LONGEST]))
-    if isinstance(value, numbers.Number):
-        try:
-            return _cut(str(value))
-        except ValueError:  # Python does not write out numbers of very many digits
-            return f"a {type(value).__name__}"
-    if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
-        return _cut(f"[{', '.join(map(shown, value[:LONGEST]))}]")
-    if hasattr(value, "__array__") and getattr(value, "shape", None) == ():
-        return _cut(str(value))
-    return type(value).__name__
-
-
-def _shown_tensor(tensor: Tensor) -> str:
-    if tensor.dim() == 0 and type(tensor) is Tensor:
-        try:
-            return shown(tensor.item())
-        except (RuntimeError, NotImplementedError):  # one without a value: of a transform, or of the device "meta"
-            return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')}"
-    return f"a tensor of sizes {_cut(str(list(tensor.shape)))}"
-
-
-def _leading_digits(value: int) -> str:
-    """As many as are shown, and more: Python does not write out numbers of very many digits."""
-    return str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * LONGEST, 0))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+from torch_dml_ops._text import shown
 
 
 def records_calls(value: Any) -> bool:
@@ -61,16 +21,23 @@ def records_calls(value: Any) -> bool:
 
 
 def whole_number(name: str, value: Any) -> int:
-    """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take.
+    """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take."""
+    if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
+        return value  # type: ignore[no-any-return]
+    return index(name, value)
+
+
+def index(name: str, value: Any) -> int:
+    """What `operator.index` makes of a value: an int, also of NumPy's and torch's; of a boolean 0 or 1.
 
     Conversion by `int` would take 1.9 for 1, and so would torch, of NumPy's numbers among others.
     """
-    if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
-        return value  # type: ignore[no-any-return]
     try:
-        return int(operator.index(value))  # a boolean's index is itself
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {shown(value)}") from None
+        if getattr(value, "shape", ()) == ():  # a tensor of one element has an index too, and is a list of numbers
+            return int(operator.index(value))
+    except Exception:  # a number of a class of the caller's may raise anything
+        pass
+    raise TypeError(f"{name} must be a whole number, got {shown(value)}")
 
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:

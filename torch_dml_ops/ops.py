@@ -26,8 +26,9 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, shown, whole_number, whole_numbers
+from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, whole_number, whole_numbers
 from torch_dml_ops._autograd import call, call_out, fast
+from torch_dml_ops._text import shown
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from torch_dml_ops.directml._text import JsonPath, cut, shown
+from torch_dml_ops._arguments import index
+from torch_dml_ops._text import cut, shown
+from torch_dml_ops.directml._text import JsonPath
 
 T = TypeVar("T")
 
-
-def whole_number(name: str, value: Any) -> int:
-    """What ``operator.index`` takes: an int, also of NumPy and of torch; a boolean counts as 0 or 1."""
-    try:
-        if getattr(value, "shape", ()) == ():  # a tensor of one element has an index too, and is a list of numbers
-            return int(operator.index(value))
-    except Exception:  # a number of a class of the caller's may raise anything
-        pass
-    raise TypeError(f"{name} must be a whole number, got {shown(value)}")
+whole_number = index  # a descriptor has no symbolic sizes, which the functions of the operators pass on
 
 
 def whole_numbers(name: str, values: Any) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_dml_ops.directml.tensor_desc import TensorDesc, _elements_overlap, packed_strides
+from torch_dml_ops.directml.tensor_desc import TensorDesc, packed_strides
 
 
 def same_elements(a: TensorDesc, b: TensorDesc) -> bool:
@@ -24,8 +24,9 @@ def _without_repeats(desc: TensorDesc) -> tuple[int, ...]:
 
 
 def can_be_laid_out(desc: TensorDesc) -> bool:
-    """Whether no element has to lie on another one, but for those that a stride of 0 repeats."""
-    return not _elements_overlap(_without_repeats(desc), desc.effective_strides)
+    """Whether no element of a valid description lies on another one, but for those that a stride of 0 repeats."""
+    once = TensorDesc(desc.data_type, _without_repeats(desc), strides=desc.effective_strides)
+    return not any(once.violations(written=True))
 
 
 class Reinterpretation:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
 
 from pydantic import create_model
 
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
-from torch_dml_ops.directml._text import JsonPath, text
+from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, named
-from torch_dml_ops.directml.errors import Problem, Violation
+from torch_dml_ops.directml.errors import Problem, Violation, sentence_on
 from torch_dml_ops.directml.operator_descs import (
     ABSENT,
     DESCS,
@@ -112,15 +111,13 @@ def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> Opera
     return None if problems else DESCS[op](**values)
 
 
-_NAMES = re.compile(
-    rf"\b(?:{'|'.join(sorted({name for op in DESCS for name in kinds(op) if '_' in name}))})\b"
-    r"|\b(?:offsets|sizes|strides)(?=\[)"
-)
+def _in_json(field: JsonPath) -> str:
+    return dotted(tuple(part if isinstance(part, int) else name_in_json(part) for part in field))
 
 
 def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: JsonPath) -> Problem:
     """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
-    sentence = _NAMES.sub(lambda name: name_in_json(name[0]), violation.sentence)
+    sentence = sentence_on(violation, _in_json)
     if violation.path == ("operator_type",):
         return Problem((*path, "type"), sentence)
     path, value = (*path, "desc"), dispatchable["desc"]

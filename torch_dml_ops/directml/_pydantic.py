@@ -1,8 +1,16 @@
-"""One sentence where pydantic is missing, which only what reads JSON needs."""
+"""One sentence where a package is missing that only model files and their JSON need."""
 
 from importlib.util import find_spec
 
 
 def require_pydantic() -> None:
-    if find_spec("pydantic") is None:
-        raise ImportError("torch_dml_ops: reading DirectML's JSON needs pydantic; pip install 'torch_dml_ops[models]'")
+    _require("reading DirectML's JSON", "pydantic")
+
+
+def require_numpy() -> None:
+    _require("reading model files", "numpy")
+
+
+def _require(what: str, package: str) -> None:
+    if find_spec(package) is None:
+        raise ImportError(f"torch_dml_ops: {what} needs {package}; pip install 'torch_dml_ops[models]'")

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-import reprlib
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import islice
-from numbers import Number
 
-from torch import Tensor
+from torch_dml_ops._text import LONGEST, cut, digits, shown
 
 JsonPath = tuple[str | int, ...]  # of field names, keys and indices
 
-_LONGEST = 60  # of a value
 _LONGEST_PLACE = 200
-_MOST_BITS = 100_000  # of a number of which digits are shown; they cost more than linear time
-
-_brief = reprlib.Repr()
-_brief.maxlist = _brief.maxtuple = _brief.maxset = _brief.maxfrozenset = _brief.maxdict = _brief.maxarray = 20
-_brief.maxlevel, _brief.maxstring, _brief.maxother = 4, _LONGEST, 4 * _LONGEST
-
-
-def cut(shown: str, longest: int = _LONGEST) -> str:
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 
 def text(value: object) -> str:
@@ -39,9 +26,9 @@ def text(value: object) -> str:
     if isinstance(value, (list, tuple)):
         if not all(isinstance(v, int) for v in value):
             return "an array"
-        return cut(f"[{', '.join(map(text, value[:_LONGEST]))}]")
+        return cut(f"[{', '.join(map(text, value[:LONGEST]))}]")
     if isinstance(value, int):
-        return _digits(value)
+        return digits(value)
     if isinstance(value, float):
         return cut(str(value))
     return shown(value)
@@ -50,34 +37,6 @@ def text(value: object) -> str:
 def names(values: Iterable[str]) -> str:
     """The first of them, if not all."""
     return cut(", ".join(map(text, islice(values, 20))), 200)
-
-
-def _digits(value: int) -> str:
-    if value.bit_length() > _MOST_BITS:
-        return f"a number of {value.bit_length()} bits"
-    return cut(str(value // 10 ** max(int(math.log10(abs(value) or 1)) - 2 * _LONGEST, 0)))  # str has a limit
-
-
-def shown(value: object) -> str:
-    """A value of any type, as Python shows it."""
-    try:
-        return cut(re.sub(r"\s*\n\s*", " ", _shown(value)))
-    except Exception:  # of numbers of very many digits, of tensors without values, of a class of the caller's
-        return cut(f"a value of type {type(value).__name__}")
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, (str, bytes)):
-        return repr(value[:_LONGEST])
-    if isinstance(value, Number):  # as it is written, without its type: 1.9 and not np.float32(1.9)
-        return str(value)
-    shape = getattr(value, "shape", None)
-    if isinstance(shape, tuple):
-        kind = "a tensor" if isinstance(value, Tensor) else "an array"
-        return str(value.item()) if shape == () else f"{kind} of sizes {text(shape)}"  # type: ignore[attr-defined]
-    return _brief.repr(value)
 
 
 def in_repr(value: object) -> str:

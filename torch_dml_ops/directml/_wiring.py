@@ -35,7 +35,8 @@ def named(violation: Violation, name: str | None) -> Violation:
     if name is None:
         return violation
     of = "of " if len(violation.path) > 2 else ""
-    return replace(violation, rule=f"{of}{text(name)} {violation.rule}")
+    rule = [violation.rule] if isinstance(violation.rule, str) else violation.rule
+    return replace(violation, rule=(f"{of}{text(name)} ", *rule))
 
 
 class Wiring:

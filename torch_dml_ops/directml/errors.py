@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from torch_dml_ops._text import cut, shown
 from torch_dml_ops.directml._arguments import instance, list_of, place, string
-from torch_dml_ops.directml._text import JsonPath, cut, dotted, json_path, text
+from torch_dml_ops.directml._text import JsonPath, dotted, json_path, text
 from torch_dml_ops.directml.enums import FeatureLevel
 
 _LONGEST_SENTENCE = 500
@@ -21,37 +23,52 @@ def _listed(what: str, sentences: Sequence[object], indent: str = "") -> list[st
     return lines
 
 
+def _rule(name: str, value: Any) -> str | tuple[str | JsonPath, ...]:
+    if isinstance(value, str):
+        return value
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name} must be a string, or a tuple of strings and paths, got {shown(value)}")
+    return tuple(part if isinstance(part, str) else place(f"{name}[{k}]", part) for k, part in enumerate(value))
+
+
 @dataclass(frozen=True)
 class Violation:
     """A rule that a descriptor breaks.
 
     Attributes:
         path: the field and, in a list, the index: ``("input_tensor", "sizes", 2)``.
-        rule: what is required of it.
+        rule: what is required of it: a string, or a tuple of strings and of the paths of the fields that it names.
         value: what it is.
         allowed_from: the feature level from which it would be allowed, None where none allows it.
     """
 
     path: JsonPath
-    rule: str
+    rule: str | Sequence[str | JsonPath]
     value: object
     allowed_from: FeatureLevel | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", place("Violation: path", self.path))
-        string("Violation: rule", self.rule)
+        object.__setattr__(self, "rule", _rule("Violation: rule", self.rule))
         if self.allowed_from is not None:
             instance(FeatureLevel, "Violation: allowed_from", self.allowed_from)
 
     @property
     def sentence(self) -> str:
         """Rule, value and level, without the field."""
-        way_out = "" if self.allowed_from is None else f"; allowed from feature level {self.allowed_from}"
-        got = self.value if isinstance(self.value, str) else text(self.value)
-        return f"{cut(f'{self.rule}, got {got}', _LONGEST_SENTENCE)}{way_out}"
+        return sentence_on(self, dotted)
 
     def __str__(self) -> str:
         return f"{dotted(self.path)} {self.sentence}"
+
+
+def sentence_on(violation: Violation, name: Callable[[JsonPath], str]) -> str:
+    """Rule, value and level; `name` says what a field is called that the rule names."""
+    parts = [violation.rule] if isinstance(violation.rule, str) else violation.rule
+    rule = "".join(part if isinstance(part, str) else name(part) for part in parts)
+    way_out = "" if violation.allowed_from is None else f"; allowed from feature level {violation.allowed_from}"
+    got = violation.value if isinstance(violation.value, str) else text(violation.value)
+    return f"{cut(f'{rule}, got {got}', _LONGEST_SENTENCE)}{way_out}"
 
 
 class DescriptorError(ValueError):

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from torch_dml_ops.directml._arguments import instance, list_of, listed, whole_number, whole_numbers
+from torch_dml_ops._arguments import whole_number
+from torch_dml_ops._text import cut
+from torch_dml_ops.directml._arguments import instance, list_of, listed, whole_numbers
 from torch_dml_ops.directml._memory import Reinterpretation, same_elements
 from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import cut, in_repr, text
+from torch_dml_ops.directml._text import in_repr, text
 from torch_dml_ops.directml._wiring import End, Wiring, named
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation

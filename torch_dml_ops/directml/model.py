@@ -10,21 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from torch_dml_ops._text import shown
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
-from torch_dml_ops.directml._initial_values import InitialValues, numpy_type
-from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import JsonPath, printable, shown, text
+from torch_dml_ops.directml._pydantic import require_numpy, require_pydantic
+from torch_dml_ops.directml._text import JsonPath, printable, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
+
+if TYPE_CHECKING:  # with NumPy, which only what runs a model needs
+    import numpy as np
+
+    from torch_dml_ops.directml._initial_values import InitialValues
 
 View = Callable[[str, int, TensorDesc], Tensor]  # of a buffer, from an offset in bytes on, as the description says
 
@@ -57,6 +61,8 @@ class Resource:
 
     def values(self, buffer: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
         """What is in the place of the initial values, flat."""
+        from torch_dml_ops.directml._initial_values import numpy_type
+
         assert self.data_type is not None
         memory = buffer[: self.initial.size_in_bytes].cpu().numpy()
         return memory.view(numpy_type(self.data_type))
@@ -129,6 +135,8 @@ class WriteFile:
     path: JsonPath
 
     def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
+        import numpy as np
+
         buffer = buffers[self.resource]
         if (leads_to := self.target.resolve()) != self.target:
             sentence = f"leads elsewhere than when the model was loaded, to {text(str(leads_to))}"
@@ -238,6 +246,7 @@ class Model:
             raise TypeError(f"Model.load: path must be the name of a file or a path, got {shown(path)}")
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
+        require_numpy()
         require_pydantic()
         from torch_dml_ops.directml._parse_model import load_model  # with pydantic, which takes long to import
 

@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops._arguments import require_tensor, whole_numbers
+from torch_dml_ops._text import cut, shown
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
-from torch_dml_ops.directml._text import JsonPath, cut, dotted, shown, text
+from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.operator_descs import (
     ElementWiseIdentityOperatorDesc,
@@ -245,7 +247,17 @@ def _kind_of(out: Tensor | Sequence[Tensor]) -> str:
     return "a tensor" if isinstance(out, Tensor) else f"a list of {len(out)}"
 
 
-# As DirectMLX has them: without descriptors. The operators check their arguments.
+# As DirectMLX has them: without descriptors. The operators check their arguments, but for what has another name there.
+
+
+def _window(
+    function: str, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    return (
+        whole_numbers(f"{function}: input_window_offsets", offsets),
+        whole_numbers(f"{function}: input_window_sizes", sizes),
+        whole_numbers(f"{function}: input_window_strides", strides),
+    )
 
 
 def slice_(
@@ -262,7 +274,9 @@ def slice_(
     >>> directml.slice_(torch.arange(9), [1], [8], [-3])
     tensor([8, 5, 2])
     """
-    return dml.slice1(input, input_window_offsets, input_window_sizes, input_window_strides)
+    require_tensor("slice_: input", input)
+    window = _window("slice_", input_window_offsets, input_window_sizes, input_window_strides)
+    return dml.slice1(input, *window)
 
 
 def slice_grad(
@@ -280,8 +294,10 @@ def slice_grad(
     >>> directml.slice_grad(torch.tensor([1, 2]), [4], [0], [4], [-3])
     tensor([2, 0, 0, 1])
     """
-    windows = input_window_offsets, input_window_sizes, input_window_strides
-    return dml.slice_grad(input_gradient, output_gradient_sizes, *windows)
+    require_tensor("slice_grad: input_gradient", input_gradient)
+    sizes = whole_numbers("slice_grad: output_gradient_sizes", output_gradient_sizes)
+    window = _window("slice_grad", input_window_offsets, input_window_sizes, input_window_strides)
+    return dml.slice_grad(input_gradient, sizes, *window)
 
 
 def split(input: Tensor, axis: int, output_axis_sizes: Sequence[int]) -> list[Tensor]:
@@ -293,7 +309,7 @@ def split(input: Tensor, axis: int, output_axis_sizes: Sequence[int]) -> list[Te
     >>> directml.split(torch.arange(3), 0, [1, 2])
     [tensor([0]), tensor([1, 2])]
     """
-    return dml.split(input, output_axis_sizes, axis)
+    return dml.split(input, whole_numbers("split: output_axis_sizes", output_axis_sizes), axis)
 
 
 def join(inputs: Sequence[Tensor], axis: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""The descriptors of the operators: their fields and their rules."""
+"""The descriptors of the operators: their fields, what follows from them, and their JSON."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
+from torch_dml_ops.directml import _rules as rules
 from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
 from torch_dml_ops.directml._pydantic import require_pydantic
-from torch_dml_ops.directml._text import JsonPath, dotted, in_repr, text
+from torch_dml_ops.directml._text import JsonPath, in_repr
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation
-from torch_dml_ops.directml.support import PREFIX, Support, check_level, check_support, first_level
-from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc
-
-INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+from torch_dml_ops.directml.support import PREFIX, check_level
+from torch_dml_ops.directml.tensor_desc import TensorDesc
 
 D = TypeVar("D", bound="OperatorDesc")
 
@@ -53,7 +52,7 @@ class OperatorDesc:
                 object.__setattr__(self, name, whole_number(label, value))
             elif kind == ABSENT:
                 instance(ABSENT, label, value, "None", way_out="; elements are copied here, not computed")
-        for name, (count, _) in self._counts().items():
+        for name, (count, *_) in self._counts().items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, count)
 
@@ -92,34 +91,10 @@ class OperatorDesc:
                 from which it would be allowed, where there is one.
         """
         check_level(feature_level)
-        violations = [*self._unsupported(feature_level), *self._violations()]
+        tensors = [*self.inputs(), *self.outputs()]
+        violations = [*rules.supported(self.operator_type, feature_level, tensors), *self._violations()]
         if violations:
             raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
-
-    # The rules.
-
-    def _unsupported(self, level: FeatureLevel) -> Iterator[Violation]:
-        op = self.operator_type
-        support = check_support(op, level)
-        if support is None:
-            rule = f"must be an operator of feature level {level}"
-            since = first_level(op, lambda _: True)
-            assert since is not None
-            yield Violation(("operator_type",), rule, op, since)
-            yield from self._unsupported(since)
-            return
-        for path, tensor in (*self.inputs(), *self.outputs()):
-            count, data_type = len(tensor.sizes), tensor.data_type
-            if count not in support.dimension_counts:
-                least, most = support.dimension_counts[0], support.dimension_counts[-1]
-                rule = f"must be {least}" if least == most else f"must be from {least} to {most}"
-                since = first_level(op, lambda s, count=count: count in s.dimension_counts)  # type: ignore[misc]
-                yield Violation((*path, "dimension_count"), f"{rule} at feature level {level}", count, since)
-            types = _types_of(path, support)
-            if data_type not in types:
-                rule = f"must be one of {', '.join(t.name for t in types)} at feature level {level}"
-                since = first_level(op, lambda s, path=path, t=data_type: t in _types_of(path, s))  # type: ignore[misc]
-                yield Violation((*path, "data_type"), rule, data_type, since)
 
     def _violations(self) -> Iterator[Violation]:
         """The rules that hold at every feature level."""
@@ -128,22 +103,13 @@ class OperatorDesc:
             yield from tensor.violations(path)
         for path, tensor in self.outputs():
             yield from tensor.violations(path, written=True)
-        for name, (count, meaning) in self._counts().items():
+        for name, (count, meaning, of) in self._counts().items():
             if getattr(self, name) != count:
-                yield Violation((name,), f"must be {count}, {meaning}", getattr(self, name))
-        tensors = [*self.inputs(), *self.outputs()]
-        for path, tensor in tensors[1:]:
-            first_path, first = tensors[0]
-            like = dotted(first_path)
-            if len(tensor.sizes) != len(first.sizes):
-                rule = f"must be {len(first.sizes)}, that of {like}"
-                yield Violation((*path, "dimension_count"), rule, len(tensor.sizes))
-            if tensor.data_type != first.data_type and path != _LENGTHS:
-                rule = f"must be {first.data_type.name}, that of {like}"
-                yield Violation((*path, "data_type"), rule, tensor.data_type)
+                yield Violation((name,), (f"must be {count}, {meaning} ", (of,)), getattr(self, name))
+        yield from rules.alike([*self.inputs(), *self.outputs()])
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
-        """What the fields that count something must be, and why."""
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        """What the fields that count something must be, and of which field."""
         raise NotImplementedError
 
     def _rules(self) -> Iterator[Violation]:
@@ -192,96 +158,9 @@ class OperatorDesc:
         return operator_from_json(cls, value)
 
 
-_LENGTHS = ("sequence_lengths_tensor",)
-
-
 def name_in_json(field: str) -> str:
     """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
     return field.title().replace("_", "")
-
-
-def _types_of(path: JsonPath, support: Support) -> Sequence[Any]:
-    return support.length_types if path == _LENGTHS else support.data_types
-
-
-def _length_rule(name: str, values: Sequence[int], whole: TensorDesc, whole_name: str) -> Iterator[Violation]:
-    if len(values) != len(whole.sizes):
-        rule = f"must have length {len(whole.sizes)}, an entry for each dimension of {whole_name}"
-        yield Violation((name,), rule, str(len(values)))
-
-
-def _most_steps(size: int, stride: int) -> int | None:
-    """The most elements that a walk can take; None where it is no walk."""
-    return 1 + (size - 1) // abs(stride) if size >= 1 and stride != 0 else None
-
-
-def _window_rules(
-    desc: Slice1OperatorDesc | SliceGradOperatorDesc,
-    whole: TensorDesc,
-    whole_name: str,
-    part: TensorDesc,
-    part_name: str,
-) -> Iterator[Violation]:
-    """Of SLICE1, which reads a window of the whole and writes the part, and of SLICE_GRAD, which does the reverse."""
-    offsets, sizes, strides = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
-    for name in ("input_window_offsets", "input_window_sizes", "input_window_strides"):
-        yield from _length_rule(name, getattr(desc, name), whole, whole_name)
-    for d, offset in enumerate(offsets):
-        if offset < 0:
-            yield Violation(("input_window_offsets", d), "must be at least 0", offset)
-    for d, size in enumerate(sizes):
-        if size < 1:
-            yield Violation(("input_window_sizes", d), "must be at least 1", size)
-    for d, stride in enumerate(strides):
-        if stride == 0:
-            yield Violation(("input_window_strides", d), "must not be 0", stride)
-        elif not INT_MIN <= stride <= INT_MAX:
-            yield Violation(("input_window_strides", d), f"must be from {INT_MIN} to {INT_MAX}", stride)
-    for d, (offset, size, limit) in enumerate(zip(offsets, sizes, whole.sizes, strict=False)):
-        if offset + size > limit:
-            rule = f"plus input_window_sizes[{d}] must be at most {text(limit)}, the size of {whole_name} there"
-            yield Violation(("input_window_offsets", d), rule, f"{text(offset)} + {text(size)}")
-    for d, (size, *walk) in enumerate(zip(part.sizes, sizes, strides, strict=False)):
-        most = _most_steps(*walk)
-        if most is not None and not 1 <= size <= most:
-            steps = f"the steps of input_window_strides[{d}] in input_window_sizes[{d}]"
-            yield Violation((part_name, "sizes", d), f"must be from 1 to {text(most)}, {steps}", size)
-
-
-def _axis_rule(axis: int, whole: TensorDesc, whole_name: str) -> Iterator[Violation]:
-    if not 0 <= axis < len(whole.sizes):
-        yield Violation(("axis",), f"must be from 0 to {len(whole.sizes) - 1}, a dimension of {whole_name}", axis)
-
-
-def _some_rule(pieces: Sequence[TensorDesc], name: str) -> Iterator[Violation]:
-    if not pieces:
-        yield Violation((name,), "must have at least 1 tensor", "none")
-
-
-def _pieces_rules(
-    pieces: Sequence[TensorDesc], pieces_name: str, whole: TensorDesc, whole_name: str, axis: int
-) -> Iterator[Violation]:
-    """Of the outputs of SPLIT and the inputs of JOIN."""
-    yield from _axis_rule(axis, whole, whole_name)
-    yield from _some_rule(pieces, pieces_name)
-    if not 0 <= axis < len(whole.sizes):  # then nobody can tell which sizes have to be equal
-        return
-    for k, piece in enumerate(pieces):
-        for d, (size, expected) in enumerate(zip(piece.sizes, whole.sizes, strict=False)):
-            if d != axis and size != expected:
-                rule = f"must be {text(expected)}, the size of {whole_name} there"
-                yield Violation((pieces_name, k, "sizes", d), rule, size)
-    if pieces and all(axis < len(piece.sizes) for piece in pieces):
-        sizes = tuple(piece.sizes[axis] for piece in pieces)
-        if sum(sizes) != whole.sizes[axis]:
-            rule = f"must have sizes along axis {axis} that sum to {text(whole.sizes[axis])}, that of {whole_name}"
-            yield Violation((pieces_name,), rule, sizes)
-
-
-def _same_sizes_rules(tensor: TensorDesc, name: str, like: TensorDesc) -> Iterator[Violation]:
-    for d, (size, expected) in enumerate(zip(tensor.sizes, like.sizes, strict=False)):
-        if size != expected:
-            yield Violation((name, "sizes", d), f"must be {text(expected)}, the size of input_tensor there", size)
 
 
 def _label(caller: type[OperatorDesc], name: str) -> str:
@@ -351,7 +230,7 @@ class Slice1OperatorDesc(OperatorDesc):
         input_window_sizes = whole_numbers(_label(cls, "input_window_sizes"), input_window_sizes)
         input_window_strides = whole_numbers(_label(cls, "input_window_strides"), input_window_strides)
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
-        steps = [_most_steps(*pair) or 1 for pair in pairs]
+        steps = [rules.most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
         output = _resized(input_tensor, [*steps, *[1] * rank][:rank])
         cls(
@@ -363,11 +242,12 @@ class Slice1OperatorDesc(OperatorDesc):
         ).validate()
         return output
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
-        return {"dimension_count": (len(self.input_tensor.sizes), "that of input_tensor")}
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        return {"dimension_count": (len(self.input_tensor.sizes), "that of", "input_tensor")}
 
     def _rules(self) -> Iterator[Violation]:
-        return _window_rules(self, self.input_tensor, "input_tensor", self.output_tensor, "output_tensor")
+        walk = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
+        return rules.window(*walk, self.input_tensor, "input_tensor", self.output_tensor, "output_tensor")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -417,31 +297,11 @@ class SliceOperatorDesc(OperatorDesc):
         desc.validate()
         return output
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
-        return {"dimension_count": (len(self.input_tensor.sizes), "that of input_tensor")}
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        return {"dimension_count": (len(self.input_tensor.sizes), "that of", "input_tensor")}
 
     def _rules(self) -> Iterator[Violation]:
-        whole = self.input_tensor
-        for name in ("offsets", "sizes", "strides"):
-            yield from _length_rule(name, getattr(self, name), whole, "input_tensor")
-        for d, offset in enumerate(self.offsets):
-            if offset < 0:
-                yield Violation(("offsets", d), "must be at least 0", offset)
-        for d, size in enumerate(self.sizes):
-            if size < 1:
-                yield Violation(("sizes", d), "must be at least 1", size)
-        for d, stride in enumerate(self.strides):
-            if not 1 <= stride <= UINT_MAX:
-                yield Violation(("strides", d), f"must be from 1 to {UINT_MAX}", stride)
-        walks = zip(self.offsets, self.sizes, self.strides, whole.sizes, strict=False)
-        for d, (offset, size, stride, limit) in enumerate(walks):
-            if offset + (size - 1) * stride >= limit:
-                rule = f"plus (sizes[{d}] - 1) * strides[{d}] must be less than {text(limit)}"
-                got = f"{text(offset)} + {text(size - 1)} * {text(stride)}"
-                yield Violation(("offsets", d), f"{rule}, the size of input_tensor there", got)
-        for d, (size, expected) in enumerate(zip(self.output_tensor.sizes, self.sizes, strict=False)):
-            if size != expected and expected >= 1:
-                yield Violation(("output_tensor", "sizes", d), f"must be {text(expected)}, as sizes[{d}] is", size)
+        return rules.slice_walk(self.offsets, self.sizes, self.strides, self.input_tensor, self.output_tensor)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -504,12 +364,13 @@ class SliceGradOperatorDesc(OperatorDesc):
         ).validate()
         return output
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
-        return {"dimension_count": (len(self.input_gradient_tensor.sizes), "that of input_gradient_tensor")}
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        return {"dimension_count": (len(self.input_gradient_tensor.sizes), "that of", "input_gradient_tensor")}
 
     def _rules(self) -> Iterator[Violation]:
-        tensors = self.output_gradient_tensor, "output_gradient_tensor", self.input_gradient_tensor
-        return _window_rules(self, *tensors, "input_gradient_tensor")
+        walk = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
+        whole, part = self.output_gradient_tensor, self.input_gradient_tensor
+        return rules.window(*walk, whole, "output_gradient_tensor", part, "input_gradient_tensor")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -554,16 +415,17 @@ class SplitOperatorDesc(OperatorDesc):
         output_axis_sizes = whole_numbers(_label(cls, "output_axis_sizes"), output_axis_sizes)
         sizes = tuple(input_tensor.sizes)
         if not 0 <= axis < len(sizes):
-            raise DescriptorError(cls.operator_type, list(_axis_rule(axis, input_tensor, "input_tensor")))
+            raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, input_tensor, "input_tensor")))
         pieces = tuple(_resized(input_tensor, (*sizes[:axis], n, *sizes[axis + 1 :])) for n in output_axis_sizes)
         cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis).validate()
         return pieces
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
-        return {"output_count": (len(self.output_tensors), "the number of output_tensors")}
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        return {"output_count": (len(self.output_tensors), "the number of", "output_tensors")}
 
     def _rules(self) -> Iterator[Violation]:
-        return _pieces_rules(self.output_tensors, "output_tensors", self.input_tensor, "input_tensor", self.axis)
+        whole = self.input_tensor
+        return rules.pieces_of_whole(self.output_tensors, "output_tensors", whole, "input_tensor", self.axis)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -604,20 +466,21 @@ class JoinOperatorDesc(OperatorDesc):
         input_tensors = list_of(TensorDesc, _label(cls, "input_tensors"), input_tensors)
         axis = whole_number(_label(cls, "axis"), axis)
         if not input_tensors:
-            raise DescriptorError(cls.operator_type, list(_some_rule(input_tensors, "input_tensors")))
+            raise DescriptorError(cls.operator_type, list(rules.some(input_tensors, "input_tensors")))
         first = input_tensors[0]
         if not 0 <= axis < len(first.sizes):
-            raise DescriptorError(cls.operator_type, list(_axis_rule(axis, first, "output_tensor")))
+            raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, first, "output_tensor")))
         total = sum(size for piece in input_tensors for size in piece.sizes[axis : axis + 1])
         output = _resized(first, (*first.sizes[:axis], total, *first.sizes[axis + 1 :]))
         cls(input_tensors=input_tensors, output_tensor=output, axis=axis).validate()
         return output
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
-        return {"input_count": (len(self.input_tensors), "the number of input_tensors")}
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        return {"input_count": (len(self.input_tensors), "the number of", "input_tensors")}
 
     def _rules(self) -> Iterator[Violation]:
-        return _pieces_rules(self.input_tensors, "input_tensors", self.output_tensor, "output_tensor", self.axis)
+        whole = self.output_tensor
+        return rules.pieces_of_whole(self.input_tensors, "input_tensors", whole, "output_tensor", self.axis)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -667,21 +530,11 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         cls(**tensors, output_tensor=output, axis=axis).validate()
         return output
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
         return {}
 
     def _rules(self) -> Iterator[Violation]:
-        yield from _axis_rule(self.axis, self.input_tensor, "input_tensor")
-        yield from _same_sizes_rules(self.output_tensor, "output_tensor", self.input_tensor)
-        sizes = self.input_tensor.sizes
-        if not 0 <= self.axis < len(sizes):  # then nobody can tell where the lengths must have 1
-            return
-        for d, (size, expected) in enumerate(zip(self.sequence_lengths_tensor.sizes, sizes, strict=False)):
-            if d == self.axis and size != 1:
-                yield Violation((*_LENGTHS, "sizes", d), "must be 1, as this is the axis", size)
-            if d != self.axis and size != expected:
-                rule = f"must be {text(expected)}, the size of input_tensor there"
-                yield Violation((*_LENGTHS, "sizes", d), rule, size)
+        return rules.subsequences(self.input_tensor, self.sequence_lengths_tensor, self.output_tensor, self.axis)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -727,11 +580,12 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         cls(input_tensor=input_tensor, output_tensor=output).validate()
         return output
 
-    def _counts(self) -> dict[str, tuple[int, str]]:
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
         return {}
 
     def _rules(self) -> Iterator[Violation]:
-        return _same_sizes_rules(self.output_tensor, "output_tensor", self.input_tensor)
+        sizes = self.output_tensor.sizes
+        return rules.same_sizes(("output_tensor",), sizes, self.input_tensor.sizes, "input_tensor")
 
 
 DESCS: dict[str, type[OperatorDesc]] = {

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_dml_ops._overlap import Overlap, View, overlaps_itself
 from torch_dml_ops.directml._arguments import instance, place, true_or_false, whole_number, whole_numbers
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
 from torch_dml_ops.directml._pydantic import require_pydantic
@@ -21,10 +22,7 @@ from torch_dml_ops.directml.errors import DescriptorError, Violation
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
-
-# Of the search for elements that overlap, which strides that nest do not need.
-_MOST_STEPS = 100_000
-_MOST_TERMS = 64
+MOST_DIMENSIONS = 8
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -42,34 +40,6 @@ def _product(numbers: Sequence[int]) -> int:
         return math.prod(numbers)
     middle = len(numbers) // 2
     return _product(numbers[:middle]) * _product(numbers[middle:])
-
-
-def _elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether two elements lie in one place; also true of strides too intricate to tell."""
-    terms = sorted(((stride, size - 1) for size, stride in zip(sizes, strides, strict=True) if size > 1), reverse=True)
-    reach = [*accumulate((stride * most for stride, most in reversed(terms)), initial=0)][::-1]  # of terms[k:]
-    if all(stride > rest for (stride, _), rest in zip(terms, reach[1:], strict=True)):
-        return False  # every stride steps over all that the smaller ones reach
-    if len(terms) > _MOST_TERMS:
-        return True
-    steps = 0
-
-    def meets(k: int, distance: int, moved: bool) -> bool:
-        """Whether steps of the dimensions from k on, of either sign and some not 0, can make up for the distance."""
-        nonlocal steps
-        steps += 1
-        if steps > _MOST_STEPS:
-            return True
-        if k == len(terms):
-            return moved and distance == 0
-        stride, most = terms[k]
-        if stride == 0:
-            return True
-        first = max(-((distance + reach[k + 1]) // stride), -most)
-        last = min((reach[k + 1] - distance) // stride, most)
-        return any(meets(k + 1, distance + n * stride, moved or n != 0) for n in range(first, last + 1))
-
-    return meets(0, 0, False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,7 +222,9 @@ class TensorDesc:
     def _violations(self, path: JsonPath, written: bool) -> Iterator[Violation]:
         count, item = len(self.sizes), self.data_type.size_in_bytes
         if self.dimension_count != count:
-            yield Violation((*path, "dimension_count"), f"must be {count}, the number of sizes", self.dimension_count)
+            yield Violation(
+                (*path, "dimension_count"), (f"must be {count}, the number of ", ("sizes",)), self.dimension_count
+            )
         for d, size in enumerate(self.sizes):
             if not 1 <= size <= UINT_MAX:
                 yield Violation((*path, "sizes", d), f"must be from 1 to {UINT_MAX}", size)
@@ -274,18 +246,20 @@ class TensorDesc:
 
     def _stride_violations(self, path: JsonPath, strides: Sequence[int], written: bool) -> Iterator[Violation]:
         if len(strides) != len(self.sizes):
-            rule = f"must have length {len(self.sizes)}, an entry for each of sizes"
+            rule = (f"must have length {len(self.sizes)}, an entry for each of ", ("sizes",))
             yield Violation(path, rule, str(len(strides)))
             return
         for d, stride in enumerate(strides):
             if not 0 <= stride <= UINT_MAX:
                 yield Violation((*path, d), f"must be from 0 to {UINT_MAX}", stride)
-        if not written or min((*strides, *self.sizes), default=0) < 0:
+        legal = all(0 <= n <= UINT_MAX for n in (*strides, *self.sizes))
+        if not written or not legal or len(strides) > MOST_DIMENSIONS:  # which is said already
             return
         repeated = [d for d, stride in enumerate(strides) if stride == 0 and self.sizes[d] > 1]
         for d in repeated:
             yield Violation((*path, d), "must not be 0, as the tensor is written to", strides[d])
-        if not repeated and _elements_overlap(self.sizes, strides):
+        # Strides that are too complicated to tell count as overlapping.
+        if not repeated and overlaps_itself(View(0, 1, tuple(self.sizes), tuple(strides))) != Overlap.NONE:
             yield Violation(path, "must not lay elements of an output on one another", strides)
 
     def to_json(self) -> dict[str, Any]:
