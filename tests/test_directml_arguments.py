@@ -23,12 +23,19 @@ from directml_rules import VALID, X
 from torch_dml_ops import directml
 from torch_dml_ops.__main__ import main
 from torch_dml_ops.directml import (
+    CompiledGraph,
     DescriptorError,
+    Expression,
     FeatureLevel,
+    Graph,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
     Model,
     ModelError,
     Operator,
     OperatorDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
     Problem,
     SplitOperatorDesc,
     Support,
@@ -168,6 +175,24 @@ def model() -> Model:
     return Model.load(EXAMPLES / "join.json")
 
 
+IN_A_GRAPH = Graph().input(X)
+PIECE = [IN_A_GRAPH.graph.add(VALID["SPLIT"], IN_A_GRAPH) for _ in range(2)][1][1]  # of node 1, output 1
+EDGES = (
+    InputGraphEdgeDesc(graph_input_index=0, to_node_index=0, to_node_input_index=0, name="x"),
+    IntermediateGraphEdgeDesc(
+        from_node_index=0, from_node_output_index=0, to_node_index=0, to_node_input_index=0, name="x"
+    ),
+    OutputGraphEdgeDesc(from_node_index=0, from_node_output_index=0, graph_output_index=0, name="x"),
+)
+PARTS: dict[str, Any] = {
+    "inputs": [X],
+    "nodes": [OperatorGraphNodeDesc(operator=VALID["ELEMENT_WISE_IDENTITY"], name="x")],
+    "input_edges": [EDGES[0]],
+    "intermediate_edges": [],
+    "output_edges": [EDGES[2]],
+}
+
+
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     # Enumerations.
     "TensorDataType": (TensorDataType, {"value": 1}),
@@ -211,6 +236,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         directml.ReverseSubsequencesOperatorDesc.infer_output,
         {"input_tensor": X, "sequence_lengths_tensor": TensorDesc(TensorDataType.UINT32, [4, 1]), "axis": 1},
     ),
+    "ElementWiseIdentityOperatorDesc.infer_output": (
+        directml.ElementWiseIdentityOperatorDesc.infer_output,
+        {"input_tensor": X},
+    ),
     "Operator": (Operator, {"desc": VALID["SPLIT"], "feature_level": FeatureLevel.NEWEST}),
     "Operator.__call__": (
         lambda inputs, out: Operator(VALID["SPLIT"])(inputs, out=out),
@@ -225,6 +254,26 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         directml.reverse_subsequences,
         {"input": T, "sequence_lengths": torch.tensor([[1], [2], [3], [9]]), "axis": 1},
     ),
+    # Graphs.
+    "Graph": (Graph, {}),
+    **{type(part).__name__: (type(part), fields(part)) for part in (PARTS["nodes"][0], *EDGES)},
+    "Expression": (Expression, fields(PIECE)),
+    "Expression.reinterpret": (
+        IN_A_GRAPH.reinterpret,
+        {"data_type": X.data_type, "sizes": [6, 4], "strides": [1, 6]},
+    ),
+    "Graph.from_desc": (Graph.from_desc, PARTS),
+    "Graph.input": (Graph().input, {"desc": X}),
+    "Graph.add": (
+        lambda operator, inputs, name: IN_A_GRAPH.graph.add(operator, inputs, name=name),
+        {"operator": VALID["ELEMENT_WISE_IDENTITY"], "inputs": IN_A_GRAPH, "name": "x"},
+    ),
+    "Graph.output": (lambda outputs: IN_A_GRAPH.graph.output(outputs), {"outputs": PIECE}),
+    "Graph.validate": (Graph.from_desc(**PARTS).validate, {"feature_level": FeatureLevel.NEWEST}),
+    "Graph.compile": (Graph.from_desc(**PARTS).compile, {"feature_level": FeatureLevel.NEWEST}),
+    "Graph.from_json": (Graph.from_json, {"value": Graph.from_desc(**PARTS).to_json()}),
+    "CompiledGraph": (CompiledGraph, {"graph": Graph.from_desc(**PARTS), "feature_level": FeatureLevel.NEWEST}),
+    "CompiledGraph.__call__": (lambda inputs: Graph.from_desc(**PARTS).compile()(inputs), {"inputs": T}),
     "check_support": (directml.check_support, {"operator": "JOIN", "feature_level": FeatureLevel.NEWEST}),
     "Support": (
         Support,
@@ -299,7 +348,7 @@ def check_refusal(error: Exception, name: str, argument: str) -> None:
     if isinstance(error, RuntimeError):  # of the operator that DirectMLX's function calls
         subjects += ["slice1: ", "slice_grad: ", "split: ", "join: ", "reverse_subsequences: "]
     if isinstance(error, DescriptorError):
-        subjects += ["operator_type", *(field for desc in VALID.values() for field in fields(desc))]
+        subjects += ["operator_type", "nodes[", *(field for desc in VALID.values() for field in fields(desc))]
     for sentence in sentences(error):
         assert len(sentence) <= LONGEST, sentence
         assert "\n" not in sentence
@@ -377,6 +426,9 @@ WHOLE = [
     *(np.array(1, name) for name in "bBhHiIlLqQ"),
     *(torch.tensor(1, dtype=dtype) for dtype in [*INTEGERS, torch.bool]),
 ]
+# None stands for the number that there is, or for the graph.
+MAY_BE_NONE = ("dimension_count", "input_count", "output_count", "total_tensor_size_in_bytes", "node_index")
+
 FRACTIONS = [
     (1.9, "1.9"),
     (2.0, "2.0"),
@@ -449,9 +501,7 @@ def test_whole_numbers_of_every_kind(name: str, argument: str, place: int | None
 def test_what_is_no_whole_number(name: str, argument: str, place: int | None) -> None:
     entry = argument if place is None else f"{argument}[{place}]"
     for number, shown in FRACTIONS:
-        if number is None and place is None and argument in ("dimension_count", "input_count", "output_count"):
-            continue  # stands for the number that there is
-        if number is None and argument == "total_tensor_size_in_bytes":
+        if number is None and place is None and argument in MAY_BE_NONE:
             continue
         with pytest.raises(TypeError) as caught:
             with_number(name, argument, place, number)

@@ -348,15 +348,15 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
         "input_edges[0] must lead to a tensor of the same total_tensor_size_in_bytes, 24, got 32 of input_tensor of nodes[0]",
         "intermediate_edges[0] must lead to a tensor of the same total_tensor_size_in_bytes, 24, got 32 of input_tensor of nodes[1]",
     ]),
-    "elements on one another": ({"inputs": [TensorDesc(F32, [3, 2], [1, 1], total_tensor_size_in_bytes=24)]}, [
+    "elements on one another": ({"inputs": [TensorDesc(F32, [3, 2], strides=[1, 1], total_tensor_size_in_bytes=24)]}, [
         "inputs[0].strides must not lay elements on one another, as input_edges[0] reinterprets them, got [1, 1]",
     ]),
     "elements on one another that are read as they are": (
-        {"inputs": [TensorDesc(F32, [3, 2], [1, 1])], "nodes": [identity(TensorDesc(F32, [3, 2], [1, 1]), X), IDENTITY]},
+        {"inputs": [TensorDesc(F32, [3, 2], strides=[1, 1])], "nodes": [identity(TensorDesc(F32, [3, 2], strides=[1, 1]), X), IDENTITY]},
         ["nodes[0].output_tensor.sizes[0] must be 3, the size of input_tensor there, got 2",
          "nodes[0].output_tensor.sizes[1] must be 2, the size of input_tensor there, got 3"],
     ),
-    "elements that a stride of 0 repeats": ({"inputs": [TensorDesc(F32, [5, 6], [0, 1])]}, []),
+    "elements that a stride of 0 repeats": ({"inputs": [TensorDesc(F32, [5, 6], strides=[0, 1])]}, []),
     # Flags.
     "owned input of the graph": ({"inputs": [OWNED], "nodes": [identity(OWNED, X), IDENTITY]}, []),
     "owned by one operator alone": (
@@ -476,7 +476,7 @@ def test_expressions() -> None:
 
 
 def test_reinterpret() -> None:
-    x = Graph().input(TensorDesc(F32, [2, 3], [4, 1], guaranteed_base_offset_alignment=16))
+    x = Graph().input(TensorDesc(F32, [2, 3], strides=[4, 1], guaranteed_base_offset_alignment=16))
     assert x.reinterpret().output_desc == x.output_desc
     assert x.reinterpret(data_type=UINT32).output_desc.strides == (4, 1)
     small = Graph().input(TensorDesc(U8, [8], guaranteed_base_offset_alignment=4))
