@@ -39,7 +39,7 @@ class Reinterpretation:
     def __init__(self, source: TensorDesc, target: TensorDesc) -> None:
         self._sizes, self._strides = _without_repeats(source), source.effective_strides
         self._items, self._item_size = source.items_up_to_last, source.data_type.size_in_bytes
-        order = sorted(range(len(self._sizes)), key=lambda d: (self._sizes[d] == 1, -self._strides[d]))
+        order = sorted(range(len(self._sizes)), key=lambda d: -self._strides[d])
         sizes = [self._sizes[d] for d in order]
         places = zip(sizes, packed_strides(sizes), (self._strides[d] for d in order), strict=True)
         dense = all(size == 1 or packed == stride for size, packed, stride in places)
