@@ -97,8 +97,8 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
             "output_tensor": TensorDesc(I8, [65536, 65536]),
         },
         [
-            "input_tensor.sizes must make at most 4294967295 elements, got 4294967296",
-            "output_tensor.sizes must make at most 4294967295 elements, got 4294967296",
+            "input_tensor.sizes must reach over at most 4294967295 elements, got 4294967296",
+            "output_tensor.sizes must reach over at most 4294967295 elements, got 4294967296",
         ],
     ),
     (
@@ -106,9 +106,9 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         {"input_tensor": TensorDesc(F32, [4, 2**32]), "output_tensors": pieces([4, 2**32])} | {"output_count": 1},
         [
             "input_tensor.sizes[1] must be from 1 to 4294967295, got 4294967296",
-            "input_tensor.sizes must make at most 4294967295 elements, got 17179869184",
+            "input_tensor.sizes must reach over at most 4294967295 elements, got 17179869184",
             "output_tensors[0].sizes[1] must be from 1 to 4294967295, got 4294967296",
-            "output_tensors[0].sizes must make at most 4294967295 elements, got 17179869184",
+            "output_tensors[0].sizes must reach over at most 4294967295 elements, got 17179869184",
         ],
     ),
     # SLICE1.
@@ -259,34 +259,37 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("ELEMENT_WISE_IDENTITY", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),
     # Buffer tensors.
-    ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], [0, 1])}, []),  # 0 broadcasts
-    ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], [9, 1])}, []),  # larger than packed pads
-    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], [1, 2])}, []),
-    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], [3, 2])}, []),  # dimensions that interlace, and do not overlap
+    ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),  # 0 broadcasts
+    ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1])}, []),  # larger than packed pads
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[1, 2])}, []),
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[3, 2])}, []),  # dimensions that interlace, and do not overlap
     (
         "SLICE1",
-        {"input_tensor": TensorDesc(F32, [4, 6], [6])},
+        {"input_tensor": TensorDesc(F32, [4, 6], strides=[6])},
         ["input_tensor.strides must have length 2, an entry for each of sizes, got 1"],
     ),
     (
         "SLICE1",
-        {"input_tensor": TensorDesc(F32, [4, 6], [6, -1], total_tensor_size_in_bytes=96)},
+        {"input_tensor": TensorDesc(F32, [4, 6], strides=[6, -1], total_tensor_size_in_bytes=96)},
         ["input_tensor.strides[1] must be from 0 to 4294967295, got -1"],
     ),
     (
         "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], [2**32, 1])},
-        ["output_tensor.strides[0] must be from 0 to 4294967295, got 4294967296"],
+        {"output_tensor": TensorDesc(F32, [2, 3], strides=[2**32, 1])},
+        [
+            "output_tensor.strides must reach over at most 4294967295 elements, got 4294967299",
+            "output_tensor.strides[0] must be from 0 to 4294967295, got 4294967296",
+        ],
     ),
     (
         "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], [0, 1])},
+        {"output_tensor": TensorDesc(F32, [2, 3], strides=[0, 1])},
         ["output_tensor.strides[0] must not be 0, as the tensor is written to, got 0"],
     ),
-    ("SLICE1", {"output_tensor": TensorDesc(F32, [1, 3], [0, 1])}, []),  # a stride that is never taken
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [1, 3], strides=[0, 1])}, []),  # a stride that is never taken
     (
         "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], [2, 1])},
+        {"output_tensor": TensorDesc(F32, [2, 3], strides=[2, 1])},
         ["output_tensor.strides must not lay elements of an output on one another, got [2, 1]"],
     ),
     (
@@ -299,7 +302,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     (
         "SLICE1",
-        {"input_tensor": TensorDesc(F32, [4, 6], [9, 1], total_tensor_size_in_bytes=96)},
+        {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1], total_tensor_size_in_bytes=96)},
         [
             "input_tensor.total_tensor_size_in_bytes must be from 132, the bytes up to the last element, to "
             "18446744073709551615, got 96"
@@ -312,7 +315,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     (
         "SLICE1",  # the published helper's 32 bits would have overflowed
-        {"input_tensor": TensorDesc(F32, [4, 6], [2**30, 1], total_tensor_size_in_bytes=24)},
+        {"input_tensor": TensorDesc(F32, [4, 6], strides=[2**30, 1], total_tensor_size_in_bytes=24)},
         [
             "input_tensor.total_tensor_size_in_bytes must be from 12884901912, the bytes up to the last element, to "
             "18446744073709551615, got 24"
@@ -339,10 +342,10 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         "SLICE1",
         {"input_tensor": TensorDesc(F32, []), "dimension_count": 0},
         [
-            "input_tensor.dimension_count must be from 1 to 8 at feature level 6_4, got 0",
             "input_window_offsets must have length 0, an entry for each dimension of input_tensor, got 2",
             "input_window_sizes must have length 0, an entry for each dimension of input_tensor, got 2",
             "input_window_strides must have length 0, an entry for each dimension of input_tensor, got 2",
+            "input_tensor.dimension_count must be from 1 to 8, got 0",
             "output_tensor.dimension_count must be 0, that of input_tensor, got 2",
         ],
     ),

@@ -25,6 +25,7 @@ from torch_dml_ops.__main__ import main
 from torch_dml_ops.directml import (
     CompiledGraph,
     DescriptorError,
+    ExecutionFlags,
     Expression,
     FeatureLevel,
     Graph,
@@ -35,6 +36,7 @@ from torch_dml_ops.directml import (
     Operator,
     OperatorDesc,
     OperatorGraphNodeDesc,
+    OperatorType,
     OutputGraphEdgeDesc,
     Problem,
     SplitOperatorDesc,
@@ -42,6 +44,9 @@ from torch_dml_ops.directml import (
     TensorDataType,
     TensorDesc,
     TensorFlags,
+    TensorPolicy,
+    TensorProperties,
+    TensorType,
     Violation,
 )
 
@@ -165,6 +170,9 @@ def deep(depth: int) -> list[Any]:
 W = {"input_window_offsets": [0, 1], "input_window_sizes": [4, 5], "input_window_strides": [-2, 2]}
 I64 = TensorDesc(TensorDataType.INT64, [4, 6])
 T = torch.arange(24.0).reshape(4, 6)
+OWNED = TensorFlags.OWNED_BY_DML
+PACKED = TensorPolicy.default()
+POLICY = {"tensor_policy": PACKED}
 
 
 def fields(desc: Any) -> dict[str, Any]:
@@ -192,6 +200,11 @@ PARTS: dict[str, Any] = {
     "output_edges": [EDGES[2]],
 }
 
+OWNED_X = dataclasses.replace(X, flags=TensorFlags.OWNED_BY_DML)
+OWNING = PARTS | {
+    "inputs": [OWNED_X],
+    "nodes": [dataclasses.replace(VALID["ELEMENT_WISE_IDENTITY"], input_tensor=OWNED_X)],
+}
 
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     # Enumerations.
@@ -200,6 +213,13 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "TensorDataType.parse": (TensorDataType.parse, {"text": "INT8"}),
     "TensorFlags": (TensorFlags, {"value": 1}),
     "TensorFlags.parse": (TensorFlags.parse, {"text": "NONE"}),
+    "TensorType": (TensorType, {"value": 1}),
+    "TensorType.parse": (TensorType.parse, {"text": "BUFFER"}),
+    "OperatorType": (OperatorType, {"value": 62}),
+    "OperatorType.parse": (OperatorType.parse, {"text": "SPLIT"}),
+    "ExecutionFlags": (ExecutionFlags, {"value": 1}),
+    "ExecutionFlags.parse": (ExecutionFlags.parse, {"text": "NONE"}),
+    "FeatureLevel.of_version": (FeatureLevel.of_version, {"version": "1.15.4"}),
     "FeatureLevel": (FeatureLevel, {"value": 0x6400}),
     "FeatureLevel.parse": (FeatureLevel.parse, {"text": "6_4"}),
     # Tensors.
@@ -211,6 +231,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "TensorDesc.view": (X.view, {"buffer": torch.zeros(96, dtype=torch.uint8)}),
     "TensorDesc.violations": (lambda **given: [*X.violations(**given)], {"path": ("x",), "written": True}),
     "TensorDesc.from_json": (TensorDesc.from_json, {"value": X.to_json()}),
+    "TensorPolicy": (TensorPolicy, {"function": lambda *_: TensorProperties()}),
+    "TensorPolicy.get": (PACKED.get, {"data_type": X.data_type, "flags": TensorFlags.NONE, "sizes": [4, 6]}),
+    "TensorProperties": (
+        TensorProperties,
+        {"strides": [6, 1], "total_tensor_size_in_bytes": 96, "guaranteed_base_offset_alignment": 16},
+    ),
     # Operators.
     "OperatorDesc": (OperatorDesc, {}),
     "OperatorDesc.from_json": (OperatorDesc.from_json, {"value": VALID["SPLIT"].to_json()}),
@@ -218,41 +244,61 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     **{type(desc).__name__: (type(desc), fields(desc)) for desc in VALID.values()},
     **{f"{type(d).__name__}.from_json": (type(d).from_json, {"value": d.to_json()}) for d in VALID.values()},
     **{f"{type(d).__name__}.validate": (d.validate, {"feature_level": FeatureLevel.NEWEST}) for d in VALID.values()},
-    "Slice1OperatorDesc.infer_output": (directml.Slice1OperatorDesc.infer_output, {"input_tensor": X, **W}),
+    "Slice1OperatorDesc.infer_output": (directml.Slice1OperatorDesc.infer_output, {"input_tensor": X, **W, **POLICY}),
     "SliceOperatorDesc.infer_output": (
         directml.SliceOperatorDesc.infer_output,
-        {"input_tensor": X, "offsets": [0, 0], "sizes": [1, 1], "strides": [1, 1]},
+        {"input_tensor": X, "offsets": [0, 0], "sizes": [1, 1], "strides": [1, 1], **POLICY},
     ),
     "SliceGradOperatorDesc.infer_output": (
         directml.SliceGradOperatorDesc.infer_output,
-        {"input_gradient_tensor": TensorDesc(X.data_type, [2, 3]), "output_gradient_sizes": [4, 6], **W},
+        {
+            "input_gradient_tensor": TensorDesc(X.data_type, [2, 3]),
+            "output_gradient_sizes": [4, 6],
+            **W,
+            **POLICY,
+        },
     ),
     "SplitOperatorDesc.infer_output": (
         SplitOperatorDesc.infer_output,
-        {"input_tensor": X, "axis": 1, "output_axis_sizes": [2, 4]},
+        {"input_tensor": X, "axis": 1, "output_axis_sizes": [2, 4], **POLICY},
     ),
-    "JoinOperatorDesc.infer_output": (directml.JoinOperatorDesc.infer_output, {"input_tensors": [X, X], "axis": 1}),
+    "JoinOperatorDesc.infer_output": (
+        directml.JoinOperatorDesc.infer_output,
+        {"input_tensors": [X, X], "axis": 1, **POLICY},
+    ),
     "ReverseSubsequencesOperatorDesc.infer_output": (
         directml.ReverseSubsequencesOperatorDesc.infer_output,
-        {"input_tensor": X, "sequence_lengths_tensor": TensorDesc(TensorDataType.UINT32, [4, 1]), "axis": 1},
+        {
+            "input_tensor": X,
+            "sequence_lengths_tensor": TensorDesc(TensorDataType.UINT32, [4, 1]),
+            "axis": 1,
+            **POLICY,
+        },
     ),
     "ElementWiseIdentityOperatorDesc.infer_output": (
         directml.ElementWiseIdentityOperatorDesc.infer_output,
-        {"input_tensor": X},
+        {"input_tensor": X, **POLICY},
     ),
     "Operator": (Operator, {"desc": VALID["SPLIT"], "feature_level": FeatureLevel.NEWEST}),
+    "Operator.initialize": (
+        Operator(dataclasses.replace(VALID["SPLIT"], input_tensor=dataclasses.replace(X, flags=OWNED))).initialize,
+        {"input_tensor": T},
+    ),
     "Operator.__call__": (
         lambda inputs, out: Operator(VALID["SPLIT"])(inputs, out=out),
         {"inputs": T, "out": [torch.ones(4, 2), torch.ones(4, 4)]},
     ),
     # DirectMLX's functions.
-    "slice_": (directml.slice_, {"input": T, **W}),
-    "slice_grad": (directml.slice_grad, {"input_gradient": torch.ones(2, 3), "output_gradient_sizes": [4, 6], **W}),
-    "split": (directml.split, {"input": T, "axis": 1, "output_axis_sizes": [2, 4]}),
-    "join": (directml.join, {"inputs": [T, T], "axis": 1}),
+    "slice_": (directml.slice_, {"input": T, **W, **POLICY}),
+    "slice_grad": (
+        directml.slice_grad,
+        {"input_gradient": torch.ones(2, 3), "output_gradient_sizes": [4, 6], **W, **POLICY},
+    ),
+    "split": (directml.split, {"input": T, "axis": 1, "output_axis_sizes": [2, 4], **POLICY}),
+    "join": (directml.join, {"inputs": [T, T], "axis": 1, **POLICY}),
     "reverse_subsequences": (
         directml.reverse_subsequences,
-        {"input": T, "sequence_lengths": torch.tensor([[1], [2], [3], [9]]), "axis": 1},
+        {"input": T, "sequence_lengths": torch.tensor([[1], [2], [3], [9]]), "axis": 1, **POLICY},
     ),
     # Graphs.
     "Graph": (Graph, {}),
@@ -273,6 +319,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Graph.compile": (Graph.from_desc(**PARTS).compile, {"feature_level": FeatureLevel.NEWEST}),
     "Graph.from_json": (Graph.from_json, {"value": Graph.from_desc(**PARTS).to_json()}),
     "CompiledGraph": (CompiledGraph, {"graph": Graph.from_desc(**PARTS), "feature_level": FeatureLevel.NEWEST}),
+    "CompiledGraph.initialize": (
+        lambda owned: Graph.from_desc(**OWNING).compile().initialize(owned),
+        {"owned": T},
+    ),
     "CompiledGraph.__call__": (lambda inputs: Graph.from_desc(**PARTS).compile()(inputs), {"inputs": T}),
     "check_support": (directml.check_support, {"operator": "JOIN", "feature_level": FeatureLevel.NEWEST}),
     "Support": (
@@ -301,6 +351,8 @@ def public() -> Iterator[str]:
     """Everything that takes arguments."""
     for name in directml.__all__:
         value = getattr(directml, name)
+        if not callable(value):  # a constant
+            continue
         if not inspect.isclass(value):
             if inspect.signature(value).parameters:
                 yield name
@@ -427,7 +479,7 @@ WHOLE = [
     *(torch.tensor(1, dtype=dtype) for dtype in [*INTEGERS, torch.bool]),
 ]
 # None stands for the number that there is, or for the graph.
-MAY_BE_NONE = ("dimension_count", "input_count", "output_count", "total_tensor_size_in_bytes", "node_index")
+MAY_BE_NONE = ("dimension_count", "input_count", "output_count", "total_tensor_size_in_bytes", "node_index", "strides")
 
 FRACTIONS = [
     (1.9, "1.9"),
@@ -464,7 +516,18 @@ def numbers() -> Iterator[tuple[str, str, Any]]:
     """Every number that a call takes, by itself or in a list; the value with a slot in its place."""
     for name, (_, arguments) in CALLS.items():
         for argument, value in arguments.items():
-            if name.startswith(("Violation", "Problem", "TensorDataType", "TensorFlags", "FeatureLevel")):
+            if name.startswith(
+                (
+                    "Violation",
+                    "Problem",
+                    "TensorDataType",
+                    "TensorFlags",
+                    "TensorType",
+                    "OperatorType",
+                    "ExecutionFlags",
+                    "FeatureLevel",
+                )
+            ):
                 continue
             if type(value) is int:
                 yield name, argument, None
@@ -518,7 +581,7 @@ def sequences() -> Iterator[tuple[str, str]]:
 
 
 def test_sequences_are_found() -> None:
-    assert len(list(sequences())) == 21
+    assert len(list(sequences())) == 22
 
 
 @pytest.mark.parametrize(("name", "argument"), [*sequences()])
@@ -576,7 +639,7 @@ def long_values() -> dict[str, Any]:
         "set": set(range(MANY)),
         "tensors": [X] * MANY,
         "wrong tensors": [TensorDesc(TensorDataType.INT8, [0, -1, 2**40])] * MANY,
-        "tensor of many dimensions": TensorDesc(TensorDataType.INT8, [2] * MANY, [2**32 - 1] * MANY),
+        "tensor of many dimensions": TensorDesc(TensorDataType.INT8, [2] * MANY, strides=[2**32 - 1] * MANY),
         "packed tensor of many dimensions": TensorDesc(TensorDataType.INT8, [2**32 - 1] * MANY),
         "operator": dataclasses.replace(VALID["SPLIT"], output_tensors=[X] * MANY),
         "torch tensor of many dimensions": torch.ones([1] * 2000),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from directml_cases import DESCS, OPERATORS, UINT64, along, descs, plain, window
+from directml_cases import DATA_TYPES, DESCS, OPERATORS, UINT64, along, descs, plain, window
 from directml_rules import CONSTRAINTS, F16, F32, I8, INFERRED_FROM_BAD, VALID, X
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,12 +33,15 @@ from torch_dml_ops.directml import (
     SliceGradOperatorDesc,
     SliceOperatorDesc,
     SplitOperatorDesc,
+    Support,
     TensorDataType,
     TensorDesc,
     TensorFlags,
+    Violation,
     check_support,
     support_table,
 )
+from torch_dml_ops.directml._parse_descs import problem_in_json
 
 every_op = pytest.mark.parametrize("op", OPERATORS)
 every_level = pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
@@ -77,6 +80,8 @@ TABLE = {
     "ELEMENT_WISE_IDENTITY": "4–5 T2 | | 4–5 T8 | 1–8 T8 | | | 1–8 T11 |",
 }
 NAMES = ["FLOAT32", "FLOAT16", "INT32", "INT16", "UINT32", "UINT16", "INT8", "UINT8", "FLOAT64", "INT64", "UINT64"]
+FOUR_BITS = ("UINT4", "INT4")
+KNOWN = [t for t in TensorDataType if t.name != "UNKNOWN"]
 LENGTHS = {"": [], "U32": ["UINT32"], "U64": ["UINT32", "UINT64"]}
 
 Cell = tuple[int, int, list[str], list[str]]  # the fewest and most dimensions, data types, types of lengths
@@ -135,23 +140,28 @@ def test_supported_dimension_counts_and_data_types(op: str, level: FeatureLevel)
         return
     least, most, types, _ = cell
     counts = f"must be {least}" if least == most else f"must be from {least} to {most}"
-    for rank, data_type in itertools.product(range(1, 10), TensorDataType):
+    for rank, data_type in itertools.product(range(1, 10), KNOWN):
         desc = plain(op, rank, data_type)
         expected = []
         for path, tensor in (*desc.inputs(), *desc.outputs()):
             name = dotted(path)
             if not least <= rank <= most:
                 end = since(op, lambda c, n=rank: c[0] <= n <= c[1])
-                expected.append(f"{name}.dimension_count {counts} at feature level {level}, got {rank}{end}")
+                if (least, most) != (1, 8):
+                    expected.append(f"{name}.dimension_count {counts} at feature level {level}, got {rank}{end}")
             if tensor.data_type.name not in types and path != ("sequence_lengths_tensor",):
                 end = since(op, lambda c, t=data_type: t.name in c[2])
                 allowed = f"must be one of {', '.join(types)} at feature level {level}"
-                expected.append(f"{name}.data_type {allowed}, got {data_type.name}{end}")
+                other = ", which feature level 6_3 brought for other operators" if data_type.name in FOUR_BITS else ""
+                expected.append(f"{name}.data_type {allowed}, got {data_type.name}{other}{end}")
+        if not 1 <= rank <= 8:
+            tensors = (*desc.inputs(), *desc.outputs())
+            expected += [f"{dotted(path)}.dimension_count must be from 1 to 8, got {rank}" for path, _ in tensors]
         assert broken(desc, level) == expected
 
 
 @every_level
-@pytest.mark.parametrize("length_type", list(TensorDataType), ids=lambda t: t.name)
+@pytest.mark.parametrize("length_type", DATA_TYPES, ids=lambda t: t.name)
 def test_supported_types_of_sequence_lengths(length_type: TensorDataType, level: FeatureLevel) -> None:
     op = "REVERSE_SUBSEQUENCES"
     cell = cells(op)[str(level)]
@@ -260,7 +270,10 @@ def test_tensors_of_many_dimensions() -> None:
     """For which neither recursion nor quadratic time would do."""
     nested = [2**k for k in range(5000)]
     for strides in (nested[::-1], [*nested, 3]):
-        rules = {violation.rule for violation in TensorDesc(F32, [2] * len(strides), strides).violations(written=True)}
+        rules = {
+            violation.rule
+            for violation in TensorDesc(F32, [2] * len(strides), strides=strides).violations(written=True)
+        }
         assert "must be from 0 to 4294967295" in rules
         assert OVERLAPS not in rules  # with what no tensor can have, nobody searches
     assert TensorDesc(I8, [3] * 5000).minimum_size_in_bytes == -(-(3**5000) // 4) * 4
@@ -271,15 +284,15 @@ def test_tensors_of_many_dimensions() -> None:
 def test_outputs_that_overlap(dimensions: list[tuple[int, int]]) -> None:
     sizes, strides = zip(*dimensions, strict=True)
     places = [sum(map(operator.mul, index, strides)) for index in itertools.product(*map(range, sizes))]
-    rules = [violation.rule for violation in TensorDesc(F32, sizes, strides).violations(written=True)]
+    rules = [violation.rule for violation in TensorDesc(F32, sizes, strides=strides).violations(written=True)]
     assert rules == [OVERLAPS] * (len(set(places)) < len(places))
 
 
 def test_outputs_too_intricate_to_tell_count_as_overlapping() -> None:
     sizes, strides = [1000, 1001, 1003, 1007], [9973 * 7919, 9967 * 7907, 9949 * 7901, 9941 * 7883]
-    rules = list(TensorDesc(F32, [2] * 4, strides).violations(written=True))
+    rules = list(TensorDesc(F32, [2] * 4, strides=strides).violations(written=True))
     assert rules == []
-    rules = list(TensorDesc(F32, sizes, strides).violations(written=True))
+    rules = list(TensorDesc(F32, sizes, strides=strides).violations(written=True))
     assert OVERLAPS in [rule.rule for rule in rules]
 
 
@@ -342,11 +355,11 @@ def broken_tensors(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
         sentence = f".strides must have length {len(tensor.sizes)}, an entry for each of sizes"
     elif kind == "rank":
         changes = {"sizes": [*tensor.sizes, 1] + [1] * 8, "strides": None, "dimension_count": None}
-        sentence = ".dimension_count must be from 1 to 8 at feature level 6_4"
+        sentence = ".dimension_count must be from 1 to 8, got"
     elif kind == "type" and path == ("sequence_lengths_tensor",):
         changes, sentence = {"data_type": I8}, ".data_type must be one of UINT32, UINT64 at feature level 6_4, got INT8"
     elif kind == "type":
-        other = draw(st.sampled_from([t for t in TensorDataType if t != tensor.data_type]))
+        other = draw(st.sampled_from([t for t in DATA_TYPES if t != tensor.data_type]))
         first_path, first = desc.inputs()[0]
         changed = with_tensor(desc, path, dataclasses.replace(tensor, data_type=other))
         if path != first_path:
@@ -499,7 +512,7 @@ def test_repr() -> None:
     tensor = TensorDesc(
         F16,
         [2, 3],
-        [4, 1],
+        strides=[4, 1],
         flags=TensorFlags.OWNED_BY_DML,
         total_tensor_size_in_bytes=32,
         guaranteed_base_offset_alignment=16,
@@ -523,7 +536,7 @@ FAR_OFF = f"1{'0' * 58}…"
 
 
 def test_repr_of_huge_numbers() -> None:
-    tensor = TensorDesc(F32, [HUGE], [-HUGE], total_tensor_size_in_bytes=HUGE, dimension_count=HUGE)
+    tensor = TensorDesc(F32, [HUGE], strides=[-HUGE], total_tensor_size_in_bytes=HUGE, dimension_count=HUGE)
     assert repr(tensor) == (
         f"TensorDesc(FLOAT32, [{FAR_OFF}], strides=[-{FAR_OFF[:-2]}…], total_tensor_size_in_bytes={FAR_OFF}, "
         f"dimension_count={FAR_OFF})"
@@ -543,7 +556,7 @@ def test_sentences_on_huge_numbers() -> None:
         )
     )
     assert f"input_tensor.sizes[0] must be from 1 to 4294967295, got {FAR_OFF}" in sentences
-    assert f"input_tensor.sizes must make at most 4294967295 elements, got {FAR_OFF}" in sentences
+    assert f"input_tensor.sizes must reach over at most 4294967295 elements, got {FAR_OFF}" in sentences
     assert f"offsets[0] must be at least 0, got -{FAR_OFF[:-2]}…" in sentences
     assert f"output_tensor.sizes[0] must be {FAR_OFF}, as sizes[0] is, got 4" in sentences
     assert all(len(sentence) < 400 for sentence in sentences)
@@ -616,7 +629,7 @@ def test_descriptors_are_frozen() -> None:
         (lambda: TensorDesc("FLOAT32", [1]), "TensorDesc: data_type must be a TensorDataType, got 'FLOAT32'"),
         (lambda: TensorDesc(F32, [1.5]), r"TensorDesc: sizes\[0\] must be a whole number, got 1\.5"),
         (lambda: TensorDesc(F32, 3), "TensorDesc: sizes must be a list of whole numbers, got 3"),
-        (lambda: TensorDesc(F32, [1], ["1"]), r"TensorDesc: strides\[0\] must be a whole number, got '1'"),
+        (lambda: TensorDesc(F32, [1], strides=["1"]), r"TensorDesc: strides\[0\] must be a whole number, got '1'"),
         (
             lambda: dataclasses.replace(VALID["SLICE1"], input_tensor="x"),
             "Slice1OperatorDesc: input_tensor must be a TensorDesc, got 'x'",
@@ -664,7 +677,12 @@ def test_wrong_types(make: Callable[[], object], sentence: str) -> None:
 
 def test_json_has_no_more_than_it_needs() -> None:
     tensor = TensorDesc(
-        F32, [2], [2], TensorFlags.OWNED_BY_DML, total_tensor_size_in_bytes=16, guaranteed_base_offset_alignment=4
+        F32,
+        [2],
+        strides=[2],
+        flags=TensorFlags.OWNED_BY_DML,
+        total_tensor_size_in_bytes=16,
+        guaranteed_base_offset_alignment=4,
     )
     assert X.to_json() == {"DataType": "FLOAT32", "Sizes": [4, 6]}
     assert tensor.to_json() == {
@@ -736,8 +754,8 @@ def test_scale_bias_of_an_identity_may_be_absent_or_null() -> None:
         (
             lambda: TensorDesc.from_json({"DataType": "FLOAT31", "Sizes": [1], "Flags": "SOME"}),
             [
-                "$.DataType must be one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, "
-                "INT64, got 'FLOAT31'",
+                "$.DataType must be one of UNKNOWN, FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, "
+                "UINT64, INT64, UINT4, INT4, got 'FLOAT31'",
                 "$.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'",
             ],
         ),
@@ -787,7 +805,7 @@ def test_json_of_another_structure(read: Callable[[], object], problems: list[st
 
 
 def test_data_types_are_torch_dtypes() -> None:
-    for data_type in TensorDataType:
+    for data_type in DATA_TYPES:
         assert TensorDataType.of(data_type.dtype) is data_type
         assert data_type.size_in_bytes == int(re.sub(r"\D", "", data_type.name)) // 8
         assert TensorDataType.parse(f"DML_TENSOR_DATA_TYPE_{data_type.name}") is data_type
@@ -823,17 +841,17 @@ def test_from_tensor() -> None:
     ],
 )
 def test_minimum_size(sizes: list[int], strides: list[int] | None, data_type: TensorDataType, least: int) -> None:
-    desc = TensorDesc(data_type, sizes, strides)
+    desc = TensorDesc(data_type, sizes, strides=strides)
     assert desc.minimum_size_in_bytes == desc.total_tensor_size_in_bytes == least
 
 
 def test_view_shares_the_buffer() -> None:
     buffer = torch.zeros(64, dtype=torch.uint8, device="cpu")
-    view = TensorDesc(TensorDataType.INT16, [2, 3], [5, 1]).view(buffer[4:])
+    view = TensorDesc(TensorDataType.INT16, [2, 3], strides=[5, 1]).view(buffer[4:])
     assert (view.dtype, view.shape, view.stride()) == (torch.int16, (2, 3), (5, 1))
     view.fill_(-1)
     assert buffer.nonzero().flatten().tolist() == [*range(4, 10), *range(14, 20)]
-    broadcast = TensorDesc(TensorDataType.INT16, [4, 2], [0, 1]).view(buffer[8:])
+    broadcast = TensorDesc(TensorDataType.INT16, [4, 2], strides=[0, 1]).view(buffer[8:])
     assert broadcast.tolist() == [[-1, 0]] * 4
     assert broadcast.untyped_storage().data_ptr() == buffer.untyped_storage().data_ptr()
 
@@ -866,7 +884,7 @@ def test_a_description_that_breaks_rules_is_not_viewed() -> None:
     with pytest.raises(
         DescriptorError, match=r"^TensorDesc breaks a rule:\n  strides\[0\] must be from 0 to \d+, got -1$"
     ):
-        TensorDesc(F32, [2], [-1]).view(torch.zeros(64, dtype=torch.uint8))
+        TensorDesc(F32, [2], strides=[-1]).view(torch.zeros(64, dtype=torch.uint8))
 
 
 # What stands beside the rules.
@@ -928,3 +946,160 @@ def test_largest_numbers() -> None:
         assert (broken(desc) == []) == right
     for total, right in ((2**64 - 4, True), (2**64, False)):
         assert (list(TensorDesc(F32, [1], total_tensor_size_in_bytes=total).violations()) == []) == right
+
+
+# The arguments of TensorDesc in the order of pydirectml and DirectMLX: data type, flags, sizes.
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        TensorFlags.NONE,
+        TensorFlags.OWNED_BY_DML,
+        TensorDataType.INT8,
+        TensorDataType,
+        True,
+        4,
+        np.int64(4),
+        torch.tensor(4),
+    ],
+    ids=repr,
+)
+def test_what_is_no_list_of_sizes(sizes: Any) -> None:
+    with pytest.raises(TypeError, match=r"^TensorDesc: sizes must be a list of whole numbers, got "):
+        TensorDesc(F32, sizes)
+
+
+def test_what_follows_the_sizes_has_to_be_named() -> None:
+    make: Any = TensorDesc
+    for more in ([4], [TensorFlags.NONE], [[1], TensorFlags.NONE]):
+        with pytest.raises(TypeError, match=r"takes 3 positional arguments but"):
+            make(F32, [4], *more)
+    with pytest.raises(TypeError, match=r"takes 3 positional arguments but"):
+        make(F32, TensorFlags.OWNED_BY_DML, [4])
+
+
+def test_the_types_of_lengths_are_not_taken_for_those_of_tensors() -> None:
+    make: Any = Support
+    with pytest.raises(TypeError, match=r"takes 3 positional arguments but 4 were given"):
+        make(range(1, 9), [F32], [UINT64])
+
+
+# The limits of a tensor itself.
+
+
+@pytest.mark.parametrize("rank", range(11))
+def test_dimension_counts(rank: int) -> None:
+    tensor = TensorDesc(F32, [1] * rank)
+    rules = [str(violation) for violation in tensor.violations(("x",))]
+    assert rules == ([] if 1 <= rank <= 8 else [f"x.dimension_count must be from 1 to 8, got {rank}"])
+    if rules:
+        with pytest.raises(
+            DescriptorError, match=rf"^TensorDesc breaks a rule:\n  dimension_count must .*, got {rank}$"
+        ):
+            tensor.view(torch.zeros(4, dtype=torch.uint8))
+    else:
+        assert tensor.view(torch.zeros(4, dtype=torch.uint8)).shape == (1,) * rank
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "places"),
+    [
+        ([2**32 - 1], None, 2**32 - 1),
+        ([65536, 65536], None, 2**32),
+        ([65535, 65537], None, 2**32 - 1),
+        ([65536, 65536], [0, 0], 1),  # repeated, and so one element in memory
+        ([65536, 65536], [0, 1], 65536),
+        ([65536, 65536], [65536, 1], 2**32),
+        ([2], [2**32 - 2], 2**32 - 1),
+        ([2], [2**32 - 1], 2**32),  # two elements, too far from each other
+        ([2, 2], [2**31, 2**31 - 2], 2**32 - 1),
+        ([2, 2], [2**31, 2**31 - 1], 2**32),
+    ],
+)
+@pytest.mark.parametrize("data_type", [I8, F32, UINT64], ids=lambda t: t.name)
+def test_elements_up_to_the_last_one(
+    sizes: list[int], strides: list[int] | None, places: int, data_type: TensorDataType
+) -> None:
+    tensor = TensorDesc(data_type, sizes, strides=strides)
+    assert tensor.items_up_to_last == places
+    field = "sizes" if strides is None else "strides"
+    expected = [] if places < 2**32 else [f"{field} must reach over at most 4294967295 elements, got {places}"]
+    assert [str(violation) for violation in tensor.violations()] == expected
+
+
+@pytest.mark.parametrize(("count", "least"), [(1, 4), (8, 4), (9, 8), (16, 8), (17, 12)])
+def test_tensors_of_four_bits(count: int, least: int) -> None:
+    for name in FOUR_BITS:
+        tensor = TensorDesc(TensorDataType.parse(name), [count])
+        assert tensor.minimum_size_in_bytes == least
+        assert list(tensor.violations()) == []
+        with pytest.raises(
+            ValueError, match=rf"^TensorDesc.view: the data type must be one that torch has, got {name}$"
+        ):
+            tensor.view(torch.zeros(64, dtype=torch.uint8))
+        assert TensorDesc.from_json(tensor.to_json()) == tensor
+
+
+def test_an_unknown_data_type_is_never_right() -> None:
+    unknown = TensorDesc(TensorDataType.UNKNOWN, [4])
+    assert list(map(str, unknown.violations())) == ["data_type must be a known type, got UNKNOWN"]
+    sentences = broken(SplitOperatorDesc(input_tensor=unknown, output_tensors=[unknown], axis=0))
+    assert sentences == [
+        f"{name}.data_type must be a known type, got UNKNOWN" for name in ("input_tensor", "output_tensors[0]")
+    ]
+
+
+@every_op
+def test_only_inputs_are_owned_by_directml(op: str) -> None:
+    desc = VALID[op]
+    for path, tensor in (*desc.inputs(), *desc.outputs()):
+        changed = with_tensor(desc, path, dataclasses.replace(tensor, flags=TensorFlags.OWNED_BY_DML))
+        sentence = f"{dotted(path)}.flags must be NONE, as only inputs can be owned by DirectML, got OWNED_BY_DML"
+        assert broken(changed) == ([sentence] if path[0] in desc.output_fields else [])
+
+
+# Violations name fields in the words of their reader.
+
+
+@pytest.mark.parametrize(
+    ("op", "changes", "in_python", "in_json"),
+    [
+        (
+            "SLICE1",
+            {"input_window_offsets": [1, 1]},
+            "input_window_offsets[0] plus input_window_sizes[0] must be at most 4, the size of input_tensor there, got 1 + 4",
+            "InputWindowOffsets[0] plus InputWindowSizes[0] must be at most 4, the size of InputTensor there, got 1 + 4",
+        ),
+        (
+            "SLICE",
+            {"offsets": [2, 0]},
+            "offsets[0] plus (sizes[0] - 1) * strides[0] must be less than 4, the size of input_tensor there, got 2 + 1 * 2",
+            "Offsets[0] plus (Sizes[0] - 1) * Strides[0] must be less than 4, the size of InputTensor there, got 2 + 1 * 2",
+        ),
+        (
+            "JOIN",
+            {"output_tensor": TensorDesc(F16, [4, 6])},
+            "output_tensor.data_type must be FLOAT32, that of input_tensors[0], got FLOAT16",
+            "OutputTensor.DataType must be FLOAT32, that of InputTensors[0], got FLOAT16",
+        ),
+    ],
+)
+def test_fields_in_python_and_in_json(op: str, changes: dict[str, Any], in_python: str, in_json: str) -> None:
+    desc = dataclasses.replace(VALID[op], **changes)
+    with pytest.raises(DescriptorError) as caught:
+        desc.validate()
+    violation = caught.value.violations[0]
+    assert str(violation) == in_python
+    assert str(problem_in_json(violation, desc.to_json(), ())) == f"$.desc.{in_json}"
+
+
+def test_rules_are_strings_or_parts() -> None:
+    parts = Violation(("x",), ["must be that of ", ("y", 1), ", a field"], 3)
+    assert str(parts) == "x must be that of y[1], a field, got 3"
+    assert hash(parts) == hash(Violation(("x",), ("must be that of ", ("y", 1), ", a field"), 3))
+    make: Any = Violation
+    with pytest.raises(TypeError, match=r"^Violation: rule must be a string, or a tuple of strings and paths, got 3$"):
+        make(("x",), 3, 3)
+    with pytest.raises(TypeError, match=r"^Violation: rule\[1\] must be a tuple of names and indices, got 1.5$"):
+        make(("x",), ["must be", 1.5], 3)

@@ -6,12 +6,13 @@ import itertools
 import json
 import pickle
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from directml_cases import DATA_TYPES
 from graph_cases import between, graphs, identity, into, memory, one_by_one, out_of, shuffled
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +46,7 @@ MODELS = Path(__file__).parents[1] / "examples" / "models"
 F32, F64, I8, U8 = TensorDataType.FLOAT32, TensorDataType.FLOAT64, TensorDataType.INT8, TensorDataType.UINT8
 UINT32, UINT64 = TensorDataType.UINT32, TensorDataType.UINT64
 X = TensorDesc(F32, [2, 3])
+OWNED = TensorDesc(F32, [2, 3], flags=TensorFlags.OWNED_BY_DML)
 
 
 def bits(tensor: Tensor) -> bytes:
@@ -128,8 +130,8 @@ def test_transposed_and_broadcast() -> None:
     assert result.tolist() == [[1, 1], [2, 2], [3, 3]]
 
 
-@pytest.mark.parametrize("target", list(TensorDataType), ids=lambda t: t.name)
-@pytest.mark.parametrize("source", list(TensorDataType), ids=lambda t: t.name)
+@pytest.mark.parametrize("target", DATA_TYPES, ids=lambda t: t.name)
+@pytest.mark.parametrize("source", DATA_TYPES, ids=lambda t: t.name)
 def test_reinterpreted_data_types(source: TensorDataType, target: TensorDataType) -> None:
     """What no operator wrote is 0: of 24 bytes, the last elements of a small type."""
     graph = Graph()
@@ -204,20 +206,84 @@ def test_graphs_of_many_nodes(reverse: bool) -> None:
 def test_tensors_that_are_not_needed_any_more_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[weakref.ref[Tensor]] = []
     most = 0
-    call = Operator.__call__
+    run_operator = Operator._run
 
-    def counted(self: Operator, *inputs: Tensor) -> Any:
+    def counted(self: Operator, inputs: Sequence[Tensor], out: None) -> Any:
         nonlocal most
-        result = call(self, *inputs)
+        result = run_operator(self, inputs, out)
         made.append(weakref.ref(result))
         most = max(most, sum(ref() is not None for ref in made))
         return result
 
     run = line(20).compile()
-    monkeypatch.setattr(Operator, "__call__", counted)
+    monkeypatch.setattr(Operator, "_run", counted)
     run(torch.ones(2, 3))
     assert len(made) == 20
     assert most <= 3
+
+
+def owned_and_given() -> Graph:
+    """The rows of an owned tensor between those of one that is given twice; the owned one transposed."""
+    graph = Graph()
+    first, owned, last = (graph.input(desc) for desc in (X, OWNED, X))
+    join = JoinOperatorDesc(input_tensors=[X, OWNED, X], output_tensor=TensorDesc(F32, [6, 3]), axis=0)
+    columns = owned.reinterpret(sizes=[3, 2], strides=[1, 3])
+    graph.output(graph.add(join, first, owned, last))
+    graph.output(graph.add(identity(columns.output_desc, TensorDesc(F32, [3, 2])), columns))
+    return graph
+
+
+def test_owned_inputs() -> None:
+    run = owned_and_given().compile()
+    a, owned, b = (values((2, 3), torch.float32, seed).requires_grad_() for seed in range(3))
+    before = owned.detach().clone()
+    bound = run.initialize(owned)
+    with torch.no_grad():
+        owned.zero_()
+    for call in (bound, torch.compile(bound, fullgraph=True, backend="aot_eager"), copy.deepcopy(bound)):
+        whole, columns = call(a, b)
+        assert torch.equal(whole, torch.cat([a, before, b]))
+        assert torch.equal(columns, before.t())
+        assert not columns.requires_grad
+        assert [g.tolist() for g in torch.autograd.grad(whole.sum(), [a, b])] == [[[1.0] * 3] * 2] * 2
+    again = bound.initialize(torch.ones(2, 3))
+    assert again(a, b)[1].unique().tolist() == [1]
+    assert torch.equal(bound(a, b)[1], before.t())
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda run, x: run(x, x, x),
+            "CompiledGraph: inputs[1] is OWNED_BY_DML and must be given first; call initialize",
+        ),
+        (
+            lambda run, x: run.initialize(),
+            "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 0",
+        ),
+        (
+            lambda run, x: run.initialize(x, x),
+            "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 2",
+        ),
+        (
+            lambda run, x: run.initialize(x[:1]),
+            "CompiledGraph.initialize: inputs[1] must have sizes [2, 3], got [1, 3]",
+        ),
+        (
+            lambda run, x: run.initialize(x)(x, x, x),
+            "CompiledGraph: there must be 2 input tensors besides inputs[1], which initialize has bound, got 3",
+        ),
+        (
+            lambda run, x: line(1).compile().initialize(x),
+            "CompiledGraph.initialize: there must be 0 tensors, one for each input that is OWNED_BY_DML, got 1",
+        ),
+    ],
+)
+def test_refused_owned_inputs(call: Callable[[CompiledGraph, Tensor], object], sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        call(owned_and_given().compile(), torch.ones(2, 3))
+    assert str(caught.value) == sentence
 
 
 def test_what_is_compiled_does_not_change_with_the_graph() -> None:
@@ -235,7 +301,6 @@ def test_what_is_compiled_does_not_change_with_the_graph() -> None:
 
 IDENTITY = identity(X, X)
 Y, WIDE = TensorDesc(F32, [3, 2]), TensorDesc(F32, [2, 3], total_tensor_size_in_bytes=32)
-OWNED = TensorDesc(F32, [2, 3], flags=TensorFlags.OWNED_BY_DML)
 HALVES = SplitOperatorDesc(input_tensor=X, output_tensors=[TensorDesc(F32, [2, 1]), TensorDesc(F32, [2, 2])], axis=1)
 
 
@@ -694,16 +759,18 @@ def test_json_of_graphs_that_break_rules(case: str) -> None:
 def test_json_of_another_structure() -> None:
     value = described().to_json()
     value["Nodes"][1] = {"Operator": {"type": "GEMM", "desc": {}}, "Nam": "x"}
-    value["Nodes"].append({"Operator": {"type": "GEMM", "desc": {}}, "Name": "x"})
-    value["Inputs"].append({"DataType": "FLOAT31", "Sizes": [1]})
+    value["Nodes"].append(
+        {"Operator": {"type": "SPLIT", "desc": HALVES.to_json()["desc"] | {"Axis": "0"}}, "Name": "x"}
+    )
+    value["Inputs"].append({"DataType": "FLOAT32"})
     value["InputEdges"].append({"GraphInputIndex": "0", "ToNodeIndex": 0, "Name": 1})
     value["OutputEdges"] = [5]
     with pytest.raises(ModelError) as caught:
         Graph.from_json(value)
     assert [str(problem) for problem in caught.value.problems] == [
-        "$.Inputs[1].DataType must be one of FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64, got 'FLOAT31'",
+        "$.Inputs[1].Sizes is required",
         "$.Nodes[1].Nam is not a field here; those that are: Operator, Name",
-        "$.Nodes[2].Operator.type must be an operator of this package (SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD, ELEMENT_WISE_IDENTITY), got 'GEMM'",
+        "$.Nodes[2].Operator.desc.Axis must be a whole number, got '0'",
         "$.InputEdges[1].GraphInputIndex must be a whole number, got '0'",
         "$.InputEdges[1].ToNodeInputIndex is required",
         "$.InputEdges[1].Name must be a string, got 1",

@@ -34,7 +34,12 @@ from torch_dml_ops.directml import (
     SplitOperatorDesc,
     TensorDataType,
     TensorDesc,
+    TensorFlags,
+    TensorPolicy,
+    TensorProperties,
 )
+from torch_dml_ops.directml._text import dotted
+from torch_dml_ops.directml.tensor_desc import packed_strides
 
 F32, F64 = TensorDataType.FLOAT32, TensorDataType.FLOAT64
 
@@ -115,7 +120,7 @@ def test_example_2_of_slice1() -> None:
 
 def test_padding_of_a_new_result_is_zero() -> None:
     x = TensorDesc(F32, [2, 2])
-    y = TensorDesc(F32, [2, 2], [5, 1], total_tensor_size_in_bytes=40)
+    y = TensorDesc(F32, [2, 2], strides=[5, 1], total_tensor_size_in_bytes=40)
     result = Operator(SplitOperatorDesc(input_tensor=x, output_tensors=[y], axis=0))(torch.ones(2, 2))[0]
     assert result.stride() == (5, 1)
     assert oracle.storage_bytes(result).view(np.float32).tolist() == [1, 1, 0, 0, 0, 1, 1]
@@ -124,27 +129,23 @@ def test_padding_of_a_new_result_is_zero() -> None:
 @pytest.mark.parametrize("strides", [None, [5, 1]], ids=["packed", "padded"])
 def test_what_follows_the_last_element_is_not_allocated(strides: list[int] | None) -> None:
     x = TensorDesc(F32, [2, 2])
-    y = TensorDesc(F32, [2, 2], strides, total_tensor_size_in_bytes=2**64 - 4)
+    y = TensorDesc(F32, [2, 2], strides=strides, total_tensor_size_in_bytes=2**64 - 4)
     result = Operator(JoinOperatorDesc(input_tensors=[x], output_tensor=y, axis=0))(torch.ones(2, 2))
     assert torch.equal(result, torch.ones(2, 2))
     assert result.untyped_storage().nbytes() == (28 if strides else 16)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "strides", "size"),
-    [
-        ([2**28 + 2], [2**32 - 1], ((2**28 + 1) * (2**32 - 1) + 1) * 8),  # beyond 2^63
-        ([2**20], [2**32 - 1], ((2**20 - 1) * (2**32 - 1) + 1) * 8),
-    ],
-)
-def test_a_result_that_does_not_fit_into_memory(sizes: list[int], strides: list[int], size: int) -> None:
-    desc = SplitOperatorDesc(
-        input_tensor=TensorDesc(F64, sizes), output_tensors=[TensorDesc(F64, sizes, strides)], axis=0
-    )
-    x = torch.zeros(1, dtype=torch.float64).expand(sizes)
-    sentence = f"SPLIT: output_tensors[0] must fit into memory, and {size} bytes do not"
+def test_a_result_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = TensorDesc(F64, [2]), TensorDesc(F64, [2], strides=[2**32 - 2])
+    operator = Operator(SplitOperatorDesc(input_tensor=tensors[0], output_tensors=tensors[1:], axis=0))
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("DefaultCPUAllocator: not enough memory")
+
+    monkeypatch.setattr(Tensor, "new_zeros", refuse)
+    sentence = f"SPLIT: output_tensors[0] must fit into memory, and {(2**32 - 1) * 8} bytes do not"
     with pytest.raises(RuntimeError, match=f"^{re.escape(sentence)}$"):
-        Operator(desc)(x)
+        operator(torch.zeros(2, dtype=torch.float64))
 
 
 def test_memory_that_the_function_itself_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +174,7 @@ def test_a_result_is_packed_where_the_descriptor_has_no_strides() -> None:
 X = TensorDesc(F32, [4, 6])
 SPLIT = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=SplitOperatorDesc.infer_output(X, 1, [2, 4]), axis=1))
 PADDED = Operator(
-    JoinOperatorDesc(input_tensors=[X], output_tensor=TensorDesc(F32, [4, 6], [8, 1]), axis=0),
+    JoinOperatorDesc(input_tensors=[X], output_tensor=TensorDesc(F32, [4, 6], strides=[8, 1]), axis=0),
 )
 REVERSE = Operator(
     ReverseSubsequencesOperatorDesc(
@@ -418,6 +419,290 @@ def test_operators_of_equal_descriptors_are_equal(op: str) -> None:
     assert operator != operator.desc
 
 
+# Inputs that are owned by DirectML.
+
+OWNED = TensorFlags.OWNED_BY_DML
+
+
+def owned(desc: Any, *fields: str) -> Any:
+    """With the flag on these inputs: ``input_tensors[1]``."""
+    for field in fields:
+        name, _, entry = field.rstrip("]").partition("[")
+        value = getattr(desc, name)
+        if entry:
+            changed: Any = [dataclasses.replace(t, flags=OWNED) if k == int(entry) else t for k, t in enumerate(value)]
+        else:
+            changed = dataclasses.replace(value, flags=OWNED)
+        desc = dataclasses.replace(desc, **{name: changed})
+    return desc
+
+
+THREE = [TensorDesc(F32, [1, 6]), TensorDesc(F32, [2, 6]), TensorDesc(F32, [1, 6])]
+JOIN = JoinOperatorDesc(input_tensors=THREE, output_tensor=X, axis=0)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(examples, max_examples=30)
+@given(st.data())
+def test_owned_inputs_give_the_same_results(op: str, data: st.DataObject) -> None:
+    desc = data.draw(descs(op))
+    xs = [viewed(tensor, block(tensor, seed)) for seed, (_, tensor) in enumerate(desc.inputs())]
+    chosen = [data.draw(st.booleans()) for _ in xs]
+    names = [dotted(path) for path, _ in desc.inputs()]
+    changed = owned(desc, *(name for name, is_owned in zip(names, chosen, strict=True) if is_owned))
+    bound: dict[str, Any] = {}
+    for (path, _), x, is_owned in zip(desc.inputs(), xs, chosen, strict=True):
+        if len(path) == 2 and any(chosen):
+            bound.setdefault(str(path[0]), []).append(x if is_owned else None)
+        elif is_owned:
+            bound[str(path[0])] = x
+    operator = Operator(changed).initialize(**bound)
+    rest = [x for x, is_owned in zip(xs, chosen, strict=True) if not is_owned]
+    for result, want in zip(as_list(operator(*rest)), as_list(Operator(desc)(*xs)), strict=True):
+        assert result.stride() == want.stride()
+        assert result.numpy().tobytes() == want.numpy().tobytes()
+
+
+def test_owned_inputs_are_read_once() -> None:
+    constant, x, y = torch.ones(2, 6), torch.full((1, 6), 2.0), torch.full((1, 6), 3.0)
+    plain_join = Operator(owned(JOIN, "input_tensors[1]"))
+    join = plain_join.initialize(input_tensors=[None, constant, None])
+    constant.zero_()
+    out = torch.zeros(4, 6)
+    assert join(x, y)[:, 0].tolist() == join(x, y, out=out)[:, 0].tolist() == out[:, 0].tolist() == [2, 1, 1, 3]
+    again = join.initialize(input_tensors=(t for t in (None, constant, None)))
+    assert again(x, y)[:, 0].tolist() == [2, 0, 0, 3]
+    assert join(x, y)[:, 0].tolist() == [2, 1, 1, 3]
+    with pytest.raises(ValueError, match=r"call initialize$"):
+        plain_join(x, y)  # which has stayed as it was
+    assert plain_join != join != again
+    assert join == copy.copy(join)
+
+
+def test_all_inputs_may_be_owned() -> None:
+    x, lengths = torch.arange(24.0).reshape(4, 6), torch.tensor([[2], [0], [6], [1]]).to(torch.uint32)
+    reverse = Operator(owned(REVERSE.desc, "input_tensor", "sequence_lengths_tensor"))
+    assert torch.equal(reverse.initialize(input_tensor=x, sequence_lengths_tensor=lengths)(), REVERSE(x, lengths))
+    assert torch.equal(REVERSE.initialize()(x, lengths), REVERSE(x, lengths))  # nothing to bind
+
+
+def test_owned_inputs_get_no_gradient_and_compile() -> None:
+    torch._dynamo.reset()
+    constant = torch.ones(2, 6, requires_grad=True)
+    join = Operator(owned(JOIN, "input_tensors[1]")).initialize(input_tensors=[None, constant, None])
+    x, y = (torch.ones(1, 6, requires_grad=True) for _ in range(2))
+    compiled = torch.compile(lambda x, y: join(x, y).sum() * 3, fullgraph=True, backend="aot_eager")
+    compiled(x, y).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[3.0] * 6]
+    assert constant.grad is None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "sentence"),
+    [
+        (
+            lambda j: j(*PIECES),
+            ValueError,
+            "JOIN: input_tensors[0] is OWNED_BY_DML and must be given first; call initialize",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=[PIECES[0], None, None])(*PIECES),
+            ValueError,
+            "JOIN: there must be 2 input tensors besides input_tensors[0], which initialize has bound, got 3",
+        ),
+        (
+            lambda j: j.initialize(),
+            ValueError,
+            "JOIN: initialize: input_tensors[0] must be given, as it is OWNED_BY_DML",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=[None] * 3),
+            ValueError,
+            "JOIN: initialize: input_tensors[0] must be given, as it is OWNED_BY_DML",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=PIECES),
+            ValueError,
+            "JOIN: initialize: input_tensors[1] must be None, as it is not OWNED_BY_DML",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=PIECES[:2]),
+            ValueError,
+            "JOIN: initialize: input_tensors must have length 3, got 2",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=PIECES[0]),
+            ValueError,
+            "JOIN: initialize: input_tensors must have length 3, got 1",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=3),
+            TypeError,
+            "JOIN: initialize: input_tensors must be a list of tensors, got 3",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=[1, None, None]),
+            TypeError,
+            "JOIN: initialize: input_tensors[0] must be a tensor, got int",
+        ),
+        (
+            lambda j: j.initialize(input_tensors=[PIECES[1], None, None]),
+            ValueError,
+            "JOIN: initialize: input_tensors[0] must have sizes [1, 6], got [2, 6]",
+        ),
+        (
+            lambda j: j.initialize(output_tensor=torch.ones(4, 6)),
+            ValueError,
+            "JOIN: initialize must not get output_tensor, as no input of this name is OWNED_BY_DML; those that are: "
+            "input_tensors",
+        ),
+        (
+            lambda _: REVERSE.initialize(input_tensor=torch.ones(4, 6)),
+            ValueError,
+            "REVERSE_SUBSEQUENCES: initialize must not get input_tensor, as no input of this name is OWNED_BY_DML; "
+            "those that are: none",
+        ),
+    ],
+)
+def test_what_initialize_refuses(call: Callable[[Operator], object], error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(sentence)}$"):
+        call(Operator(owned(JOIN, "input_tensors[0]")))
+
+
+PIECES = [torch.ones(1, 6), torch.ones(2, 6), torch.ones(1, 6)]
+
+
+# Layouts.
+
+IMAGE = torch.arange(2 * 3 * 4 * 5.0).reshape(2, 3, 4, 5)
+BACKWARDS = [0, 0, 0, 0], [2, 3, 4, 5], [1, 1, -1, 2]
+CALLS: dict[str, Callable[..., Any]] = {
+    "slice_": lambda x, **more: directml.slice_(x, *BACKWARDS, **more),
+    "slice_grad": lambda x, **more: directml.slice_grad(x, [3, 3, 5, 9], [0] * 4, [2, 3, 4, 9], [1, 1, -1, 2], **more),
+    "split": lambda x, **more: directml.split(x, 1, [1, 2], **more),
+    "join": lambda x, **more: directml.join([x, x], 0, **more),
+    "reverse_subsequences": lambda x, **more: directml.reverse_subsequences(x, torch.full((2, 3, 1, 5), 3), 2, **more),
+}
+
+
+def taken_strides(x: Tensor) -> list[int]:
+    """Without those of dimensions of size 1, where torch writes what it likes."""
+    return [stride for size, stride in zip(x.shape, x.stride(), strict=True) if size > 1]
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """As torch has it."""
+    formats = {3: lambda t: t.transpose(1, 2).contiguous().transpose(1, 2), 5: torch.channels_last_3d}
+    chosen: Any = formats.get(x.dim(), torch.channels_last)
+    return chosen(x) if callable(chosen) else x.contiguous(memory_format=chosen)
+
+
+@pytest.mark.parametrize("given", ["packed", "channels last", "transposed"])
+@pytest.mark.parametrize("function", CALLS)
+def test_layouts_of_results(function: str, given: str) -> None:
+    x = {
+        "packed": IMAGE,
+        "channels last": channels_last(IMAGE),
+        "transposed": IMAGE.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+    }[given]
+    packed = as_list(CALLS[function](x))
+    wanted = as_list(CALLS[function](IMAGE))
+    assert all(result.is_contiguous() for result in packed)
+    interleaved = as_list(CALLS[function](x, tensor_policy=TensorPolicy.interleaved_channel()))
+    padded = TensorPolicy(lambda _, __, sizes: TensorProperties([s * 2 for s in packed_strides(sizes)]))
+    for result, want in zip(interleaved, wanted, strict=True):
+        assert torch.equal(result, want)
+        assert taken_strides(result) == taken_strides(channels_last(want))
+    for result, want in zip(as_list(CALLS[function](x, tensor_policy=padded)), wanted, strict=True):
+        assert torch.equal(result, want)
+        assert result.stride() == tuple(2 * s for s in want.stride())
+
+
+@pytest.mark.parametrize("sizes", [[4], [2, 3], [2, 3, 4], [2, 3, 4, 5], [2, 3, 4, 5, 6]])
+def test_interleaved_channel(sizes: list[int]) -> None:
+    """NC, NWC, NHWC, NDHWC."""
+    order = [0, *range(2, len(sizes)), 1][: len(sizes)]
+    x = torch.zeros([sizes[d] for d in order])
+    expected = tuple(x.stride()[order.index(d)] for d in range(len(sizes)))
+    properties = TensorPolicy.interleaved_channel().get(F32, TensorFlags.NONE, sizes)
+    assert tuple(properties.strides or ()) == expected
+    desc = TensorDesc(F32, sizes)
+    (inferred,) = SplitOperatorDesc.infer_output(desc, 0, sizes[:1], tensor_policy=TensorPolicy.interleaved_channel())
+    assert inferred == TensorDesc(F32, sizes, strides=expected)
+    assert inferred.minimum_size_in_bytes == desc.minimum_size_in_bytes
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(examples, max_examples=20)
+@given(st.data())
+def test_inferred_outputs_lie_as_the_policy_says(op: str, data: st.DataObject) -> None:
+    desc: Any = data.draw(descs(op))
+    fields = {field.name: getattr(desc, field.name) for field in dataclasses.fields(desc)}
+    (output_field,) = desc.output_fields
+    outputs = fields.pop(output_field)
+    arguments = {name: value for name, value in fields.items() if not name.endswith("_count")}
+    if op == "SPLIT":
+        arguments["output_axis_sizes"] = [t.sizes[desc.axis] for t in outputs]
+    if op == "SLICE_GRAD":
+        arguments["output_gradient_sizes"] = outputs.sizes
+    seen = []
+
+    def choose(data_type: TensorDataType, flags: TensorFlags, sizes: tuple[int, ...]) -> TensorProperties:
+        seen.append((data_type, flags, sizes))
+        return TensorProperties(
+            [2 * s for s in packed_strides(sizes)],
+            total_tensor_size_in_bytes=4096 * 64,
+            guaranteed_base_offset_alignment=64,
+        )
+
+    inferred = type(desc).infer_output(**arguments, tensor_policy=TensorPolicy(choose))
+    made = list(inferred) if op == "SPLIT" else [inferred]
+    assert seen == [(t.data_type, TensorFlags.NONE, t.sizes) for t in made]
+    for tensor in made:
+        assert tensor.strides == tuple(2 * s for s in packed_strides(tensor.sizes))
+        assert (tensor.total_tensor_size_in_bytes, tensor.guaranteed_base_offset_alignment) == (4096 * 64, 64)
+    dataclasses.replace(desc, **{output_field: inferred}).validate()
+
+
+def test_policies_that_are_refused() -> None:
+    overlapping = TensorPolicy(lambda _, __, sizes: TensorProperties([1] * len(sizes)))
+    with pytest.raises(
+        DescriptorError, match=r"^split: a tensor by tensor_policy breaks a rule:\n  strides must not lay "
+    ):
+        directml.split(IMAGE, 1, [1, 2], tensor_policy=overlapping)
+    with pytest.raises(DescriptorError, match=r"output_tensor.strides must not lay elements"):
+        JoinOperatorDesc.infer_output([X], 0, tensor_policy=overlapping)
+    wrong: Any = TensorPolicy(lambda *_: [1])  # type: ignore[arg-type, return-value]
+    sentence = r"^TensorPolicy: what its function returns must be TensorProperties, got \[1\]$"
+    for call in (
+        lambda: directml.join([IMAGE], 0, tensor_policy=wrong),
+        lambda: JoinOperatorDesc.infer_output([X], 0, tensor_policy=wrong),
+    ):
+        with pytest.raises(TypeError, match=sentence):
+            call()
+    with pytest.raises(
+        ValueError, match=r"^join: the dtype of tensors by a policy must be one that DirectML has .* bfloat16$"
+    ):
+        directml.join([IMAGE.bfloat16()], 0, tensor_policy=TensorPolicy.interleaved_channel())
+    assert directml.join([IMAGE.bfloat16()], 0).is_contiguous()
+
+
+def test_layouts_compile_and_differentiate() -> None:
+    def call(x: Tensor) -> Tensor:
+        return directml.slice_(x, *BACKWARDS, tensor_policy=TensorPolicy.interleaved_channel())
+
+    torch._dynamo.reset()
+    x = channels_last(IMAGE.double()).requires_grad_()
+    result = torch.compile(call, fullgraph=True, backend="aot_eager")(x)
+    assert torch.equal(result, call(x))
+    assert result.stride() == call(x).stride()
+    small = torch.rand(1, 2, 4, 3, dtype=torch.float64, requires_grad=True)
+    window = [0, 0, 0, 0], [1, 2, 4, 3], [1, 1, -1, 2]
+    policy = TensorPolicy.interleaved_channel()
+    assert torch.autograd.gradcheck(lambda t: directml.slice_(t, *window, tensor_policy=policy), [small])
+
+
 # DirectMLX's functions.
 
 
@@ -447,3 +732,12 @@ def test_directmlx_functions_compile_and_differentiate() -> None:
     x = values((3, 4)).requires_grad_()
     assert torch.equal(torch.compile(call, fullgraph=True, backend="aot_eager")(x), call(x))
     assert torch.autograd.gradcheck(call, [x])
+
+
+def test_directmlx_functions_are_traced() -> None:
+    def call(x: Tensor) -> Tensor:
+        left, right = directml.split(directml.slice_(x, [0, 0], [3, 4], [-1, 1]), 1, [1, 3])
+        return directml.join([right, left], 1)
+
+    x = values((3, 4), torch.float32)
+    assert torch.equal(torch.fx.symbolic_trace(call)(x), call(x))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from directml_cases import OPERATORS, descs
+from directml_cases import DATA_TYPES, OPERATORS, descs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import examples
@@ -57,7 +57,7 @@ def numbers(draw: st.DrawFn, data_type: str) -> Any:
 
 @st.composite
 def resources(draw: st.DrawFn) -> Json:
-    data_type = draw(st.sampled_from([t.name for t in TensorDataType]))
+    data_type = draw(st.sampled_from([t.name for t in DATA_TYPES]))
     count = draw(st.sampled_from([1, 2, 6, 24]))
     kind = draw(st.sampled_from(["list", "value", "sequence", "items", "array.npy", "columns.npy", "file.dat"]))
     resource: Json = {"initialValuesDataType": data_type}
@@ -69,7 +69,7 @@ def resources(draw: st.DrawFn) -> Json:
         start, delta = draw(numbers(data_type)), draw(numbers(data_type))
         resource["initialValues"] = {"valueCount": count, "valueStart": start, "valueDelta": delta}
     elif kind == "items":
-        types = draw(st.lists(st.sampled_from([t.name for t in TensorDataType]), min_size=1, max_size=4))
+        types = draw(st.lists(st.sampled_from([t.name for t in DATA_TYPES]), min_size=1, max_size=4))
         resource = {"initialValues": [{"type": t, "value": draw(numbers(t))} for t in types]}
     else:
         resource["initialValues"] = {"sourcePath": kind}

@@ -10,7 +10,19 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
   output_tensors[0].data_type must be one of FLOAT32, FLOAT16, INT32, INT16, UINT32, UINT16, INT8, UINT8 at feature level 4_0, got FLOAT64; allowed from feature level 4_1
 """  # noqa: E501
 
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
+from torch_dml_ops.directml.enums import (
+    MINIMUM_BUFFER_TENSOR_ALIGNMENT,
+    PERSISTENT_BUFFER_ALIGNMENT,
+    TEMPORARY_BUFFER_ALIGNMENT,
+    TENSOR_DIMENSION_COUNT_MAX,
+    TENSOR_DIMENSION_COUNT_MAX1,
+    ExecutionFlags,
+    FeatureLevel,
+    OperatorType,
+    TensorDataType,
+    TensorFlags,
+    TensorType,
+)
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem, Violation
 from torch_dml_ops.directml.graph import (
     CompiledGraph,
@@ -35,11 +47,18 @@ from torch_dml_ops.directml.operator_descs import (
 )
 from torch_dml_ops.directml.support import Support, check_support, support_table
 from torch_dml_ops.directml.tensor_desc import TensorDesc
+from torch_dml_ops.directml.tensor_policy import TensorPolicy, TensorProperties
 
 __all__ = [
+    "MINIMUM_BUFFER_TENSOR_ALIGNMENT",
+    "PERSISTENT_BUFFER_ALIGNMENT",
+    "TEMPORARY_BUFFER_ALIGNMENT",
+    "TENSOR_DIMENSION_COUNT_MAX",
+    "TENSOR_DIMENSION_COUNT_MAX1",
     "CompiledGraph",
     "DescriptorError",
     "ElementWiseIdentityOperatorDesc",
+    "ExecutionFlags",
     "Expression",
     "FeatureLevel",
     "Graph",
@@ -51,6 +70,7 @@ __all__ = [
     "Operator",
     "OperatorDesc",
     "OperatorGraphNodeDesc",
+    "OperatorType",
     "OutputGraphEdgeDesc",
     "Problem",
     "ReverseSubsequencesOperatorDesc",
@@ -62,6 +82,9 @@ __all__ = [
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
+    "TensorPolicy",
+    "TensorProperties",
+    "TensorType",
     "Violation",
     "check_support",
     "join",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from enum import Enum
 from typing import Any, TypeVar
 
 import torch
@@ -17,6 +18,10 @@ T = TypeVar("T")
 whole_number = index  # a descriptor has no symbolic sizes, which the functions of the operators pass on
 
 
+# What can be iterated over and has no order, or is one thing: in Python 3.11 a flag of an enumeration, too.
+_NO_LISTS = (str, bytes, bytearray, Mapping, Set, Enum, type)
+
+
 def whole_numbers(name: str, values: Any) -> tuple[int, ...]:
     """A copy: what becomes of a list afterwards changes nothing."""
     entries = listed(name, values, "whole numbers")
@@ -25,7 +30,7 @@ def whole_numbers(name: str, values: Any) -> tuple[int, ...]:
 
 def listed(name: str, values: Any, of: str) -> list[Any]:
     """The entries of any iterable that has them in an order, and is no text."""
-    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray, Mapping, Set)):
+    if isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
         try:
             return list(values)
         except Exception:  # of tensors and arrays without dimensions, and of sparse ones

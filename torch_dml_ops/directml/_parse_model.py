@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from torch_dml_ops.directml._parse_descs import parse_operator, problem_in_json
 from torch_dml_ops.directml._parse_values import parse_initial_values
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser, read
 from torch_dml_ops.directml._text import JsonPath, json_path, names, text
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, named
+from torch_dml_ops.directml.enums import FeatureLevel, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, Problem
 from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
 from torch_dml_ops.directml.operator import Operator
@@ -125,7 +125,7 @@ class _Reader:
         data_type, name = None, json.initialValuesDataType
         if name is not None and name.removeprefix("DML_TENSOR_DATA_TYPE_") != "UNKNOWN":
             place = (*path, "initialValuesDataType")
-            data_type = parse_name(self.problems, partial(named, TensorDataType), name, place)
+            data_type = parse_name(self.problems, element_type_named, name, place)
             if data_type is None:
                 return None
         place = (*path, "initialValues")

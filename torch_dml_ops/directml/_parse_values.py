@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from pydantic import Field
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
 from torch_dml_ops.directml._structure import Structure, parse, parse_name, parser
 from torch_dml_ops.directml._text import JsonPath, names, text
-from torch_dml_ops.directml.enums import TensorDataType, named
+from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
 
@@ -124,7 +123,7 @@ def _items(problems: list[Problem], values: Sequence[Any], path: JsonPath) -> In
         item = parse(problems, _ItemJson, value, (*path, k))
         if item is None:
             continue
-        data_type = parse_name(problems, partial(named, TensorDataType), item.type, (*path, k, "type"))
+        data_type = parse_name(problems, element_type_named, item.type, (*path, k, "type"))
         if data_type is not None:
             number = _number(problems, item.value, data_type, (*path, k, "value"))
             if number is not None:
@@ -166,7 +165,7 @@ def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: J
         return FromFile(data_type, file.stat().st_size, file, path)
     array = array_in(file)
     try:
-        found = named(TensorDataType, array.dtype.name.upper())
+        found = element_type_named(array.dtype.name.upper())
     except ValueError:
         raise ValueError(f"must be an array of one of DirectML's data types, got {array.dtype.name}") from None
     if array.size == 0:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from torch_dml_ops.directml._text import JsonPath, text
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
+from torch_dml_ops.directml.enums import TENSOR_DIMENSION_COUNT_MAX1, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.support import Support, check_support, first_level
 from torch_dml_ops.directml.tensor_desc import UINT_MAX, TensorDesc
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+
+_ANY_COUNT = range(1, TENSOR_DIMENSION_COUNT_MAX1 + 1)  # to which the tensors themselves are bound
 
 LENGTHS = ("sequence_lengths_tensor",)
 
@@ -32,16 +34,19 @@ def supported(op: str, level: FeatureLevel, tensors: Tensors) -> Iterator[Violat
         return
     for path, tensor in tensors:
         count, data_type = len(tensor.sizes), tensor.data_type
-        if count not in support.dimension_counts:
+        if count not in support.dimension_counts and support.dimension_counts != _ANY_COUNT:
             least, most = support.dimension_counts[0], support.dimension_counts[-1]
             rule = f"must be {least}" if least == most else f"must be from {least} to {most}"
             since = first_level(op, lambda s, count=count: count in s.dimension_counts)  # type: ignore[misc]
             yield Violation((*path, "dimension_count"), f"{rule} at feature level {level}", count, since)
         types = _types_of(path, support)
-        if data_type not in types:
+        if data_type not in types and data_type is not TensorDataType.UNKNOWN:  # which is never right
             rule = f"must be one of {', '.join(t.name for t in types)} at feature level {level}"
             since = first_level(op, lambda s, path=path, t=data_type: t in _types_of(path, s))  # type: ignore[misc]
-            yield Violation((*path, "data_type"), rule, data_type, since)
+            got: object = data_type
+            if data_type in (TensorDataType.UINT4, TensorDataType.INT4):
+                got = f"{data_type.name}, which feature level 6_3 brought for other operators"
+            yield Violation((*path, "data_type"), rule, got, since)
 
 
 def _types_of(path: JsonPath, support: Support) -> Sequence[TensorDataType]:

@@ -1,7 +1,8 @@
-"""DirectML's enumerations, with the values that its headers give them."""
+"""DirectML's enumerations and constants, with the values that its header gives them."""
 
 from __future__ import annotations
 
+import re
 from enum import EnumMeta, IntEnum, IntFlag
 from typing import Any, TypeVar
 
@@ -10,12 +11,22 @@ import torch
 from torch_dml_ops.directml._arguments import instance, string, whole_number
 from torch_dml_ops.directml._text import text as shown
 
-E = TypeVar("E", "TensorDataType", "TensorFlags", "FeatureLevel")
+E = TypeVar("E", "TensorDataType", "TensorType", "TensorFlags", "OperatorType", "ExecutionFlags", "FeatureLevel")
 
-# What DirectML's headers put before the names.
+# The header's constants, whose names there begin with DML_.
+TENSOR_DIMENSION_COUNT_MAX = 5  # before feature level 3_0
+TENSOR_DIMENSION_COUNT_MAX1 = 8
+TEMPORARY_BUFFER_ALIGNMENT = 256  # in bytes, as those that follow
+PERSISTENT_BUFFER_ALIGNMENT = 256
+MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
+
+# What the header puts before the names.
 _PREFIXES = {
     "TensorDataType": "DML_TENSOR_DATA_TYPE_",
+    "TensorType": "DML_TENSOR_TYPE_",
     "TensorFlags": "DML_TENSOR_FLAG_",
+    "OperatorType": "DML_OPERATOR_",
+    "ExecutionFlags": "DML_EXECUTION_FLAG_",
     "FeatureLevel": "DML_FEATURE_LEVEL_",
 }
 
@@ -26,8 +37,10 @@ class _Numbered(EnumMeta):
     def __call__(cls, value: Any, *definition: Any, **options: Any) -> Any:
         if definition or options:  # of another enumeration
             return super().__call__(value, *definition, **options)
-        number = whole_number(cls.__name__, value)
-        if number not in list(_members(cls).values()):
+        number, numbers = whole_number(cls.__name__, value), [int(member) for member in _members(cls).values()]
+        if issubclass(cls, IntFlag) and ~sum(numbers) <= number <= sum(numbers):
+            return super().__call__(number & sum(numbers))  # of a negative one, which Python makes of ~flag
+        if number not in numbers:
             names = ", ".join(_members(cls))
             raise ValueError(f"{cls.__name__} must be the number of a member ({names}), got {shown(number)}")
         return super().__call__(number)
@@ -59,16 +72,20 @@ def _parsed(enumeration: type[E], name: Any) -> E:
 
 
 class TensorDataType(IntEnum, metaclass=_Numbered):
-    """The type of a tensor's elements: those of DirectML's that the data-movement operators take.
+    """The type of a tensor's elements.
+
+    ``UNKNOWN`` is never valid. ``UINT4`` and ``INT4`` came with feature level 6_3 for other operators than those here,
+    which refuse them, as torch has nothing to keep them in.
 
     Source: `DML_TENSOR_DATA_TYPE
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_tensor_data_type>`_.
 
     >>> from torch_dml_ops.directml import TensorDataType
-    >>> TensorDataType.FLOAT16.dtype, TensorDataType.FLOAT16.size_in_bytes
-    (torch.float16, 2)
+    >>> TensorDataType.FLOAT16.dtype, TensorDataType.FLOAT16.size_in_bytes, TensorDataType.INT4.size_in_bits
+    (torch.float16, 2, 4)
     """
 
+    UNKNOWN = 0
     FLOAT32 = 1
     FLOAT16 = 2
     UINT32 = 3
@@ -80,16 +97,25 @@ class TensorDataType(IntEnum, metaclass=_Numbered):
     FLOAT64 = 9
     UINT64 = 10
     INT64 = 11
+    UINT4 = 12
+    INT4 = 13
 
     @property
     def dtype(self) -> torch.dtype:
-        """The same type in torch."""
+        """The same type in torch; raises ``ValueError`` for ``UNKNOWN``, ``UINT4`` and ``INT4``, which it lacks."""
+        if self not in WITH_DTYPE:
+            raise ValueError(f"TensorDataType: must be one that torch has to have a dtype, got {self.name}")
         dtype: torch.dtype = getattr(torch, self.name.lower())
         return dtype
 
     @property
+    def size_in_bits(self) -> int:
+        """The size of an element, in bits; 0 for ``UNKNOWN``."""
+        return int(re.sub(r"\D", "", self.name) or 0)
+
+    @property
     def size_in_bytes(self) -> int:
-        """The size of an element, in bytes."""
+        """The size of an element, in bytes; raises ``ValueError`` where ``dtype`` does."""
         return self.dtype.itemsize
 
     @classmethod
@@ -111,16 +137,45 @@ class TensorDataType(IntEnum, metaclass=_Numbered):
         return _parsed(cls, text)
 
 
+# Those that torch has, and DirectML's data-movement operators take.
+WITH_DTYPE = tuple(data_type for data_type in TensorDataType if data_type.size_in_bits >= 8)
+
+
 def data_type_of(name: str, dtype: torch.dtype) -> TensorDataType:
-    for data_type in TensorDataType:
+    for data_type in WITH_DTYPE:
         if data_type.dtype == dtype:
             return data_type
-    has = ", ".join(data_type.name.lower() for data_type in TensorDataType)
+    has = ", ".join(data_type.name.lower() for data_type in WITH_DTYPE)
     raise ValueError(f"{name} must be one that DirectML has ({has}), got {str(dtype).removeprefix('torch.')}")
 
 
+def element_type_named(name: str) -> TensorDataType:
+    """That of values in memory; raises ``ValueError`` for another name, with a sentence that lacks its subject."""
+    names = [data_type.name for data_type in WITH_DTYPE]
+    if name.removeprefix(_PREFIXES["TensorDataType"]) not in names:
+        raise ValueError(f"must be one of {', '.join(names)}, got {shown(name)}")
+    return named(TensorDataType, name)
+
+
+class TensorType(IntEnum, metaclass=_Numbered):
+    """What a tensor lies in: a buffer.
+
+    Source: `DML_TENSOR_TYPE <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_tensor_type>`_.
+    """
+
+    INVALID = 0
+    BUFFER = 1
+
+    @classmethod
+    def parse(cls, text: str) -> TensorType:
+        """``BUFFER`` or ``DML_TENSOR_TYPE_BUFFER``; raises ``ValueError`` for any other text."""
+        return _parsed(cls, text)
+
+
 class TensorFlags(IntFlag, metaclass=_Numbered):
-    """Options of a tensor. Here they mean nothing, as no operator keeps its inputs.
+    """Options of a tensor.
+
+    ``OWNED_BY_DML`` is for inputs: such a tensor is given to :meth:`Operator.initialize`, once, and not to a call.
 
     Source: `DML_TENSOR_FLAGS
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_tensor_flags>`_.
@@ -135,6 +190,54 @@ class TensorFlags(IntFlag, metaclass=_Numbered):
     @classmethod
     def parse(cls, text: str) -> TensorFlags:
         """``NONE`` or ``DML_TENSOR_FLAG_NONE``; raises ``ValueError`` for any other text."""
+        return _parsed(cls, text)
+
+
+class OperatorType(IntEnum, metaclass=_Numbered):
+    """The operators of this package.
+
+    Source: `DML_OPERATOR_TYPE
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_operator_type>`_.
+
+    >>> from torch_dml_ops.directml import OperatorType
+    >>> OperatorType.parse("DML_OPERATOR_SLICE1")
+    <OperatorType.SLICE1: 111>
+    """
+
+    INVALID = 0
+    ELEMENT_WISE_IDENTITY = 1
+    SLICE = 60
+    SPLIT = 62
+    JOIN = 63
+    REVERSE_SUBSEQUENCES = 106
+    SLICE1 = 111
+    SLICE_GRAD = 135
+
+    @classmethod
+    def parse(cls, text: str) -> OperatorType:
+        """``SPLIT`` or ``DML_OPERATOR_SPLIT``; raises ``ValueError`` for any other text."""
+        return _parsed(cls, text)
+
+
+class ExecutionFlags(IntFlag, metaclass=_Numbered):
+    """Options of a compiled operator; to the operators here they make no difference.
+
+    Source: `DML_EXECUTION_FLAGS
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_execution_flags>`_.
+
+    >>> from torch_dml_ops.directml import ExecutionFlags
+    >>> int(ExecutionFlags.DISABLE_META_COMMANDS | ExecutionFlags.parse("DESCRIPTORS_VOLATILE"))
+    6
+    """
+
+    NONE = 0
+    ALLOW_HALF_PRECISION_COMPUTATION = 1
+    DISABLE_META_COMMANDS = 2
+    DESCRIPTORS_VOLATILE = 4
+
+    @classmethod
+    def parse(cls, text: str) -> ExecutionFlags:
+        """``NONE`` or ``DML_EXECUTION_FLAG_NONE``; raises ``ValueError`` for any other text."""
         return _parsed(cls, text)
 
 
@@ -181,3 +284,41 @@ class FeatureLevel(IntEnum, metaclass=_Numbered):
         <FeatureLevel.LEVEL_4_1: 16640>
         """
         return _parsed(cls, text)
+
+    @classmethod
+    def of_version(cls, version: str) -> FeatureLevel:
+        """The level that a version of DirectML supports; of one between two that brought a level, the earlier one's.
+
+        Raises ``ValueError`` for text that is not such a version.
+
+        Source: the `version history <https://learn.microsoft.com/en-us/windows/ai/directml/dml-version-history>`_ and
+        the feature level history.
+
+        >>> FeatureLevel.of_version("1.15.4")
+        <FeatureLevel.LEVEL_6_4: 25600>
+        """
+        subject = "FeatureLevel.of_version: version"
+        string(subject, version)
+        match = re.fullmatch(r"1\.(\d{1,9})(\.\d{1,9}){0,2}", version, re.ASCII)
+        if match is None:
+            raise ValueError(f"{subject} must be one of DirectML, such as 1.15.4, got {shown(version)}")
+        return next(level for minor, level in reversed(_LEVEL_OF_MINOR_VERSION.items()) if minor <= int(match[1]))
+
+
+# By the minor versions that brought one; 1.15 brought two.
+_LEVEL_OF_MINOR_VERSION = {
+    0: FeatureLevel.LEVEL_1_0,
+    1: FeatureLevel.LEVEL_2_0,
+    2: FeatureLevel.LEVEL_2_1,
+    4: FeatureLevel.LEVEL_3_0,
+    5: FeatureLevel.LEVEL_3_1,
+    6: FeatureLevel.LEVEL_4_0,
+    7: FeatureLevel.LEVEL_4_1,
+    8: FeatureLevel.LEVEL_5_0,
+    9: FeatureLevel.LEVEL_5_1,
+    10: FeatureLevel.LEVEL_5_2,
+    11: FeatureLevel.LEVEL_6_0,
+    12: FeatureLevel.LEVEL_6_1,
+    13: FeatureLevel.LEVEL_6_2,
+    15: FeatureLevel.LEVEL_6_4,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
@@ -209,7 +210,7 @@ class Expression:
         if data_type is not None:
             instance(TensorDataType, "Expression.reinterpret: data_type", data_type)
             alignment = desc.guaranteed_base_offset_alignment
-            kept = alignment if alignment >= data_type.size_in_bytes else 0  # which guarantees nothing
+            kept = alignment if 8 * alignment >= data_type.size_in_bits else 0  # which guarantees nothing
             desc = replace(desc, data_type=data_type, guaranteed_base_offset_alignment=kept)
         if sizes is not None:
             sizes = whole_numbers("Expression.reinterpret: sizes", sizes)
@@ -546,7 +547,7 @@ class CompiledGraph:
         feature_level: the level that the operators are to be valid at, by default the newest.
 
     Attributes:
-        inputs: the descriptions of the inputs.
+        inputs: the descriptions of the inputs, also of those that :meth:`initialize` takes.
         outputs: the descriptions of the outputs.
 
     Raises:
@@ -563,6 +564,7 @@ class CompiledGraph:
         instance(Graph, "CompiledGraph: graph", graph, "a Graph")
         graph.validate(feature_level)
         wiring, nodes = Wiring(graph), graph.nodes
+        self._owned: tuple[Tensor, ...] | None = None  # once they are given
         ends = [End(None, k) for k in range(len(graph.inputs))]
         ends += [End(node, k) for node, desc in enumerate(nodes) for k in range(len(desc.operator.outputs()))]
         numbers = {end: number for number, end in enumerate(ends)}
@@ -596,28 +598,75 @@ class CompiledGraph:
     def __repr__(self) -> str:
         return f"<CompiledGraph of {len(self.inputs)} inputs, {len(self._steps)} nodes, {len(self.outputs)} outputs>"
 
+    def initialize(self, *owned: Tensor) -> CompiledGraph:
+        """The graph with its inputs of flag ``OWNED_BY_DML`` bound: DirectML's initialization.
+
+        They are read now and copied, so that what happens to them afterwards changes nothing, and no gradient reaches
+        them; calls of the result take the other inputs only. This graph stays as it is.
+
+        Args:
+            owned: a tensor for each of these inputs, in their order, of the described dtype and sizes.
+
+        Raises:
+            ValueError: tensors other than described, or more or fewer.
+            TypeError: something that is no tensor.
+
+        Source: `IDMLDevice::CreateOperatorInitializer
+        <https://learn.microsoft.com/en-us/windows/win32/api/directml/nf-directml-idmldevice-createoperatorinitializer>`_.
+
+        >>> import torch
+        >>> from torch_dml_ops.directml import *
+        >>> graph = Graph()
+        >>> a = graph.input(TensorDesc(TensorDataType.INT64, [2], flags=TensorFlags.OWNED_BY_DML))
+        >>> b = graph.input(TensorDesc(TensorDataType.INT64, [3]))
+        >>> pieces = [a.output_desc, b.output_desc]
+        >>> whole = JoinOperatorDesc.infer_output(pieces, axis=0)
+        >>> graph.output(graph.add(JoinOperatorDesc(input_tensors=pieces, output_tensor=whole, axis=0), a, b))
+        >>> run = graph.compile().initialize(torch.tensor([8, 9]))
+        >>> run(torch.arange(3))
+        [tensor([8, 9, 0, 1, 2])]
+        """
+        expected = [entry for entry in self._inputs if entry.owned]
+        if len(owned) != len(expected):
+            rule = f"there must be {len(expected)} tensors, one for each input that is OWNED_BY_DML"
+            raise ValueError(f"CompiledGraph.initialize: {rule}, got {len(owned)}")
+        for entry, tensor in zip(expected, owned, strict=True):
+            entry.check("CompiledGraph.initialize", tensor)
+        result = copy.copy(self)
+        result._owned = tuple(tensor.detach().clone() for tensor in owned)
+        return result
+
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
         """Runs the operators.
 
         Args:
-            inputs: tensors of the dtypes and sizes of the graph's inputs, of any strides.
+            inputs: tensors of the dtypes and sizes of the graph's inputs but those of :meth:`initialize`, of any
+                strides.
 
         Returns:
             New tensors, one for each output of the graph, with the strides that the operator's descriptor gives it.
 
         Raises:
-            ValueError: tensors other than described, or more or fewer.
+            ValueError: tensors other than described, or more or fewer; inputs that are ``OWNED_BY_DML`` and not
+                initialized.
             TypeError: something that is no tensor.
             RuntimeError: tensors that do not fit into memory.
         """
-        if len(inputs) != len(self._inputs):
-            raise ValueError(f"CompiledGraph: there must be {len(self._inputs)} input tensors, got {len(inputs)}")
-        for expected, tensor in zip(self._inputs, inputs, strict=True):
+        owned = [expected.name for expected in self._inputs if expected.owned]
+        if owned and self._owned is None:
+            raise ValueError(f"CompiledGraph: {owned[0]} is OWNED_BY_DML and must be given first; call initialize")
+        count = len(self._inputs) - len(owned)
+        if len(inputs) != count:
+            but = f" besides {cut(', '.join(owned))}, which initialize has bound" if owned else ""
+            raise ValueError(f"CompiledGraph: there must be {count} input tensors{but}, got {len(inputs)}")
+        given, bound = list(inputs), list(self._owned or ())
+        tensors: list[Any] = [(bound if expected.owned else given).pop(0) for expected in self._inputs]
+        for expected, tensor in zip(self._inputs, tensors, strict=True):
             expected.check("CompiledGraph", tensor)
-        tensors: list[Any] = [*inputs, *[None] * (self._count - len(inputs))]
+        tensors += [None] * (self._count - len(tensors))
         for step in self._steps:
             read = [tensors[n] if view is None else view(tensors[n]) for n, view in step.inputs]
-            results = step.operator(*read)
+            results = step.operator._run(read, None)
             tensors[step.outputs] = results if step.operator.gives_list else [results]
             for n in step.released:
                 tensors[n] = None

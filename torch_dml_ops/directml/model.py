@@ -92,7 +92,7 @@ class Dispatch:
     def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
         inputs = [view(b.resource, b.offset, b.desc) for b in self.inputs]
         outs = [view(b.resource, b.offset, b.desc) for b in self.outputs]
-        self.operator(*inputs, out=outs if self.operator.gives_list else outs[0])
+        self.operator._run(inputs, outs if self.operator.gives_list else outs[0])
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -13,9 +13,11 @@ from torch import Tensor
 import torch_dml_ops as dml
 from torch_dml_ops._arguments import require_tensor, whole_numbers
 from torch_dml_ops._text import cut, shown
+from torch_dml_ops.directml._arguments import instance, listed
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
 from torch_dml_ops.directml._text import JsonPath, dotted, text
-from torch_dml_ops.directml.enums import FeatureLevel
+from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags, data_type_of
+from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator_descs import (
     ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
@@ -27,6 +29,7 @@ from torch_dml_ops.directml.operator_descs import (
     SplitOperatorDesc,
 )
 from torch_dml_ops.directml.tensor_desc import TensorDesc
+from torch_dml_ops.directml.tensor_policy import PACKED, TensorPolicy, output_desc
 
 
 class _Call(NamedTuple):
@@ -88,11 +91,13 @@ class _Expected(NamedTuple):
     strides: tuple[int, ...]
     packed: bool
     items: int  # up to the last element, gaps included
+    owned: bool  # and so given to initialize, not to a call
 
     @classmethod
     def of(cls, path: JsonPath, desc: TensorDesc) -> _Expected:
         strides, items = desc.effective_strides, desc.items_up_to_last
-        return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, desc.strides is None, items)
+        packed, owned = desc.strides is None, TensorFlags.OWNED_BY_DML in desc.flags
+        return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, packed, items, owned)
 
     def check(self, op: str, tensor: Tensor) -> None:
         checked_tensor(f"{op}: {self.name}", tensor)
@@ -118,13 +123,17 @@ class _Expected(NamedTuple):
 
     def lay_out(self, op: str, result: Tensor) -> Tensor:
         """The result in the described strides; what lies between its elements is zero."""
-        if self.packed:
-            return result.contiguous()
         try:
-            memory = result.new_zeros(self.items)
+            return _laid_out(result, None if self.packed else self.strides, self.items)
         except RuntimeError:  # nothing else can be wrong with it
             raise _beyond_memory(op, self.name, self.size_in_bytes) from None
-        return memory.as_strided(self.sizes, self.strides).copy_(result)
+
+
+def _laid_out(result: Tensor, strides: Sequence[int] | None, items: int) -> Tensor:
+    """The result in these strides, None for packed; what lies between its elements is zero."""
+    if strides is None:
+        return result.contiguous()
+    return result.new_zeros(items).as_strided(tuple(result.shape), tuple(strides)).copy_(result)
 
 
 def _beyond_memory(op: str, name: str, size: int) -> RuntimeError:
@@ -166,6 +175,7 @@ class Operator:
         self.desc = desc
         self._call = _CALLS[type(desc)](desc)
         self._inputs = tuple(_Expected.of(*tensor) for tensor in desc.inputs())
+        self._owned: tuple[Tensor | None, ...] | None = None  # in the places of the inputs, once they are given
         self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
         self.takes_list, self.gives_list = isinstance(desc, JoinOperatorDesc), isinstance(desc, SplitOperatorDesc)
 
@@ -173,17 +183,72 @@ class Operator:
         return f"Operator({self.desc})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operator) and self.desc == other.desc
+        return isinstance(other, Operator) and self.desc == other.desc and self._owned is other._owned
 
     def __hash__(self) -> int:
         return hash(self.desc)
+
+    def initialize(self, **owned: Tensor | Sequence[Tensor | None]) -> Operator:
+        """The operator with its inputs of flag ``OWNED_BY_DML`` bound: DirectML's initialization.
+
+        They are read now and copied, so that what happens to them afterwards changes nothing, and no gradient reaches
+        them; calls of the result take the other inputs only. The operator itself stays as it is.
+
+        Args:
+            owned: a tensor of the described dtype and sizes by each field that is owned by DirectML. For JOIN
+                ``input_tensors``, a list of as many entries as it has inputs, with None for those that are not owned.
+
+        Returns:
+            An operator of the same descriptor. It is equal to no other one.
+
+        Raises:
+            ValueError: tensors other than described; a field that is not owned, or one that is and is missing.
+            TypeError: something that is no tensor, or for JOIN no list of them.
+
+        Source: `DML_TENSOR_FLAGS
+        <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_tensor_flags>`_.
+
+        >>> import torch
+        >>> from torch_dml_ops.directml import *
+        >>> constant = TensorDesc(TensorDataType.INT64, [2], flags=TensorFlags.OWNED_BY_DML)
+        >>> pieces = [constant, TensorDesc(TensorDataType.INT64, [3])]
+        >>> whole = JoinOperatorDesc.infer_output(pieces, 0)
+        >>> join = Operator(JoinOperatorDesc(input_tensors=pieces, output_tensor=whole, axis=0))
+        >>> join = join.initialize(input_tensors=[torch.tensor([8, 9]), None])
+        >>> join(torch.arange(3))
+        tensor([8, 9, 0, 1, 2])
+        """
+        op = f"{self.desc.operator_type}: initialize"
+        inputs = [(path, e) for (path, _), e in zip(self.desc.inputs(), self._inputs, strict=True)]
+        fields = list(dict.fromkeys(str(path[0]) for path, expected in inputs if expected.owned))
+        for name in owned:
+            if name not in fields:
+                rule = f"must not get {cut(name)}, as no input of this name is OWNED_BY_DML"
+                raise ValueError(f"{op} {rule}; those that are: {', '.join(fields) or 'none'}")
+        if self.takes_list and owned:
+            ((field, tensors),) = owned.items()
+            given: list[Any] = listed(f"{op}: {field}", tensors, "tensors")
+            if len(given) != len(inputs):
+                raise ValueError(f"{op}: {field} must have length {len(inputs)}, got {len(given)}")
+        else:
+            given = [owned.get(str(path[0])) for path, _ in inputs]
+        for (_, expected), tensor in zip(inputs, given, strict=True):
+            if tensor is None and expected.owned:
+                raise ValueError(f"{op}: {expected.name} must be given, as it is OWNED_BY_DML")
+            if tensor is not None:
+                if not expected.owned:
+                    raise ValueError(f"{op}: {expected.name} must be None, as it is not OWNED_BY_DML")
+                expected.check(op, tensor)
+        result = copy.copy(self)
+        result._owned = tuple(None if tensor is None else tensor.detach().clone() for tensor in given)
+        return result
 
     def __call__(self, *inputs: Tensor, out: Tensor | Sequence[Tensor] | None = None) -> Any:
         """Runs the operator.
 
         Args:
-            inputs: the descriptor's input tensors, in its order, of the described dtypes and sizes and of any strides.
-                JOIN takes its tensors one by one.
+            inputs: the descriptor's input tensors but those of :meth:`initialize`, in its order, of the described
+                dtypes and sizes and of any strides. JOIN takes its tensors one by one.
             out: a tensor of the described dtype, sizes and strides, or for SPLIT a list of them, on the inputs' device.
                 Memory between and beside its elements stays as it is.
 
@@ -193,21 +258,31 @@ class Operator:
             ``total_tensor_size_in_bytes`` says.
 
         Raises:
-            ValueError: tensors other than described.
+            ValueError: tensors other than described; inputs that are ``OWNED_BY_DML`` and not initialized.
             TypeError: something that is no tensor.
             RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input; a new tensor that
                 does not fit into memory.
         """
         op = self.desc.operator_type
-        if len(inputs) != len(self._inputs):
-            raise ValueError(f"{op}: there must be {len(self._inputs)} input tensors, got {len(inputs)}")
+        owned = [expected.name for expected in self._inputs if expected.owned]
+        if owned and self._owned is None:
+            raise ValueError(f"{op}: {owned[0]} is OWNED_BY_DML and must be given first; call initialize")
+        count = len(self._inputs) - len(owned)
+        if len(inputs) != count:
+            but = f" besides {cut(', '.join(owned))}, which initialize has bound" if owned else ""
+            raise ValueError(f"{op}: there must be {count} input tensors{but}, got {len(inputs)}")
+        if self._owned is not None:
+            given = list(inputs)
+            inputs = tuple([given.pop(0) if constant is None else constant for constant in self._owned])
+        return self._run(inputs, out)
+
+    def _run(self, inputs: Sequence[Tensor], out: Tensor | Sequence[Tensor] | None) -> Any:
+        """On all inputs: also on those that are owned, which a model binds by itself."""
+        op = self.desc.operator_type
         for expected, tensor in zip(self._inputs, inputs, strict=True):
             expected.check(op, tensor)
         tensors = (inputs,) if self.takes_list else inputs
         if out is None:
-            for expected in self._outputs:
-                if expected.size_in_bytes > sys.maxsize:
-                    raise _beyond_memory(op, expected.name, expected.size_in_bytes)
             results = [
                 expected.lay_out(op, result)
                 for expected, result in zip(self._outputs, self._results(tensors), strict=True)
@@ -248,6 +323,7 @@ def _kind_of(out: Tensor | Sequence[Tensor]) -> str:
 
 
 # As DirectMLX has them: without descriptors. The operators check their arguments, but for what has another name there.
+# The results are packed, whatever the input's strides, or as a policy says.
 
 
 def _window(
@@ -260,13 +336,31 @@ def _window(
     )
 
 
+def _by_policy(function: str, policy: TensorPolicy, results: Sequence[Tensor]) -> list[Tensor]:
+    if instance(TensorPolicy, f"{function}: tensor_policy", policy) is PACKED:
+        return [result.contiguous() for result in results]
+    laid_out = []
+    for result in results:
+        data_type = data_type_of(f"{function}: the dtype of tensors by a policy", result.dtype)
+        desc = output_desc(policy, data_type, result.shape)
+        # torch.compile cannot look into the search for overlaps; there copy_ refuses them.
+        if not torch.compiler.is_compiling() and (violations := list(desc.violations(written=True))):
+            raise DescriptorError(f"{function}: a tensor by tensor_policy", violations)
+        laid_out.append(_laid_out(result, desc.strides, desc.items_up_to_last))
+    return laid_out
+
+
 def slice_(
     input: Tensor,
     input_window_offsets: Sequence[int],
     input_window_sizes: Sequence[int],
     input_window_strides: Sequence[int],
+    *,
+    tensor_policy: TensorPolicy = PACKED,
 ) -> Tensor:
     """``dml::Slice``, SLICE1 with every step taken: see :func:`torch_dml_ops.slice1` for dtypes, shapes, errors.
+
+    What it returns is packed, or laid out as ``tensor_policy`` says.
 
     Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
 
@@ -276,7 +370,7 @@ def slice_(
     """
     require_tensor("slice_: input", input)
     window = _window("slice_", input_window_offsets, input_window_sizes, input_window_strides)
-    return dml.slice1(input, *window)
+    return _by_policy("slice_", tensor_policy, [dml.slice1(input, *window)])[0]
 
 
 def slice_grad(
@@ -285,8 +379,12 @@ def slice_grad(
     input_window_offsets: Sequence[int],
     input_window_sizes: Sequence[int],
     input_window_strides: Sequence[int],
+    *,
+    tensor_policy: TensorPolicy = PACKED,
 ) -> Tensor:
     """``dml::SliceGrad``: see :func:`torch_dml_ops.slice_grad` for dtypes, shapes, errors.
+
+    What it returns is packed, or laid out as ``tensor_policy`` says.
 
     Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
 
@@ -297,11 +395,15 @@ def slice_grad(
     require_tensor("slice_grad: input_gradient", input_gradient)
     sizes = whole_numbers("slice_grad: output_gradient_sizes", output_gradient_sizes)
     window = _window("slice_grad", input_window_offsets, input_window_sizes, input_window_strides)
-    return dml.slice_grad(input_gradient, sizes, *window)
+    return _by_policy("slice_grad", tensor_policy, [dml.slice_grad(input_gradient, sizes, *window)])[0]
 
 
-def split(input: Tensor, axis: int, output_axis_sizes: Sequence[int]) -> list[Tensor]:
+def split(
+    input: Tensor, axis: int, output_axis_sizes: Sequence[int], *, tensor_policy: TensorPolicy = PACKED
+) -> list[Tensor]:
     """``dml::Split``, with its order of arguments: see :func:`torch_dml_ops.split` for dtypes, shapes, errors.
+
+    What it returns is packed, or laid out as ``tensor_policy`` says.
 
     Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
 
@@ -309,11 +411,15 @@ def split(input: Tensor, axis: int, output_axis_sizes: Sequence[int]) -> list[Te
     >>> directml.split(torch.arange(3), 0, [1, 2])
     [tensor([0]), tensor([1, 2])]
     """
-    return dml.split(input, whole_numbers("split: output_axis_sizes", output_axis_sizes), axis)
+    sizes = whole_numbers("split: output_axis_sizes", output_axis_sizes)
+    pieces = dml.split(input, sizes, axis)
+    return _by_policy("split", tensor_policy, [pieces[k] for k in range(len(sizes))])  # torch.fx iterates over no list
 
 
-def join(inputs: Sequence[Tensor], axis: int) -> Tensor:
+def join(inputs: Sequence[Tensor], axis: int, *, tensor_policy: TensorPolicy = PACKED) -> Tensor:
     """``dml::Join``: see :func:`torch_dml_ops.join` for dtypes, shapes, errors.
+
+    What it returns is packed, or laid out as ``tensor_policy`` says.
 
     Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
 
@@ -321,11 +427,15 @@ def join(inputs: Sequence[Tensor], axis: int) -> Tensor:
     >>> directml.join([torch.tensor([0]), torch.tensor([1, 2])], 0)
     tensor([0, 1, 2])
     """
-    return dml.join(inputs, axis)
+    return _by_policy("join", tensor_policy, [dml.join(inputs, axis)])[0]
 
 
-def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) -> Tensor:
+def reverse_subsequences(
+    input: Tensor, sequence_lengths: Tensor, axis: int, *, tensor_policy: TensorPolicy = PACKED
+) -> Tensor:
     """``dml::ReverseSubsequences``: see :func:`torch_dml_ops.reverse_subsequences` for dtypes, shapes, errors.
+
+    What it returns is packed, or laid out as ``tensor_policy`` says.
 
     Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
 
@@ -333,4 +443,5 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) -> 
     >>> directml.reverse_subsequences(torch.arange(4), torch.tensor([3]), 0)
     tensor([2, 1, 0, 3])
     """
-    return dml.reverse_subsequences(input, sequence_lengths, axis)
+    result = dml.reverse_subsequences(input, sequence_lengths, axis)
+    return _by_policy("reverse_subsequences", tensor_policy, [result])[0]

@@ -15,6 +15,7 @@ from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.support import PREFIX, check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
+from torch_dml_ops.directml.tensor_policy import PACKED, TensorPolicy, output_desc
 
 D = TypeVar("D", bound="OperatorDesc")
 
@@ -167,9 +168,9 @@ def _label(caller: type[OperatorDesc], name: str) -> str:
     return f"{caller.__name__}.infer_output: {name}"
 
 
-def _resized(tensor: TensorDesc, sizes: Iterable[int]) -> TensorDesc:
-    """Packed, of the same data type."""
-    return TensorDesc(tensor.data_type, tuple(sizes))
+def _resized(caller: type[OperatorDesc], tensor: TensorDesc, sizes: Iterable[int], policy: TensorPolicy) -> TensorDesc:
+    """Of the same data type, laid out as the policy says."""
+    return output_desc(instance(TensorPolicy, _label(caller, "tensor_policy"), policy), tensor.data_type, tuple(sizes))
 
 
 # The operators.
@@ -219,8 +220,12 @@ class Slice1OperatorDesc(OperatorDesc):
         input_window_offsets: Sequence[int],
         input_window_sizes: Sequence[int],
         input_window_strides: Sequence[int],
+        *,
+        tensor_policy: TensorPolicy = PACKED,
     ) -> TensorDesc:
-        """The packed output that takes every step; raises ``DescriptorError`` for a window that is not in the input.
+        """The output that takes every step, laid out as the policy says, by default packed.
+
+        Raises ``DescriptorError`` for a window that is not in the input.
 
         >>> from torch_dml_ops.directml import *
         >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
@@ -232,7 +237,7 @@ class Slice1OperatorDesc(OperatorDesc):
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
         steps = [rules.most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
-        output = _resized(input_tensor, [*steps, *[1] * rank][:rank])
+        output = _resized(cls, input_tensor, [*steps, *[1] * rank][:rank], tensor_policy)
         cls(
             input_tensor=input_tensor,
             output_tensor=output,
@@ -282,9 +287,17 @@ class SliceOperatorDesc(OperatorDesc):
 
     @classmethod
     def infer_output(
-        cls, input_tensor: TensorDesc, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+        cls,
+        input_tensor: TensorDesc,
+        offsets: Sequence[int],
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        *,
+        tensor_policy: TensorPolicy = PACKED,
     ) -> TensorDesc:
-        """The packed output, of the sizes ``sizes``; raises ``DescriptorError`` for elements that the input lacks.
+        """The output, of the sizes ``sizes``, laid out as the policy says, by default packed.
+
+        Raises ``DescriptorError`` for elements that the input lacks.
 
         >>> from torch_dml_ops.directml import *
         >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
@@ -292,7 +305,7 @@ class SliceOperatorDesc(OperatorDesc):
         """
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
         sizes = whole_numbers(_label(cls, "sizes"), sizes)
-        output = _resized(input_tensor, sizes)
+        output = _resized(cls, input_tensor, sizes, tensor_policy)
         desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
         desc.validate()
         return output
@@ -343,8 +356,12 @@ class SliceGradOperatorDesc(OperatorDesc):
         input_window_offsets: Sequence[int],
         input_window_sizes: Sequence[int],
         input_window_strides: Sequence[int],
+        *,
+        tensor_policy: TensorPolicy = PACKED,
     ) -> TensorDesc:
-        """The packed output of these sizes, which are those of SLICE1's input and follow from nothing else here.
+        """The output of these sizes, laid out as the policy says, by default packed.
+
+        The sizes are those of SLICE1's input and follow from nothing else here.
 
         Raises ``DescriptorError`` for a window that does not lie in them or that the gradient does not fit.
 
@@ -354,7 +371,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         """
         instance(TensorDesc, _label(cls, "input_gradient_tensor"), input_gradient_tensor)
         sizes = whole_numbers(_label(cls, "output_gradient_sizes"), output_gradient_sizes)
-        output = _resized(input_gradient_tensor, sizes)
+        output = _resized(cls, input_gradient_tensor, sizes, tensor_policy)
         cls(
             input_gradient_tensor=input_gradient_tensor,
             output_gradient_tensor=output,
@@ -402,9 +419,16 @@ class SplitOperatorDesc(OperatorDesc):
 
     @classmethod
     def infer_output(
-        cls, input_tensor: TensorDesc, axis: int, output_axis_sizes: Sequence[int]
+        cls,
+        input_tensor: TensorDesc,
+        axis: int,
+        output_axis_sizes: Sequence[int],
+        *,
+        tensor_policy: TensorPolicy = PACKED,
     ) -> tuple[TensorDesc, ...]:
-        """The packed outputs of these sizes along the axis; raises ``DescriptorError`` where they do not sum to it.
+        """The outputs of these sizes along the axis, laid out as the policy says, by default packed.
+
+        Raises ``DescriptorError`` where they do not sum to the input's.
 
         >>> from torch_dml_ops.directml import *
         >>> SplitOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), 1, [1, 2])
@@ -416,7 +440,8 @@ class SplitOperatorDesc(OperatorDesc):
         sizes = tuple(input_tensor.sizes)
         if not 0 <= axis < len(sizes):
             raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, input_tensor, "input_tensor")))
-        pieces = tuple(_resized(input_tensor, (*sizes[:axis], n, *sizes[axis + 1 :])) for n in output_axis_sizes)
+        of_pieces = [(*sizes[:axis], size, *sizes[axis + 1 :]) for size in output_axis_sizes]
+        pieces = tuple(_resized(cls, input_tensor, sizes, tensor_policy) for sizes in of_pieces)
         cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis).validate()
         return pieces
 
@@ -456,8 +481,12 @@ class JoinOperatorDesc(OperatorDesc):
     axis: int
 
     @classmethod
-    def infer_output(cls, input_tensors: Sequence[TensorDesc], axis: int) -> TensorDesc:
-        """The packed output; raises ``DescriptorError`` for inputs whose sizes differ elsewhere than along the axis.
+    def infer_output(
+        cls, input_tensors: Sequence[TensorDesc], axis: int, *, tensor_policy: TensorPolicy = PACKED
+    ) -> TensorDesc:
+        """The output, laid out as the policy says, by default packed.
+
+        Raises ``DescriptorError`` for inputs whose sizes differ elsewhere than along the axis.
 
         >>> from torch_dml_ops.directml import *
         >>> JoinOperatorDesc.infer_output([TensorDesc(TensorDataType.INT8, [2, n]) for n in (1, 2)], 1)
@@ -471,7 +500,7 @@ class JoinOperatorDesc(OperatorDesc):
         if not 0 <= axis < len(first.sizes):
             raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, first, "output_tensor")))
         total = sum(size for piece in input_tensors for size in piece.sizes[axis : axis + 1])
-        output = _resized(first, (*first.sizes[:axis], total, *first.sizes[axis + 1 :]))
+        output = _resized(cls, first, (*first.sizes[:axis], total, *first.sizes[axis + 1 :]), tensor_policy)
         cls(input_tensors=input_tensors, output_tensor=output, axis=axis).validate()
         return output
 
@@ -514,8 +543,17 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
     axis: int
 
     @classmethod
-    def infer_output(cls, input_tensor: TensorDesc, sequence_lengths_tensor: TensorDesc, axis: int) -> TensorDesc:
-        """The packed output, of the input's sizes; raises ``DescriptorError`` for lengths that do not fit it.
+    def infer_output(
+        cls,
+        input_tensor: TensorDesc,
+        sequence_lengths_tensor: TensorDesc,
+        axis: int,
+        *,
+        tensor_policy: TensorPolicy = PACKED,
+    ) -> TensorDesc:
+        """The output, of the input's sizes, laid out as the policy says, by default packed.
+
+        Raises ``DescriptorError`` for lengths that do not fit it.
 
         >>> from torch_dml_ops.directml import *
         >>> lengths = TensorDesc(TensorDataType.UINT32, [1, 3])
@@ -525,7 +563,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
         instance(TensorDesc, _label(cls, "sequence_lengths_tensor"), sequence_lengths_tensor)
         axis = whole_number(_label(cls, "axis"), axis)
-        output = _resized(input_tensor, input_tensor.sizes)
+        output = _resized(cls, input_tensor, input_tensor.sizes, tensor_policy)
         tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
         cls(**tensors, output_tensor=output, axis=axis).validate()
         return output
@@ -567,8 +605,8 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     scale_bias: None = None
 
     @classmethod
-    def infer_output(cls, input_tensor: TensorDesc) -> TensorDesc:
-        """The packed output, of the input's sizes; raises ``DescriptorError`` for an input that breaks rules.
+    def infer_output(cls, input_tensor: TensorDesc, *, tensor_policy: TensorPolicy = PACKED) -> TensorDesc:
+        """The output, of the input's sizes; raises ``DescriptorError`` for an input that breaks rules.
 
         >>> from torch_dml_ops.directml import *
         >>> broadcast = TensorDesc(TensorDataType.INT8, [2, 3], strides=[0, 1])
@@ -576,7 +614,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         TensorDesc(INT8, [2, 3])
         """
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        output = _resized(input_tensor, input_tensor.sizes)
+        output = _resized(cls, input_tensor, input_tensor.sizes, tensor_policy)
         cls(input_tensor=input_tensor, output_tensor=output).validate()
         return output
 

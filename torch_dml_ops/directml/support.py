@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch_dml_ops.directml._arguments import instance, list_of, string
 from torch_dml_ops.directml._text import text as shown
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
+from torch_dml_ops.directml.enums import FeatureLevel, OperatorType, TensorDataType
 
 T = TensorDataType
 L = FeatureLevel
@@ -30,7 +30,7 @@ class Support:
 
     dimension_counts: range
     data_types: tuple[TensorDataType, ...]
-    length_types: tuple[TensorDataType, ...] = ()
+    length_types: tuple[TensorDataType, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         instance(range, "Support: dimension_counts", self.dimension_counts)
@@ -66,10 +66,10 @@ _SUPPORT: dict[str, dict[FeatureLevel, Support]] = {
         L.LEVEL_4_1: Support(range(1, 9), _T11),
     },
     "REVERSE_SUBSEQUENCES": {
-        L.LEVEL_2_1: Support(range(4, 5), _T8, (T.UINT32,)),
-        L.LEVEL_3_0: Support(range(4, 6), _T8, (T.UINT32,)),
-        L.LEVEL_4_0: Support(range(1, 9), _T8, (T.UINT32,)),
-        L.LEVEL_5_0: Support(range(1, 9), _T11, (T.UINT32, T.UINT64)),
+        L.LEVEL_2_1: Support(range(4, 5), _T8, length_types=(T.UINT32,)),
+        L.LEVEL_3_0: Support(range(4, 6), _T8, length_types=(T.UINT32,)),
+        L.LEVEL_4_0: Support(range(1, 9), _T8, length_types=(T.UINT32,)),
+        L.LEVEL_5_0: Support(range(1, 9), _T11, length_types=(T.UINT32, T.UINT64)),
     },
     "SLICE_GRAD": {
         L.LEVEL_3_0: Support(range(4, 6), _T8),
@@ -103,16 +103,16 @@ def check_level(value: FeatureLevel) -> None:
     instance(FeatureLevel, "feature_level", value, way_out="; FeatureLevel.parse reads text")
 
 
-def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> Support | None:
+def check_support(operator: str | OperatorType, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> Support | None:
     """What an operator takes at a feature level, None where the level does not have it yet.
 
     Args:
-        operator: ``"SLICE1"`` or ``"DML_OPERATOR_SLICE1"``; one that this package has.
+        operator: ``"SLICE1"``, ``"DML_OPERATOR_SLICE1"`` or ``OperatorType.SLICE1``; one that this package has.
         feature_level: by default the newest.
 
     Raises:
         ValueError: an operator that this package does not have.
-        TypeError: an operator that is not a string, a level that is not a ``FeatureLevel``.
+        TypeError: an operator that is neither a string nor an ``OperatorType``, a level that is not a ``FeatureLevel``.
 
     Source: the pages of the operators, of which `DML_JOIN_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_ is one, and the
@@ -125,6 +125,8 @@ def check_support(operator: str, feature_level: FeatureLevel = FeatureLevel.NEWE
     True
     """
     check_level(feature_level)
+    if isinstance(operator, OperatorType):
+        operator = operator.name
     string("check_support: operator", operator)
     try:
         changes = _SUPPORT[operator_named(operator)]

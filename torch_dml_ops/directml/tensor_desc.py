@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -17,12 +17,17 @@ from torch_dml_ops.directml._arguments import instance, place, true_or_false, wh
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
 from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import JsonPath, in_repr, text
-from torch_dml_ops.directml.enums import TensorDataType, TensorFlags, data_type_of
+from torch_dml_ops.directml.enums import (
+    TENSOR_DIMENSION_COUNT_MAX1,
+    WITH_DTYPE,
+    TensorDataType,
+    TensorFlags,
+    data_type_of,
+)
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
-MOST_DIMENSIONS = 8
 
 
 def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -48,12 +53,15 @@ class TensorDesc:
 
     Making one checks nothing but types; an operator's ``validate`` checks the rules, and so does :meth:`violations`.
 
+    What follows ``sizes`` has to be named, as pydirectml and DirectMLX have the flags in its place.
+
     Attributes:
         data_type: the type of the elements.
-        sizes: of 1 to 8 dimensions, each from 1 to 2^32 - 1, together at most 2^32 - 1 elements.
+        sizes: of 1 to 8 dimensions, each from 1 to 2^32 - 1. From the first element to the last one there are at most
+            2^32 - 1 places: a tensor that repeats by strides of 0 may have more elements, and one with padding less.
         strides: in elements, one for each dimension; 0 repeats (for inputs), larger than packed leaves padding. None
             means packed.
-        flags: ``NONE`` or ``OWNED_BY_DML``.
+        flags: ``NONE``, or for inputs ``OWNED_BY_DML``.
         total_tensor_size_in_bytes: at least :attr:`minimum_size_in_bytes`, which None stands for, and a multiple of 4.
         guaranteed_base_offset_alignment: what the tensor's offset in its buffer is a multiple of, in bytes: a power of
             two that is at least an element's size, or 0 for no guarantee.
@@ -69,6 +77,7 @@ class TensorDesc:
 
     data_type: TensorDataType
     sizes: Sequence[int]
+    _: KW_ONLY
     strides: Sequence[int] | None = None
     flags: TensorFlags = TensorFlags.NONE
     total_tensor_size_in_bytes: int | None = None
@@ -124,7 +133,7 @@ class TensorDesc:
         >>> TensorDesc(TensorDataType.FLOAT16, [3]).minimum_size_in_bytes
         8
         """
-        return -(-self.items_up_to_last * self.data_type.size_in_bytes // 4) * 4
+        return -(-self.items_up_to_last * self.data_type.size_in_bits // 32) * 4
 
     @property
     def items_up_to_last(self) -> int:
@@ -177,7 +186,8 @@ class TensorDesc:
         Raises:
             TypeError: a buffer that is no tensor.
             ValueError: a buffer of another dtype or shape, one that is too small, or one that begins where elements of
-                this size cannot (a slice of a larger buffer, at an offset that is no multiple of their size).
+                this size cannot (a slice of a larger buffer, at an offset that is no multiple of their size); the data
+                types ``UINT4`` and ``INT4``, which torch lacks.
             DescriptorError: a description that breaks rules.
 
         >>> buffer = torch.arange(8, dtype=torch.uint8)
@@ -196,6 +206,8 @@ class TensorDesc:
         total = self.total_tensor_size_in_bytes or 0
         if len(buffer) < total:
             raise ValueError(f"TensorDesc.view: buffer must have at least {total} bytes, got {len(buffer)}")
+        if self.data_type not in WITH_DTYPE:
+            raise ValueError(f"TensorDesc.view: the data type must be one that torch has, got {self.data_type.name}")
         item = self.data_type.size_in_bytes
         if buffer.storage_offset() % item != 0:
             raise ValueError(
@@ -220,7 +232,9 @@ class TensorDesc:
         return self._violations(tuple(path), written)
 
     def _violations(self, path: JsonPath, written: bool) -> Iterator[Violation]:
-        count, item = len(self.sizes), self.data_type.size_in_bytes
+        count, item = len(self.sizes), max(self.data_type.size_in_bits // 8, 1)
+        if self.data_type is TensorDataType.UNKNOWN:
+            yield Violation((*path, "data_type"), "must be a known type", self.data_type)
         if self.dimension_count != count:
             yield Violation(
                 (*path, "dimension_count"), (f"must be {count}, the number of ", ("sizes",)), self.dimension_count
@@ -228,9 +242,15 @@ class TensorDesc:
         for d, size in enumerate(self.sizes):
             if not 1 <= size <= UINT_MAX:
                 yield Violation((*path, "sizes", d), f"must be from 1 to {UINT_MAX}", size)
-        elements = _product(self.sizes) if all(size >= 1 for size in self.sizes) else 0
-        if elements > UINT_MAX:
-            yield Violation((*path, "sizes"), f"must make at most {UINT_MAX} elements", elements)
+        most = TENSOR_DIMENSION_COUNT_MAX1
+        if not 1 <= count <= most:
+            yield Violation((*path, "dimension_count"), f"must be from 1 to {most}", count)
+        places = self.items_up_to_last if all(size >= 1 for size in self.sizes) else 0
+        if places > UINT_MAX:
+            field = "sizes" if self.strides is None else "strides"
+            yield Violation((*path, field), f"must reach over at most {UINT_MAX} elements", places)
+        if written and self.flags & TensorFlags.OWNED_BY_DML:
+            yield Violation((*path, "flags"), "must be NONE, as only inputs can be owned by DirectML", self.flags)
         if self.strides is not None:
             yield from self._stride_violations((*path, "strides"), self.strides, written)
         total, least = self.total_tensor_size_in_bytes or 0, self.minimum_size_in_bytes
@@ -253,7 +273,7 @@ class TensorDesc:
             if not 0 <= stride <= UINT_MAX:
                 yield Violation((*path, d), f"must be from 0 to {UINT_MAX}", stride)
         legal = all(0 <= n <= UINT_MAX for n in (*strides, *self.sizes))
-        if not written or not legal or len(strides) > MOST_DIMENSIONS:  # which is said already
+        if not written or not legal or len(strides) > TENSOR_DIMENSION_COUNT_MAX1:  # which is said already
             return
         repeated = [d for d, stride in enumerate(strides) if stride == 0 and self.sizes[d] > 1]
         for d in repeated:

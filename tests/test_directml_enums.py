@@ -1,0 +1,151 @@
+"""DirectML's enumerations and constants, against the numbers of its header, and its versions."""
+
+import pytest
+import torch
+
+from torch_dml_ops import directml
+from torch_dml_ops.directml import (
+    ExecutionFlags,
+    FeatureLevel,
+    OperatorType,
+    TensorDataType,
+    TensorFlags,
+    TensorType,
+    check_support,
+)
+
+# As DirectML.h of version 1.15.4 numbers them.
+HEADER = {
+    TensorDataType: {
+        "DML_TENSOR_DATA_TYPE_UNKNOWN": 0,
+        "DML_TENSOR_DATA_TYPE_FLOAT32": 1,
+        "DML_TENSOR_DATA_TYPE_FLOAT16": 2,
+        "DML_TENSOR_DATA_TYPE_UINT32": 3,
+        "DML_TENSOR_DATA_TYPE_UINT16": 4,
+        "DML_TENSOR_DATA_TYPE_UINT8": 5,
+        "DML_TENSOR_DATA_TYPE_INT32": 6,
+        "DML_TENSOR_DATA_TYPE_INT16": 7,
+        "DML_TENSOR_DATA_TYPE_INT8": 8,
+        "DML_TENSOR_DATA_TYPE_FLOAT64": 9,
+        "DML_TENSOR_DATA_TYPE_UINT64": 10,
+        "DML_TENSOR_DATA_TYPE_INT64": 11,
+        "DML_TENSOR_DATA_TYPE_UINT4": 12,
+        "DML_TENSOR_DATA_TYPE_INT4": 13,
+    },
+    TensorType: {"DML_TENSOR_TYPE_INVALID": 0, "DML_TENSOR_TYPE_BUFFER": 1},
+    TensorFlags: {"DML_TENSOR_FLAG_NONE": 0, "DML_TENSOR_FLAG_OWNED_BY_DML": 1},
+    OperatorType: {
+        "DML_OPERATOR_INVALID": 0,
+        "DML_OPERATOR_ELEMENT_WISE_IDENTITY": 1,
+        "DML_OPERATOR_SLICE": 60,
+        "DML_OPERATOR_SPLIT": 62,
+        "DML_OPERATOR_JOIN": 63,
+        "DML_OPERATOR_REVERSE_SUBSEQUENCES": 106,
+        "DML_OPERATOR_SLICE1": 111,
+        "DML_OPERATOR_SLICE_GRAD": 135,
+    },
+    ExecutionFlags: {
+        "DML_EXECUTION_FLAG_NONE": 0,
+        "DML_EXECUTION_FLAG_ALLOW_HALF_PRECISION_COMPUTATION": 1,
+        "DML_EXECUTION_FLAG_DISABLE_META_COMMANDS": 2,
+        "DML_EXECUTION_FLAG_DESCRIPTORS_VOLATILE": 4,
+    },
+    FeatureLevel: {
+        f"DML_FEATURE_LEVEL_{major}_{minor}": 0x1000 * major + 0x100 * minor
+        for major, minors in {1: 1, 2: 2, 3: 2, 4: 2, 5: 3, 6: 5}.items()
+        for minor in range(minors)
+    },
+}
+CONSTANTS = {
+    "TENSOR_DIMENSION_COUNT_MAX": 5,
+    "TENSOR_DIMENSION_COUNT_MAX1": 8,
+    "TEMPORARY_BUFFER_ALIGNMENT": 256,
+    "PERSISTENT_BUFFER_ALIGNMENT": 256,
+    "MINIMUM_BUFFER_TENSOR_ALIGNMENT": 16,
+}
+
+
+@pytest.mark.parametrize("enumeration", HEADER, ids=lambda e: e.__name__)
+def test_numbers_are_those_of_the_header(enumeration: type) -> None:
+    members = [member for name, member in enumeration.__members__.items() if member.name == name]  # type: ignore[attr-defined]
+    assert {enumeration.parse(name): number for name, number in HEADER[enumeration].items()} == {  # type: ignore[attr-defined]
+        member: int(member) for member in members
+    }
+    for name, number in HEADER[enumeration].items():
+        assert enumeration(number) is enumeration.parse(name)  # type: ignore[attr-defined, call-arg]
+        short = str(enumeration(number)) if enumeration is FeatureLevel else enumeration(number).name  # type: ignore[attr-defined, call-arg]
+        assert name.endswith(short)
+        assert enumeration.parse(short) is enumeration(number)  # type: ignore[attr-defined, call-arg]
+
+
+def test_constants() -> None:
+    assert {name: getattr(directml, name) for name in directml.__all__ if name.isupper()} == CONSTANTS
+
+
+def test_flags_combine() -> None:
+    both = ExecutionFlags.DISABLE_META_COMMANDS | ExecutionFlags.DESCRIPTORS_VOLATILE
+    assert both == 6
+    assert both & ExecutionFlags.DISABLE_META_COMMANDS
+    assert not both & ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION
+    assert ExecutionFlags(7) & ~both == ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION
+    for number in (8, -9):
+        with pytest.raises(ValueError, match=r"^ExecutionFlags must be the number of a member \(NONE, .*\), got"):
+            ExecutionFlags(number)
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN", "UINT4", "INT4"])
+def test_data_types_that_torch_lacks(name: str) -> None:
+    data_type = TensorDataType.parse(name)
+    assert data_type.size_in_bits == (0 if name == "UNKNOWN" else 4)
+    for attribute in ("dtype", "size_in_bytes"):
+        with pytest.raises(ValueError, match=rf"^TensorDataType: must be one that torch has .*, got {name}$"):
+            getattr(data_type, attribute)
+    if hasattr(torch, name.lower()):  # torch has names for them, and nothing that computes
+        with pytest.raises(ValueError, match=r"must be one that DirectML has"):
+            TensorDataType.of(getattr(torch, name.lower()))
+
+
+def test_operator_types_are_looked_up() -> None:
+    for operator in OperatorType:
+        if operator is not OperatorType.INVALID:
+            assert check_support(operator) == check_support(operator.name) is not None
+    with pytest.raises(ValueError, match=r"^check_support: operator must be an operator of this package .*'INVALID'$"):
+        check_support(OperatorType.INVALID)
+
+
+# From the version history; 1.2.0, which it names only in a note, is in the history of the feature levels.
+VERSIONS = {
+    "1.0.0": "1_0",
+    "1.1.0": "2_0",
+    "1.2.0": "2_1",
+    "1.4.0": "3_0",
+    "1.5.0": "3_1",
+    "1.6.0": "4_0",
+    "1.7.0": "4_1",
+    "1.8.0": "5_0",
+    "1.9.0": "5_1",
+    "1.10.0": "5_2",
+    "1.11.0": "6_0",
+    "1.12.0": "6_1",
+    "1.13.0": "6_2",
+    "1.13.1": "6_2",
+    "1.15.0": "6_4",
+    "1.15.4": "6_4",
+}
+
+
+def test_feature_levels_of_versions() -> None:
+    for version, level in VERSIONS.items():
+        assert str(FeatureLevel.of_version(version)) == level
+        assert str(FeatureLevel.of_version(version.rpartition(".")[0])) == level
+    assert str(FeatureLevel.of_version("1.3.0")) == "2_1"  # between two that brought a level
+    assert str(FeatureLevel.of_version("1.14")) == "6_2"
+    assert FeatureLevel.of_version("1.99.0") is FeatureLevel.NEWEST
+
+
+@pytest.mark.parametrize("version", ["", "1", "0.9.0", "2.0.0", "1.x", "1.15.", "1.-1", "6_4", "1.15.4\n", "1.１５"])
+def test_what_is_no_version(version: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"^FeatureLevel.of_version: version must be one of DirectML, such as 1.15.4, got "
+    ):
+        FeatureLevel.of_version(version)
