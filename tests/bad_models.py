@@ -11,7 +11,10 @@ TENSOR_FIELDS = (
     "DataType, Sizes, Flags, DimensionCount, Strides, TotalTensorSizeInBytes, GuaranteedBaseOffsetAlignment, Type"
 )
 DATA_TYPES = "FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64"
-NOT_RUN = "which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES and SLICE_GRAD are"
+NOT_RUN = (
+    "which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, REVERSE_SUBSEQUENCES, SLICE_GRAD and "
+    "ELEMENT_WISE_IDENTITY are"
+)
 INPUT_PATH = "in the input path (the model's folder if none is given) or in the current directory"
 OUTPUT_PATH = "in the output path (the model's folder if none is given; --allow-outside allows others)"
 EXECUTION_FLAGS = "NONE, ALLOW_HALF_PRECISION_COMPUTATION, DISABLE_META_COMMANDS, DESCRIPTORS_VOLATILE"

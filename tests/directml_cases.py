@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from torch_dml_ops.directml import (
+    ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
     OperatorDesc,
     ReverseSubsequencesOperatorDesc,
@@ -24,6 +25,7 @@ DESCS = {
     "JOIN": JoinOperatorDesc,
     "REVERSE_SUBSEQUENCES": ReverseSubsequencesOperatorDesc,
     "SLICE_GRAD": SliceGradOperatorDesc,
+    "ELEMENT_WISE_IDENTITY": ElementWiseIdentityOperatorDesc,
 }
 OPERATORS = tuple(DESCS)
 
@@ -52,7 +54,10 @@ def plain(op: str, rank: int, data_type: TensorDataType, length_type: TensorData
     if op == "REVERSE_SUBSEQUENCES":
         lengths = TensorDesc(length_type, [1, *sizes[1:]])
         return ReverseSubsequencesOperatorDesc(input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=y, axis=0)
-    return SliceGradOperatorDesc(input_gradient_tensor=x, output_gradient_tensor=y, **window([0] * rank, sizes, ones))
+    if op == "SLICE_GRAD":
+        walk = window([0] * rank, sizes, ones)
+        return SliceGradOperatorDesc(input_gradient_tensor=x, output_gradient_tensor=y, **walk)
+    return ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=y)
 
 
 # Random ones.
@@ -111,6 +116,11 @@ def descs(draw: st.DrawFn, op: str) -> OperatorDesc:
             return Slice1OperatorDesc(input_tensor=whole, output_tensor=part, **window(offsets, extents, strides))
         return SliceGradOperatorDesc(
             input_gradient_tensor=part, output_gradient_tensor=whole, **window(offsets, extents, strides)
+        )
+    if op == "ELEMENT_WISE_IDENTITY":
+        return ElementWiseIdentityOperatorDesc(
+            input_tensor=draw(tensor_descs(sizes, data_type)),
+            output_tensor=draw(tensor_descs(sizes, data_type, written=True)),
         )
     axis = draw(st.integers(0, rank - 1))
     if op == "REVERSE_SUBSEQUENCES":

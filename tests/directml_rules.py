@@ -6,6 +6,7 @@ from typing import Any
 from directml_cases import UINT32, UINT64, window
 
 from torch_dml_ops.directml import (
+    ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
     OperatorDesc,
     ReverseSubsequencesOperatorDesc,
@@ -36,6 +37,9 @@ VALID: dict[str, OperatorDesc] = {
     ),
     "SLICE_GRAD": SliceGradOperatorDesc(
         input_gradient_tensor=TensorDesc(F32, [2, 3]), output_gradient_tensor=X, **WINDOW
+    ),
+    "ELEMENT_WISE_IDENTITY": ElementWiseIdentityOperatorDesc(
+        input_tensor=X, output_tensor=TensorDesc(F32, [4, 6], strides=[1, 4])
     ),
 }
 
@@ -239,6 +243,21 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         {"axis": 2},
         ["axis must be from 0 to 1, a dimension of input_tensor, got 2"],
     ),
+    # ELEMENT_WISE_IDENTITY.
+    (
+        "ELEMENT_WISE_IDENTITY",
+        {"output_tensor": TensorDesc(F32, [6, 4])},
+        [
+            "output_tensor.sizes[0] must be 4, the size of input_tensor there, got 6",
+            "output_tensor.sizes[1] must be 6, the size of input_tensor there, got 4",
+        ],
+    ),
+    (
+        "ELEMENT_WISE_IDENTITY",
+        {"output_tensor": TensorDesc(F16, [4, 6])},
+        ["output_tensor.data_type must be FLOAT32, that of input_tensor, got FLOAT16"],
+    ),
+    ("ELEMENT_WISE_IDENTITY", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),
     # Buffer tensors.
     ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),  # 0 broadcasts
     ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1])}, []),  # larger than packed pads
@@ -342,6 +361,7 @@ INFERRED_FROM_BAD = [
     (lambda: SplitOperatorDesc.infer_output(X, -1, [2, 4]), ["axis must be from 0 to 1, a dimension of input_tensor, got -1"]),
     (lambda: JoinOperatorDesc.infer_output([X, X], 2), ["axis must be from 0 to 1, a dimension of output_tensor, got 2"]),
     (lambda: SplitOperatorDesc.infer_output(X, 0, []), ["output_tensors must have at least 1 tensor, got none"]),
+    (lambda: ElementWiseIdentityOperatorDesc.infer_output(TensorDesc(F32, [4, 6], strides=[6])), ["input_tensor.strides must have length 2, an entry for each of sizes, got 1"]),
     (lambda: JoinOperatorDesc.infer_output([], 0), ["input_tensors must have at least 1 tensor, got none"]),
     (lambda: JoinOperatorDesc.infer_output([X, TensorDesc(F32, [4, 5])], 0), ["input_tensors[1].sizes[1] must be 6, the size of output_tensor there, got 5"]),
     (lambda: JoinOperatorDesc.infer_output([X], 2), ["axis must be from 0 to 1, a dimension of output_tensor, got 2"]),

@@ -24,15 +24,22 @@ from directml_rules import VALID, X
 from torch_dml_ops import directml
 from torch_dml_ops.__main__ import main
 from torch_dml_ops.directml import (
+    CompiledGraph,
     DescriptorError,
     ExecutionFlags,
+    Expression,
     FeatureLevel,
+    Graph,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
     Model,
     ModelError,
     ModelWarning,
     Operator,
     OperatorDesc,
+    OperatorGraphNodeDesc,
     OperatorType,
+    OutputGraphEdgeDesc,
     Problem,
     SplitOperatorDesc,
     Support,
@@ -180,6 +187,29 @@ def model() -> Model:
     return Model.load(EXAMPLES / "join.json")
 
 
+IN_A_GRAPH = Graph().input(X)
+PIECE = [IN_A_GRAPH.graph.add(VALID["SPLIT"], IN_A_GRAPH) for _ in range(2)][1][1]  # of node 1, output 1
+EDGES = (
+    InputGraphEdgeDesc(graph_input_index=0, to_node_index=0, to_node_input_index=0, name="x"),
+    IntermediateGraphEdgeDesc(
+        from_node_index=0, from_node_output_index=0, to_node_index=0, to_node_input_index=0, name="x"
+    ),
+    OutputGraphEdgeDesc(from_node_index=0, from_node_output_index=0, graph_output_index=0, name="x"),
+)
+PARTS: dict[str, Any] = {
+    "inputs": [X],
+    "nodes": [OperatorGraphNodeDesc(operator=VALID["ELEMENT_WISE_IDENTITY"], name="x")],
+    "input_edges": [EDGES[0]],
+    "intermediate_edges": [],
+    "output_edges": [EDGES[2]],
+}
+
+OWNED_X = dataclasses.replace(X, flags=TensorFlags.OWNED_BY_DML)
+OWNING = PARTS | {
+    "inputs": [OWNED_X],
+    "nodes": [dataclasses.replace(VALID["ELEMENT_WISE_IDENTITY"], input_tensor=OWNED_X)],
+}
+
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     # Enumerations.
     "TensorDataType": (TensorDataType, {"value": 1}),
@@ -249,6 +279,10 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
             **POLICY,
         },
     ),
+    "ElementWiseIdentityOperatorDesc.infer_output": (
+        directml.ElementWiseIdentityOperatorDesc.infer_output,
+        {"input_tensor": X, **POLICY},
+    ),
     "Operator": (Operator, {"desc": VALID["SPLIT"], "feature_level": FeatureLevel.NEWEST}),
     "Operator.initialize": (
         Operator(dataclasses.replace(VALID["SPLIT"], input_tensor=dataclasses.replace(X, flags=OWNED))).initialize,
@@ -270,6 +304,30 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         directml.reverse_subsequences,
         {"input": T, "sequence_lengths": torch.tensor([[1], [2], [3], [9]]), "axis": 1, **POLICY},
     ),
+    # Graphs.
+    "Graph": (Graph, {}),
+    **{type(part).__name__: (type(part), fields(part)) for part in (PARTS["nodes"][0], *EDGES)},
+    "Expression": (Expression, fields(PIECE)),
+    "Expression.reinterpret": (
+        IN_A_GRAPH.reinterpret,
+        {"data_type": X.data_type, "sizes": [6, 4], "strides": [1, 6]},
+    ),
+    "Graph.from_desc": (Graph.from_desc, PARTS),
+    "Graph.input": (Graph().input, {"desc": X}),
+    "Graph.add": (
+        lambda operator, inputs, name: IN_A_GRAPH.graph.add(operator, inputs, name=name),
+        {"operator": VALID["ELEMENT_WISE_IDENTITY"], "inputs": IN_A_GRAPH, "name": "x"},
+    ),
+    "Graph.output": (lambda outputs: IN_A_GRAPH.graph.output(outputs), {"outputs": PIECE}),
+    "Graph.validate": (Graph.from_desc(**PARTS).validate, {"feature_level": FeatureLevel.NEWEST}),
+    "Graph.compile": (Graph.from_desc(**PARTS).compile, {"feature_level": FeatureLevel.NEWEST}),
+    "Graph.from_json": (Graph.from_json, {"value": Graph.from_desc(**PARTS).to_json()}),
+    "CompiledGraph": (CompiledGraph, {"graph": Graph.from_desc(**PARTS), "feature_level": FeatureLevel.NEWEST}),
+    "CompiledGraph.initialize": (
+        lambda owned: Graph.from_desc(**OWNING).compile().initialize(owned),
+        {"owned": T},
+    ),
+    "CompiledGraph.__call__": (lambda inputs: Graph.from_desc(**PARTS).compile()(inputs), {"inputs": T}),
     "check_support": (directml.check_support, {"operator": "JOIN", "feature_level": FeatureLevel.NEWEST}),
     "Support": (
         Support,
@@ -329,7 +387,7 @@ def test_all_that_is_public_is_here() -> None:
 def test_right_arguments(name: str) -> None:
     call, arguments = CALLS[name]
     if name == "OperatorDesc":
-        with pytest.raises(TypeError, match=r"^OperatorDesc: must be one of its six kinds, such as SplitOperatorDesc$"):
+        with pytest.raises(TypeError, match=r"^OperatorDesc: must be one of its kinds, such as SplitOperatorDesc$"):
             call()
         return
     if isinstance(call, enum.EnumMeta):
@@ -354,7 +412,7 @@ def check_refusal(error: Exception, name: str, argument: str) -> None:
     if isinstance(error, RuntimeError):  # of the operator that DirectMLX's function calls
         subjects += ["slice1: ", "slice_grad: ", "split: ", "join: ", "reverse_subsequences: "]
     if isinstance(error, DescriptorError):
-        subjects += ["operator_type", *(field for desc in VALID.values() for field in fields(desc))]
+        subjects += ["operator_type", "nodes[", *(field for desc in VALID.values() for field in fields(desc))]
     for sentence in sentences(error):
         assert len(sentence) <= LONGEST, sentence
         assert "\n" not in sentence
@@ -436,6 +494,9 @@ WHOLE = [
     *(np.array(1, name) for name in "bBhHiIlLqQ"),
     *(torch.tensor(1, dtype=dtype) for dtype in [*INTEGERS, torch.bool]),
 ]
+# None stands for the number that there is, or for the graph.
+MAY_BE_NONE = ("dimension_count", "input_count", "output_count", "total_tensor_size_in_bytes", "node_index", "strides")
+
 FRACTIONS = [
     (1.9, "1.9"),
     (2.0, "2.0"),
@@ -519,9 +580,7 @@ def test_whole_numbers_of_every_kind(name: str, argument: str, place: int | None
 def test_what_is_no_whole_number(name: str, argument: str, place: int | None) -> None:
     entry = argument if place is None else f"{argument}[{place}]"
     for number, shown in FRACTIONS:
-        if number is None and place is None and argument in ("dimension_count", "input_count", "output_count"):
-            continue  # stands for the number that there is
-        if number is None and argument in ("total_tensor_size_in_bytes", "strides"):
+        if number is None and place is None and argument in MAY_BE_NONE:
             continue
         with pytest.raises(TypeError) as caught:
             with_number(name, argument, place, number)

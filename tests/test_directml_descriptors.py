@@ -23,6 +23,7 @@ from operator_cases import examples
 
 from torch_dml_ops.directml import (
     DescriptorError,
+    ElementWiseIdentityOperatorDesc,
     FeatureLevel,
     JoinOperatorDesc,
     ModelError,
@@ -76,6 +77,7 @@ TABLE = {
     "JOIN": "4–4 T6 | | 4–4 T8 | 4–5 T8 | 1–8 T8 | | 1–8 T11 |",
     "REVERSE_SUBSEQUENCES": "– | | 4–4 T8 U32 | 4–5 T8 U32 | | 1–8 T8 U32 | | 1–8 T11 U64",
     "SLICE_GRAD": "– | | | 4–5 T8 | 1–8 T8 | | 1–8 T11 |",
+    "ELEMENT_WISE_IDENTITY": "4–5 T2 | | 4–5 T8 | 1–8 T8 | | | 1–8 T11 |",
 }
 NAMES = ["FLOAT32", "FLOAT16", "INT32", "INT16", "UINT32", "UINT16", "INT8", "UINT8", "FLOAT64", "INT64", "UINT64"]
 FOUR_BITS = ("UINT4", "INT4")
@@ -428,6 +430,10 @@ def broken_fields(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
         )  # fmt: skip
         return dataclasses.replace(desc, **changes), sentence
     rank = len(desc.inputs()[0][1].sizes)
+    if isinstance(desc, ElementWiseIdentityOperatorDesc):
+        tensor, d = desc.output_tensor, draw(st.integers(0, rank - 1))
+        other = TensorDesc(tensor.data_type, along(tensor.sizes, d, tensor.sizes[d] + 1))
+        return dataclasses.replace(desc, output_tensor=other), f"output_tensor.sizes[{d}] must be {tensor.sizes[d]}, "
     if draw(st.booleans()):
         axis = draw(st.sampled_from([rank, -1, 2**32]))
         return dataclasses.replace(desc, axis=axis), f"axis must be from 0 to {rank - 1}, a dimension of "
@@ -476,7 +482,7 @@ def test_inferred_outputs_are_valid(op: str, data: st.DataObject) -> None:
     fields = {field.name: getattr(desc, field.name) for field in dataclasses.fields(desc)}
     (output_field,) = desc.output_fields
     outputs = fields.pop(output_field)
-    arguments = {name: value for name, value in fields.items() if not name.endswith("_count")}
+    arguments = {name: value for name, value in fields.items() if not name.endswith("_count") and value is not None}
     if op == "SPLIT":
         arguments["output_axis_sizes"] = [t.sizes[desc.axis] for t in outputs]
     if op == "SLICE_GRAD":
@@ -563,6 +569,8 @@ def test_every_number_may_be_huge(op: str) -> None:
     desc = VALID[op]
     for field in dataclasses.fields(desc):
         value = getattr(desc, field.name)
+        if value is None:
+            continue
         replaced: Any = tensor
         if isinstance(value, int):
             replaced = HUGE
@@ -584,6 +592,7 @@ def test_fields_are_those_of_the_structs() -> None:
         "JOIN": ["input_count", "input_tensors", "output_tensor", "axis"],
         "REVERSE_SUBSEQUENCES": ["input_tensor", "sequence_lengths_tensor", "output_tensor", "axis"],
         "SLICE_GRAD": ["input_gradient_tensor", "output_gradient_tensor", "dimension_count", *lists],
+        "ELEMENT_WISE_IDENTITY": ["input_tensor", "output_tensor", "scale_bias"],
     }
 
 
@@ -719,6 +728,21 @@ def test_from_json_takes_every_form() -> None:
     assert JoinOperatorDesc.from_json(json | {"type": "JOIN", "dmlCompileType": "DmlCompileGraph"}) == VALID["JOIN"]
 
 
+def with_scale_bias(value: object) -> dict[str, Any]:
+    json = VALID["ELEMENT_WISE_IDENTITY"].to_json()
+    return {"type": json["type"], "desc": json["desc"] | {"ScaleBias": value}}
+
+
+def test_scale_bias_of_an_identity_may_be_absent_or_null() -> None:
+    desc = VALID["ELEMENT_WISE_IDENTITY"]
+    assert "ScaleBias" not in desc.to_json()["desc"]
+    assert OperatorDesc.from_json(desc.to_json()) == OperatorDesc.from_json(with_scale_bias(None)) == desc
+    with pytest.raises(
+        TypeError, match=r"scale_bias must be None, got \(2\.0, 10\.0\); elements are copied here, not com"
+    ):
+        dataclasses.replace(desc, scale_bias=(2.0, 10.0))  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     ("read", "problems"),
     [
@@ -751,7 +775,7 @@ def test_from_json_takes_every_form() -> None:
             lambda: OperatorDesc.from_json({"type": "DML_OPERATOR_GEMM", "desc": {}}),
             [
                 "$ is the operator 'GEMM', which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, "
-                "REVERSE_SUBSEQUENCES and SLICE_GRAD are"
+                "REVERSE_SUBSEQUENCES, SLICE_GRAD and ELEMENT_WISE_IDENTITY are"
             ],
         ),
         (
@@ -761,6 +785,10 @@ def test_from_json_takes_every_form() -> None:
                 "$.desc.OutputCount is required",
                 "$.desc.Axis must be a whole number, got '0'",
             ],
+        ),
+        (
+            lambda: OperatorDesc.from_json(with_scale_bias({"Scale": 2, "Bias": 10})),
+            ["$.desc.ScaleBias must be absent or null, as elements are copied here, not computed, got an object"],
         ),
     ],
 )

@@ -36,6 +36,7 @@ HEADER = {
     TensorFlags: {"DML_TENSOR_FLAG_NONE": 0, "DML_TENSOR_FLAG_OWNED_BY_DML": 1},
     OperatorType: {
         "DML_OPERATOR_INVALID": 0,
+        "DML_OPERATOR_ELEMENT_WISE_IDENTITY": 1,
         "DML_OPERATOR_SLICE": 60,
         "DML_OPERATOR_SPLIT": 62,
         "DML_OPERATOR_JOIN": 63,

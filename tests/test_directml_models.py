@@ -35,6 +35,7 @@ PRINTED = {
     # Each row but its first element, of which two, all and one are reversed, and then the first.
     "chain": "Resource 'y': 3, 2, 4, 1, 8, 7, 6, 5, 10, 11, 12, 9\n",
     "owned_by_dml": "Resource 'y': 2, 1, 3, 6, 5, 4\n",
+    "identity": "Resource 'y': 1, 4, 2, 5, 3, 6\n",
     "strided_and_padded": "Resource 'y': 3, 2, 1, -1, -1, 3, 2, 1, -1, -1\n",
     "reinterpreted": "Resource 'x': 1, -2, inf\n"
     "Resource 'y':\n[0] 2139095040 (0x7F800000)\n[1] 3221225472 (0xC0000000)\n[2] 1065353216 (0x3F800000)\n",

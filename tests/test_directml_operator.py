@@ -22,6 +22,7 @@ import torch_dml_ops as dml
 from torch_dml_ops import directml
 from torch_dml_ops.directml import (
     DescriptorError,
+    ElementWiseIdentityOperatorDesc,
     FeatureLevel,
     JoinOperatorDesc,
     Operator,
@@ -69,6 +70,8 @@ def expected(desc: Any, inputs: list[Block]) -> list[Items]:
     if isinstance(desc, ReverseSubsequencesOperatorDesc):
         lengths = items[1].view(desc.sequence_lengths_tensor.data_type.name.lower())
         return [oracle.reverse_subsequences(items[0], lengths, desc.axis)]
+    if isinstance(desc, ElementWiseIdentityOperatorDesc):
+        return [items[0]]
     walk = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
     if isinstance(desc, SliceGradOperatorDesc):
         return [oracle.slice_grad(items[0], desc.output_gradient_tensor.sizes, *walk)]
@@ -281,6 +284,8 @@ def differentiable(op: str, padded: bool) -> OperatorDesc:
         desc = JoinOperatorDesc(
             input_tensors=[TensorDesc(F64, [3, 1]), TensorDesc(F64, [3, 3])], output_tensor=x, axis=1
         )
+    elif op == "ELEMENT_WISE_IDENTITY":
+        desc = ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=x)
     else:
         lengths = TensorDesc(UINT32, [3, 1])
         desc = ReverseSubsequencesOperatorDesc(input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=x, axis=1)

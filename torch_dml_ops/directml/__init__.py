@@ -24,9 +24,19 @@ from torch_dml_ops.directml.enums import (
     TensorType,
 )
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, ModelWarning, Problem, Violation
+from torch_dml_ops.directml.graph import (
+    CompiledGraph,
+    Expression,
+    Graph,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
 from torch_dml_ops.directml.model import Model
 from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.operator_descs import (
+    ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
     OperatorDesc,
     ReverseSubsequencesOperatorDesc,
@@ -45,16 +55,24 @@ __all__ = [
     "TEMPORARY_BUFFER_ALIGNMENT",
     "TENSOR_DIMENSION_COUNT_MAX",
     "TENSOR_DIMENSION_COUNT_MAX1",
+    "CompiledGraph",
     "DescriptorError",
+    "ElementWiseIdentityOperatorDesc",
     "ExecutionFlags",
+    "Expression",
     "FeatureLevel",
+    "Graph",
+    "InputGraphEdgeDesc",
+    "IntermediateGraphEdgeDesc",
     "JoinOperatorDesc",
     "Model",
     "ModelError",
     "ModelWarning",
     "Operator",
     "OperatorDesc",
+    "OperatorGraphNodeDesc",
     "OperatorType",
+    "OutputGraphEdgeDesc",
     "Problem",
     "ReverseSubsequencesOperatorDesc",
     "Slice1OperatorDesc",

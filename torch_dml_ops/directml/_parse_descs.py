@@ -11,7 +11,16 @@ from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_
 from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import ExecutionFlags, TensorDataType, TensorFlags, named
 from torch_dml_ops.directml.errors import Problem, Violation, sentence_on
-from torch_dml_ops.directml.operator_descs import DESCS, NUMBERS, TENSOR, TENSORS, OperatorDesc, kinds, name_in_json
+from torch_dml_ops.directml.operator_descs import (
+    ABSENT,
+    DESCS,
+    NUMBERS,
+    TENSOR,
+    TENSORS,
+    OperatorDesc,
+    kinds,
+    name_in_json,
+)
 from torch_dml_ops.directml.support import PREFIX
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
@@ -102,9 +111,9 @@ class _LongDispatchableJson(_DispatchableJson):
 
 @cache
 def _desc_json(op: str, base: type[Structure]) -> type[Structure]:
-    """The structure of a ``desc``: every field is required. The tensors in it are parsed one by one."""
-    of_json = {TENSOR: Any, TENSORS: list[Any], NUMBERS: list[int]}
-    declared: dict[str, Any] = {name_in_json(name): (of_json.get(kind, int), ...) for name, kind in kinds(op).items()}
+    """The structure of a ``desc``: every field is required that has a value. Its tensors are parsed one by one."""
+    of_json = {TENSOR: (Any, ...), TENSORS: (list[Any], ...), NUMBERS: (list[int], ...), ABSENT: (Any, None)}
+    declared: dict[str, Any] = {name_in_json(name): of_json.get(kind, (int, ...)) for name, kind in kinds(op).items()}
     return create_model(op, __base__=base, **declared)
 
 
@@ -157,6 +166,9 @@ def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> Opera
             value = parse_tensor(problems, value, (*path, field))
         elif kind == TENSORS:
             value = [parse_tensor(problems, tensor, (*path, field, k)) for k, tensor in enumerate(value)]
+        elif kind == ABSENT and value is not None:
+            rule = "must be absent or null, as elements are copied here, not computed"
+            problems.append(Problem((*path, field), f"{rule}, got {text(value)}"))
         values[name] = value
     return None if is_wrong(problems) else DESCS[op](**values)
 

@@ -205,6 +205,7 @@ class OperatorType(IntEnum, metaclass=_Numbered):
     """
 
     INVALID = 0
+    ELEMENT_WISE_IDENTITY = 1
     SLICE = 60
     SPLIT = 62
     JOIN = 63

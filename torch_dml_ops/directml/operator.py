@@ -19,6 +19,7 @@ from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator_descs import (
+    ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
     OperatorDesc,
     ReverseSubsequencesOperatorDesc,
@@ -65,6 +66,11 @@ def _reverse_subsequences(desc: ReverseSubsequencesOperatorDesc) -> _Call:
     return _Call("reverse_subsequences", (desc.axis,))
 
 
+def _identity(desc: ElementWiseIdentityOperatorDesc) -> _Call:
+    rank, sizes = len(desc.input_tensor.sizes), desc.input_tensor.sizes
+    return _Call("slice1", ((0,) * rank, sizes, (1,) * rank, sizes))  # the whole
+
+
 _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
     Slice1OperatorDesc: _slice1,
     SliceOperatorDesc: _slice,
@@ -72,6 +78,7 @@ _CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
     SplitOperatorDesc: _split,
     JoinOperatorDesc: _join,
     ReverseSubsequencesOperatorDesc: _reverse_subsequences,
+    ElementWiseIdentityOperatorDesc: _identity,
 }
 
 
@@ -142,7 +149,7 @@ class Operator:
     them.
 
     Args:
-        desc: one of the six descriptors.
+        desc: a descriptor of an operator.
         feature_level: the level that the descriptor is to be valid at, by default the newest.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The descriptors of the six operators: their fields, what follows from them, and their JSON."""
+"""The descriptors of the operators: their fields, what follows from them, and their JSON."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from torch_dml_ops.directml.tensor_policy import PACKED, TensorPolicy, output_de
 D = TypeVar("D", bound="OperatorDesc")
 
 TENSOR, TENSORS, NUMBERS, COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
+ABSENT = type(None)  # a field that DirectML has, and that nothing but its absence is supported of
 
 
 @cache
@@ -31,7 +32,7 @@ def kinds(op: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OperatorDesc:
-    """What the six descriptors share. Making one checks nothing but types; :meth:`validate` checks the rules."""
+    """What the descriptors share. Making one checks nothing but types; :meth:`validate` checks the rules."""
 
     operator_type: ClassVar[str]
     input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
@@ -39,7 +40,7 @@ class OperatorDesc:
 
     def __post_init__(self) -> None:
         if type(self) is OperatorDesc:
-            raise TypeError("OperatorDesc: must be one of its six kinds, such as SplitOperatorDesc")
+            raise TypeError("OperatorDesc: must be one of its kinds, such as SplitOperatorDesc")
         for name, kind in kinds(self.operator_type).items():
             label, value = f"{type(self).__name__}: {name}", getattr(self, name)
             if kind == NUMBERS:
@@ -50,12 +51,15 @@ class OperatorDesc:
                 object.__setattr__(self, name, list_of(TensorDesc, label, value))
             elif kind is int or (kind == COUNT and value is not None):
                 object.__setattr__(self, name, whole_number(label, value))
+            elif kind == ABSENT:
+                instance(ABSENT, label, value, "None", way_out="; elements are copied here, not computed")
         for name, (count, *_) in self._counts().items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, count)
 
     def __repr__(self) -> str:
-        fields = (f"{name}={in_repr(getattr(self, name))}" for name in kinds(self.operator_type))
+        kept = (name for name, kind in kinds(self.operator_type).items() if kind != ABSENT)
+        fields = (f"{name}={in_repr(getattr(self, name))}" for name in kept)
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def tensors(self) -> dict[str, TensorDesc | Sequence[TensorDesc]]:
@@ -132,12 +136,13 @@ class OperatorDesc:
                 value = [tensor.to_json() for tensor in value]
             elif kind == NUMBERS:
                 value = list(value)
-            json[name_in_json(name)] = value
+            if kind != ABSENT:
+                json[name_in_json(name)] = value
         return {"type": f"{PREFIX}{self.operator_type}", "desc": json}
 
     @classmethod
     def from_json(cls: type[D], value: object) -> D:
-        """The operator that a dispatchable of a model file describes. Called on :class:`OperatorDesc`, any of the six.
+        """The operator that a dispatchable of a model file describes. Called on :class:`OperatorDesc`, any of them.
 
         Raises:
             ModelError: an object of another structure or another operator; it names every field that is wrong.
@@ -573,6 +578,57 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         return rules.subsequences(self.input_tensor, self.sequence_lengths_tensor, self.output_tensor, self.axis)
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ElementWiseIdentityOperatorDesc(OperatorDesc):
+    """Copies a tensor, into other strides where they differ: ``DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC``.
+
+    Graphs transpose and broadcast by it: the memory of a tensor is read by the strides of another one, see
+    :class:`Graph`.
+
+    Attributes:
+        input_tensor: what is read.
+        output_tensor: of the input's sizes.
+        scale_bias: None, as elements are copied here, not computed.
+
+    Source: `DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_element_wise_identity_operator_desc>`_.
+
+    >>> import torch
+    >>> from torch_dml_ops.directml import *
+    >>> x, y = TensorDesc(TensorDataType.FLOAT32, [2, 3]), TensorDesc(TensorDataType.FLOAT32, [2, 3], strides=[1, 2])
+    >>> identity = Operator(ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=y))
+    >>> identity(torch.ones(2, 3)).stride()
+    (1, 2)
+    """
+
+    operator_type = "ELEMENT_WISE_IDENTITY"
+
+    input_tensor: TensorDesc
+    output_tensor: TensorDesc
+    scale_bias: None = None
+
+    @classmethod
+    def infer_output(cls, input_tensor: TensorDesc, *, tensor_policy: TensorPolicy = PACKED) -> TensorDesc:
+        """The output, of the input's sizes; raises ``DescriptorError`` for an input that breaks rules.
+
+        >>> from torch_dml_ops.directml import *
+        >>> broadcast = TensorDesc(TensorDataType.INT8, [2, 3], strides=[0, 1])
+        >>> ElementWiseIdentityOperatorDesc.infer_output(broadcast)
+        TensorDesc(INT8, [2, 3])
+        """
+        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
+        output = _resized(cls, input_tensor, input_tensor.sizes, tensor_policy)
+        cls(input_tensor=input_tensor, output_tensor=output).validate()
+        return output
+
+    def _counts(self) -> dict[str, tuple[int, str, str]]:
+        return {}
+
+    def _rules(self) -> Iterator[Violation]:
+        sizes = self.output_tensor.sizes
+        return rules.same_sizes(("output_tensor",), sizes, self.input_tensor.sizes, "input_tensor")
+
+
 DESCS: dict[str, type[OperatorDesc]] = {
     desc.operator_type: desc
     for desc in (
@@ -582,5 +638,6 @@ DESCS: dict[str, type[OperatorDesc]] = {
         JoinOperatorDesc,
         ReverseSubsequencesOperatorDesc,
         SliceGradOperatorDesc,
+        ElementWiseIdentityOperatorDesc,
     )
 }

@@ -12,6 +12,7 @@ from torch_dml_ops.directml.enums import FeatureLevel, OperatorType, TensorDataT
 T = TensorDataType
 L = FeatureLevel
 
+_T2 = (T.FLOAT32, T.FLOAT16)
 _T6 = (T.FLOAT32, T.FLOAT16, T.INT32, T.INT16, T.UINT32, T.UINT16)
 _T8 = (*_T6, T.INT8, T.UINT8)
 _T11 = (*_T8, T.FLOAT64, T.INT64, T.UINT64)
@@ -75,6 +76,12 @@ _SUPPORT: dict[str, dict[FeatureLevel, Support]] = {
         L.LEVEL_3_1: Support(range(1, 9), _T8),
         L.LEVEL_4_1: Support(range(1, 9), _T11),
     },
+    "ELEMENT_WISE_IDENTITY": {
+        L.LEVEL_1_0: Support(range(4, 6), _T2),
+        L.LEVEL_2_1: Support(range(4, 6), _T8),
+        L.LEVEL_3_0: Support(range(1, 9), _T8),
+        L.LEVEL_4_1: Support(range(1, 9), _T11),
+    },
 }
 
 OPERATORS = tuple(_SUPPORT)
@@ -100,14 +107,14 @@ def check_support(operator: str | OperatorType, feature_level: FeatureLevel = Fe
     """What an operator takes at a feature level, None where the level does not have it yet.
 
     Args:
-        operator: ``"SLICE1"``, ``"DML_OPERATOR_SLICE1"`` or ``OperatorType.SLICE1``; one of the six here.
+        operator: ``"SLICE1"``, ``"DML_OPERATOR_SLICE1"`` or ``OperatorType.SLICE1``; one that this package has.
         feature_level: by default the newest.
 
     Raises:
-        ValueError: an operator that is not one of the six.
+        ValueError: an operator that this package does not have.
         TypeError: an operator that is neither a string nor an ``OperatorType``, a level that is not a ``FeatureLevel``.
 
-    Source: the pages of the six operators, of which `DML_JOIN_OPERATOR_DESC
+    Source: the pages of the operators, of which `DML_JOIN_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_join_operator_desc>`_ is one, and the
     `feature level history <https://learn.microsoft.com/en-us/windows/ai/directml/dml-feature-level-history>`_.
 

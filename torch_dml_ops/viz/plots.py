@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops import _checks
 from torch_dml_ops._text import text
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
 from torch_dml_ops.directml._arguments import whole_number, whole_numbers

@@ -1,0 +1,181 @@
+"""What the edges of a graph connect, and the rules of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from torch_dml_ops.directml._memory import can_be_laid_out, same_elements
+from torch_dml_ops.directml._text import JsonPath, dotted, text
+from torch_dml_ops.directml.enums import TensorFlags
+from torch_dml_ops.directml.errors import Violation
+from torch_dml_ops.directml.tensor_desc import TensorDesc
+
+if TYPE_CHECKING:
+    from torch_dml_ops.directml.graph import Graph
+
+
+class End(NamedTuple):
+    """Of an edge: an input or output of a node, or, where the node is None, of the graph."""
+
+    node: int | None
+    number: int
+
+
+class Edge(NamedTuple):
+    path: JsonPath
+    name: str | None
+    source: End
+    target: End
+
+
+def named(violation: Violation, name: str | None) -> Violation:
+    """With the name of the node or edge that it is about, where there is one."""
+    if name is None:
+        return violation
+    of = "of " if len(violation.path) > 2 else ""
+    rule = [violation.rule] if isinstance(violation.rule, str) else violation.rule
+    return replace(violation, rule=(f"{of}{text(name)} ", *rule))
+
+
+class Wiring:
+    """The edges of a graph: to each input of a node, to each output of the graph, and what is wrong with them.
+
+    ``order`` has the nodes, each behind those that it reads from.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._ins = [node.operator.inputs() for node in graph.nodes]
+        self._outs = [node.operator.outputs() for node in graph.nodes]
+        self._into: list[list[Edge]] = [[] for _ in graph.nodes]  # from other nodes
+        self.edges: dict[End, Edge] = {}  # by the end that they lead to
+        self.violations: list[Violation] = []
+        connected = set()
+        for name in ("input_edges", "intermediate_edges", "output_edges"):
+            for k, desc in enumerate(getattr(graph, name)):
+                edge = Edge((name, k), desc.name, *desc._ends())
+                if all([self._is_in_range(edge, edge.source, "from"), self._is_in_range(edge, edge.target, "to")]):
+                    connected.add(edge.source)
+                    self._connect(edge)
+        for node, (ins, outs) in enumerate(zip(self._ins, self._outs, strict=True)):
+            for k, (path, _) in enumerate(ins):
+                if End(node, k) not in self.edges:
+                    self._unconnected(node, path, "an input of the graph or an output of a node")
+            for k, (path, _) in enumerate(outs):
+                if End(node, k) not in connected:
+                    self._unconnected(node, path, "an input of a node or an output of the graph")
+        self.order = self._sorted()
+
+    def source_desc(self, edge: Edge) -> TensorDesc:
+        node, k = edge.source
+        return self._graph.inputs[k] if node is None else self._outs[node][k][1]
+
+    def _add(self, path: JsonPath, name: str | None, rule: str, value: object) -> None:
+        self.violations.append(named(Violation(path, rule, value), name))
+
+    def _node(self, node: int) -> str:
+        name = self._graph.nodes[node].name
+        return f"nodes[{node}]" if name is None else f"nodes[{node}] {text(name)}"
+
+    # Indices.
+
+    def _is_in_range(self, edge: Edge, end: End, way: Literal["from", "to"]) -> bool:
+        node, k = end
+        if node is None:
+            count = len(self._graph.inputs if way == "from" else self._graph.output_edges)
+            field, of = (
+                ("graph_input_index", "an input of the graph")
+                if way == "from"
+                else ("graph_output_index", "an output of the graph, which has as many as output_edges")
+            )
+            return self._is_index(edge, field, k, count, of)
+        if not self._is_index(edge, f"{way}_node_index", node, len(self._graph.nodes), "a node"):
+            return False
+        tensors, kind = (self._outs, "output") if way == "from" else (self._ins, "input")
+        of = f"an {kind} of {self._node(node)}"
+        return self._is_index(edge, f"{way}_node_{kind}_index", k, len(tensors[node]), of)
+
+    def _is_index(self, edge: Edge, field: str, index: int, count: int, of: str) -> bool:
+        if 0 <= index < count:
+            return True
+        if count == 0:
+            rule = f"must be the index of {of}, and there is none"
+        else:
+            rule = f"must be {'0' if count == 1 else f'from 0 to {count - 1}'}, the index of {of}"
+        self._add((*edge.path, field), edge.name, rule, index)
+        return False
+
+    # Edges.
+
+    def _connect(self, edge: Edge) -> None:
+        node, k = edge.target
+        place: JsonPath = () if node is None else self._ins[node][k][0]
+        target = f"output {k} of the graph" if node is None else f"{dotted(place)} of {self._node(node)}"
+        first = self.edges.setdefault(edge.target, edge)
+        if first is not edge:
+            rule = "must lead to where no other edge does"
+            self._add(edge.path, edge.name, rule, f"{target}, as {dotted(first.path)}")
+        if node is not None:
+            if edge.source.node is not None:
+                self._into[node].append(edge)
+            self._check_memory(edge, self._ins[node][k][1], target)
+            self._check_flags(edge, self._ins[node][k][1], node, place)
+
+    def _check_memory(self, edge: Edge, desc: TensorDesc, target: str) -> None:
+        source = self.source_desc(edge)
+        size, total = source.total_tensor_size_in_bytes, desc.total_tensor_size_in_bytes
+        if size != total:
+            rule = f"must lead to a tensor of the same total_tensor_size_in_bytes, {text(size)}"
+            self._add(edge.path, edge.name, rule, f"{text(total)} of {target}")
+        reinterpreted = edge.source.node is None and not same_elements(source, desc)
+        if reinterpreted and not any(source.violations()) and not can_be_laid_out(source):
+            rule = f"must not lay elements on one another, as {dotted(edge.path)} reinterprets them"
+            self._add(("inputs", edge.source.number, "strides"), None, rule, source.strides)
+
+    def _check_flags(self, edge: Edge, desc: TensorDesc, node: int, place: JsonPath) -> None:
+        """Only an input of the graph can be bound when the graph is initialized, and only as a whole."""
+        path, name = ("nodes", node, *place, "flags"), self._graph.nodes[node].name
+        if edge.source.node is None:
+            like = self._graph.inputs[edge.source.number].flags
+            if desc.flags != like:
+                self._add(path, name, f"must be {like.name}, those of inputs[{edge.source.number}]", desc.flags)
+        elif desc.flags & TensorFlags.OWNED_BY_DML:
+            self._add(path, name, f"must be NONE, as {dotted(edge.path)} comes from another node", desc.flags)
+
+    def _unconnected(self, node: int, place: JsonPath, to: str) -> None:
+        self._add(("nodes", node, *place), self._graph.nodes[node].name, f"must be connected to {to}", "no edge")
+
+    # Order.
+
+    def _sorted(self) -> list[int]:
+        """Depth first, against the edges; one from a node of the path that led to it closes a cycle."""
+        order: list[int] = []
+        done: set[int] = set()
+        for root in range(len(self._into)):
+            if root in done:
+                continue
+            path, pending = {root: 0}, [iter(self._into[root])]  # nodes with their places in the path
+            while path:
+                edge = next(pending[-1], None)
+                if edge is None:
+                    pending.pop()
+                    node, _ = path.popitem()
+                    done.add(node)
+                    order.append(node)
+                    continue
+                node = edge.source.node or 0
+                if node in path:
+                    self._add(edge.path, edge.name, "must not close a cycle", self._cycle([*path][path[node] :]))
+                elif node not in done:
+                    path[node] = len(path)
+                    pending.append(iter(self._into[node]))
+        return order
+
+    def _cycle(self, against: Sequence[int]) -> str:
+        """From the first of these nodes, by the edge that closes the cycle, back to it."""
+        nodes = [self._node(node) for node in (against[0], *reversed(against))]
+        if len(nodes) > 8:
+            nodes[4:-3] = [f"{len(nodes) - 7} others"]
+        return " to ".join(nodes)
