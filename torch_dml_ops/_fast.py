@@ -77,7 +77,7 @@ def not_plain(*arguments: Any) -> None:
 
 
 nothing: Any = SimpleNamespace(
-    **{name + form: not_plain for name in OPERATORS for form in ("", "_below")}, window=not_plain
+    **{name + form: not_plain for name in OPERATORS for form in ("", "_below")}, window=not_plain, index=not_plain
 )
 try:
     fast: Any = _set_up()

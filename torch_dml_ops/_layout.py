@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_dml_ops._checks import require
 
 
-def _known(condition: bool) -> bool:
+def known(condition: bool) -> bool:
     if isinstance(condition, bool):
         return condition
     from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes as long to import as this package
@@ -25,7 +25,7 @@ def _known(condition: bool) -> bool:
 
 def _at_least(a: int, b: int) -> bool:
     """Whether a >= b. Where a size is unknown, as in strides (n, 1), a multiple of b counts as that."""
-    return _known(a >= b) or (not _known(a < b) and _known(a % b == 0))
+    return known(a >= b) or (not known(a < b) and known(a % b == 0))
 
 
 def memory_order(tensor: Tensor) -> list[int]:
@@ -33,8 +33,8 @@ def memory_order(tensor: Tensor) -> list[int]:
     sizes, strides = tensor.shape, tensor.stride()
 
     def compare(a: int, b: int) -> int:
-        keys = sizes if _known(strides[a] == strides[b]) else strides
-        if _known(keys[a] == keys[b]):
+        keys = sizes if known(strides[a] == strides[b]) else strides
+        if known(keys[a] == keys[b]):
             return 0
         return -1 if _at_least(keys[a], keys[b]) else 1
 
@@ -44,7 +44,7 @@ def memory_order(tensor: Tensor) -> list[int]:
 def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
     expected = 1
     for d in reversed(order):
-        if not (_known(tensor.shape[d] == 1) or _known(tensor.stride(d) == expected)):
+        if not (known(tensor.shape[d] == 1) or known(tensor.stride(d) == expected)):
             return False
         expected *= torch.sym_max(tensor.shape[d], 1)
     return True
@@ -56,7 +56,7 @@ def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
     """
     # Dimensions of size 1 lie anywhere. Of the others the tensor with the most has all, so the orders in which all
     # tensors are dense are those in which this one is, or none.
-    widest = min(tensors, key=lambda t: sum(_known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
+    widest = min(tensors, key=lambda t: sum(known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
     order = memory_order(widest)
     if not all(_dense_in(order, t) for t in tensors):
         return list(range(widest.dim()))

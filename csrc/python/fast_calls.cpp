@@ -59,6 +59,10 @@ class Object {
  public:
   explicit Object(PyObject* object) : object_(object) {}
   Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Object& operator=(Object&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
   Object(const Object&) = delete;
   ~Object() { Py_XDECREF(object_); }
   PyObject* get() const { return object_; }
@@ -497,12 +501,6 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// A number of a window as a tuple has it.
-bool put(PyObject* tuple, Py_ssize_t d, Py_ssize_t number) {
-  PyObject* object = PyLong_FromSsize_t(number);
-  return object != nullptr && PyTuple_SetItem(tuple, d, object) == 0;
-}
-
 // Whether a slice has ints and None alone. (PySlice_Unpack would ask a symbolic size for a number, which then is a
 // constant of what is traced.)
 bool is_plain_slice(PyObject* slice) {
@@ -514,48 +512,148 @@ bool is_plain_slice(PyObject* slice) {
   return true;
 }
 
+// NumPy's basic indices: slices and whole numbers, one for each dimension, None, and at most one Ellipsis.
+class Index {
+ public:
+  explicit Index(PyObject* index)
+      : index_(index), is_tuple_(PyTuple_CheckExact(index) != 0), entries_(is_tuple_ ? PyTuple_Size(index) : 1) {}
+
+  // Whether all entries are such, and the numbers plain ints. Nothing is known of their values yet.
+  bool plain() {
+    for (Py_ssize_t k = 0; k < entries_; ++k) {
+      PyObject* entry = (*this)[k];
+      if (entry == Py_None)
+        ++new_dims_;
+      else if (PyLong_CheckExact(entry) != 0)
+        ++numbers_;
+      else if (entry == Py_Ellipsis && ellipsis_ == entries_)
+        ellipsis_ = k;
+      else if (is_plain_slice(entry))
+        ++slices_;
+      else
+        return false;
+    }
+    return true;
+  }
+
+  bool slices_alone() const { return numbers_ + new_dims_ == 0; }
+
+  // The same index with whole dimensions for its slices: what is left to do of it is a view.
+  Object of_view() const {
+    Object result(PyTuple_New(entries_));
+    const Object whole(PySlice_New(nullptr, nullptr, nullptr));
+    if (!result || !whole) return Object(nullptr);
+    for (Py_ssize_t k = 0; k < entries_; ++k) {
+      PyObject* entry = (*this)[k];
+      PyTuple_SetItem(result.get(), k, Py_NewRef(Py_TYPE(entry) == &PySlice_Type ? whole.get() : entry));
+    }
+    return result;
+  }
+
+  // The window of the slices, in a tensor of these sizes that `of_view` made. False where there are more entries than
+  // dimensions, or where the window is empty.
+  bool read_window(const int64_t* sizes, int64_t rank, FastCall& call) const {
+    const int64_t whole = rank - slices_ - new_dims_;
+    if (whole < 0 || rank < 1 || 3 * rank > FastCall::kMostNumbers) return false;
+    for (int k = 0; k <= 3; ++k) call.begin[k] = k * rank;
+    call.lists = 3;
+    int64_t d = 0;
+    for (Py_ssize_t k = 0; k <= entries_; ++k) {
+      if (k == ellipsis_)  // it is behind the last entry where there is none
+        for (int64_t left = whole; left > 0; --left)
+          if (!put(call, rank, d++, sizes, nullptr)) return false;
+      PyObject* entry = k < entries_ ? (*this)[k] : Py_Ellipsis;
+      if (entry == Py_Ellipsis || PyLong_CheckExact(entry) != 0) continue;
+      if (!put(call, rank, d++, sizes, entry == Py_None ? nullptr : entry)) return false;
+    }
+    return true;
+  }
+
+ private:
+  PyObject* operator[](Py_ssize_t k) const { return is_tuple_ ? PyTuple_GetItem(index_, k) : index_; }
+
+  // The window of a slice, null for the whole dimension.
+  static bool put(FastCall& call, int64_t rank, int64_t d, const int64_t* sizes, PyObject* slice) {
+    Py_ssize_t start = 0, stop = sizes[d], step = 1;
+    if (slice != nullptr && PySlice_Unpack(slice, &start, &stop, &step) != 0) return false;
+    const Py_ssize_t steps = PySlice_AdjustIndices(sizes[d], &start, &stop, step);
+    if (steps < 1) return false;
+    const int64_t extent = (steps - 1) * (step < 0 ? -step : step) + 1;
+    call.numbers[d] = step < 0 ? start - extent + 1 : start;
+    call.numbers[rank + d] = extent;
+    call.numbers[2 * rank + d] = step;
+    return true;
+  }
+
+  PyObject* index_;
+  bool is_tuple_;
+  Py_ssize_t entries_;
+  Py_ssize_t ellipsis_ = entries_;
+  int64_t slices_ = 0, numbers_ = 0, new_dims_ = 0;
+};
+
+// The lists of a window as tuples, and None if there is to be one more argument.
+Object as_tuples(const FastCall& call, bool none_at_the_end) {
+  Object result(PyTuple_New(call.lists + none_at_the_end));
+  for (int k = 0; k < call.lists && result; ++k) {
+    const auto list = call.list(k);
+    PyObject* tuple = PyTuple_New(Py_ssize_t(list.size()));
+    if (tuple == nullptr) return Object(nullptr);
+    PyTuple_SetItem(result.get(), k, tuple);
+    for (std::size_t d = 0; d < list.size(); ++d) {
+      PyObject* number = PyLong_FromLongLong(list[d]);
+      if (number == nullptr) return Object(nullptr);
+      PyTuple_SetItem(tuple, Py_ssize_t(d), number);
+    }
+  }
+  if (result && none_at_the_end) PyTuple_SetItem(result.get(), call.lists, Py_NewRef(Py_None));
+  return result;
+}
+
 // window(shape, index): what torch_dml_ops.window gives for sizes that are ints, and slices of ints or None that select
 // something; None for all else.
 PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !is_plain_tuple(arguments[0])) return other_way();
-  const bool is_tuple = PyTuple_CheckExact(arguments[1]) != 0;
-  const Py_ssize_t rank = PyTuple_Size(arguments[0]), entries = is_tuple ? PyTuple_Size(arguments[1]) : 1;
-  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions at the end, or where an Ellipsis stands
-  Object offsets(PyTuple_New(rank)), sizes(PyTuple_New(rank)), strides(PyTuple_New(rank));
-  if (!offsets || !sizes || !strides || whole < -1) return other_way();
-  bool ellipsis_met = false;
-  for (Py_ssize_t d = 0; d < rank; ++d) {
-    PyObject* at = left > 0 || entry >= entries ? nullptr
-                   : is_tuple                   ? PyTuple_GetItem(arguments[1], entry)
-                                                : arguments[1];
-    if (at == Py_Ellipsis && !ellipsis_met) {
-      ellipsis_met = true;
-      ++entry;
-      left = whole + 1;
-      if (left == 0) at = entry < entries ? PyTuple_GetItem(arguments[1], entry) : nullptr;
-    }
-    PyObject* size_object = PyTuple_GetItem(arguments[0], d);
-    if (PyLong_CheckExact(size_object) == 0) return other_way();
-    const Py_ssize_t size = PyLong_AsSsize_t(size_object);
-    if (size < 1) return other_way();
-    Py_ssize_t start = 0, stop = size, step = 1;
-    if (left > 0) {
-      --left;
-    } else if (at != nullptr) {
-      if (!is_plain_slice(at) || PySlice_Unpack(at, &start, &stop, &step) != 0) return other_way();
-      ++entry;
-    }
-    const Py_ssize_t steps = PySlice_AdjustIndices(size, &start, &stop, step);
-    if (steps < 1) return other_way();
-    const Py_ssize_t extent = (steps - 1) * (step < 0 ? -step : step) + 1;
-    if (!put(offsets.get(), d, step < 0 ? start - extent + 1 : start) || !put(sizes.get(), d, extent) ||
-        !put(strides.get(), d, step))
-      return other_way();
-  }
-  if (entry < entries &&
-      !(entry + 1 == entries && !ellipsis_met && is_tuple && PyTuple_GetItem(arguments[1], entry) == Py_Ellipsis))
+  FastCall shape, call;
+  Index index(arguments[1]);
+  if (!read_list(arguments[0], shape) || !index.plain() || !index.slices_alone() ||
+      !index.read_window(shape.numbers, shape.begin[1], call))
     return other_way();
-  return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
+  Object result = as_tuples(call, false);
+  return result ? result.release() : other_way();
+}
+
+// index(input, index): what torch_dml_ops.index(input)[index] gives where all is plain and something is selected; None
+// for all else.
+PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || !is_plain(arguments[0])) return other_way();
+  Index index(arguments[1]);
+  if (!index.plain() || !nothing_else_at_work()) return other_way();
+  Object tensor(Py_NewRef(arguments[0]));
+  if (!index.slices_alone()) {
+    const Object of_view = index.of_view();
+    tensor = Object(of_view ? PyObject_GetItem(arguments[0], of_view.get()) : nullptr);
+    if (!tensor) return other_way();
+  }
+  FastCall call;
+  Handle handle(tensor.get());
+  FastCall** slot = handle ? slot_for(handle.get()) : nullptr;
+  int64_t rank = 0, *sizes = nullptr;
+  if (slot == nullptr || aoti_torch_get_dim(handle.get(), &rank) != TORCH_SUCCESS ||
+      aoti_torch_get_sizes(handle.get(), &sizes) != TORCH_SUCCESS || !index.read_window(sizes, rank, call))
+    return other_way();
+  if (aoti_torch_grad_mode_is_enabled() && requires_grad(tensor.get())) {
+    const Object others = as_tuples(call, true);
+    PyObject* record = recorders[kSlice1.number];
+    if (!others || record == nullptr) return other_way();
+    return PyObject_CallFunctionObjArgs(record, tensor.get(), others.get(), nullptr);
+  }
+  StableIValue stack[] = {handle.send()};
+  if (!dispatch(kSlice1.name, "fast", call, slot, stack)) return other_way();
+  const auto result = stable::to<AtenTensorHandle>(stack[0]);
+  if (!call.refused) return wrapped(result);
+  aoti_torch_delete_tensor_object(result);
+  Py_RETURN_NONE;
 }
 
 using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
@@ -577,6 +675,7 @@ PyMethodDef methods[] = {method("set_up", set_up),
                          method("join_below", below<kJoin, true, false>),
                          method("reverse_subsequences_below", below<kReverse, false, false>),
                          method("window", window),
+                         method("index", index),
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
