@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from types import EllipsisType
+from types import EllipsisType, NoneType
 from typing import Any, ClassVar, SupportsIndex
 
 import torch
@@ -12,14 +12,17 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._arguments import records_calls, refused_layout, require_tensor, shown
+from torch_dml_ops._arguments import records_calls, refused_layout, require_tensor, shown, whole_numbers
 from torch_dml_ops._autograd import fast
 from torch_dml_ops._layout import known
-from torch_dml_ops._slices import ONE, Walk, walk_of, window_of
+from torch_dml_ops._slices import Walk, walk_of
 from torch_dml_ops.ops import slice1
 
 Entry = slice | SupportsIndex | EllipsisType | None
 BasicIndex = Entry | tuple[Entry, ...]
+
+# What an index says of a dimension: where to walk along it, at which place to drop it, or None for a new one.
+Part = Walk | int | None
 
 
 class Indexer:
@@ -92,27 +95,38 @@ def read(op: str, input: Tensor, index: Any) -> Tensor:
         if records_calls(given):
             result: Tensor = handle_torch_function(read, (given,), op, input, index)
             return result
-    _check_layout(op, "input", input)
-    parts = _parts(op, index, input.shape)
-    walks = [ONE if part is None else part for part in parts if part is None or isinstance(part, Walk)]
-    if not all(isinstance(part, Walk) for part in parts):
-        input = input[tuple(slice(None) if isinstance(part, Walk) else part for part in parts)]
-    if not walks:
-        return input.clone()
-    if any(_is_empty(walk) for walk in walks):
-        return input[tuple(map(_forwards, walks))].clone()
-    return slice1(input, *window_of(walks))
+    parts = _parts(op, index, input)
+    if any(isinstance(part, Walk) and known(part.length == 0) for part in parts):
+        return input[tuple(map(_for_torch, parts))].clone()
+    if not parts or all(part is None for part in parts):  # a 0-d input
+        return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
+    walks = [part if isinstance(part, Walk) else Walk(part, part + 1, 1, 1) for part in parts if part is not None]
+    offsets, windows = zip(*(walk.window() for walk in walks), strict=True)
+    copy = slice1(input, offsets, windows, [walk.step for walk in walks])
+    if all(isinstance(part, Walk) for part in parts):
+        return copy
+    along = iter(copy.shape)
+    sizes = [(part, 1 if part is None else next(along)) for part in parts]
+    return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
+
+
+def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
+    """As `view`, without being one: torch lets nobody write to a view when grad mode has been switched on since."""
+    result: Tensor = torch.ops.aten._unsafe_view.default(copy, sizes)
+    return result
 
 
 def assign(op: str, input: Tensor, index: Any, value: Any) -> None:
     """Assigns to what the index selects. Sentences begin with `op`."""
-    _check_layout(op, "input", input)
-    parts = _parts(op, index, input.shape)
+    if records_calls(input):
+        input[index] = value
+        return
+    parts = _parts(op, index, input)
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
-        steps = [1 if part is None else part.step for part in parts if part is None or isinstance(part, Walk)]
-        value = _turned(value, [step < 0 for step in steps])
-    input[tuple(_forwards(part) if isinstance(part, Walk) else part for part in parts)] = value
+        kept = [part for part in parts if part is None or isinstance(part, Walk)]
+        value = _turned(value, [part is not None and part.step < 0 for part in kept])
+    input[tuple(map(_for_torch, parts))] = value
 
 
 def _turned(value: Tensor, backwards: Sequence[bool]) -> Tensor:
@@ -125,17 +139,14 @@ def _turned(value: Tensor, backwards: Sequence[bool]) -> Tensor:
     return slice1(value, [0] * rank, value.shape, strides) if -1 in strides else value.clone()
 
 
-def _forwards(walk: Walk) -> slice:
-    """The same indices in ascending order."""
-    start, length, step = walk
-    if _is_empty(walk):
-        return slice(0, 0)
-    last = start + (length - 1) * step
-    return slice(start, last + 1, step) if step > 0 else slice(last, start + 1, -step)
-
-
-def _is_empty(walk: Walk) -> bool:
-    return known(walk.length == 0)
+def _for_torch(part: Part) -> slice | int | None:
+    """As an index of torch's: what a walk reads, in ascending order."""
+    if not isinstance(part, Walk):
+        return part
+    if part.step > 0:
+        return slice(part.start, part.stop, part.step)
+    offset, size = part.least_window()
+    return slice(offset, offset + size, -part.step)
 
 
 def _check_layout(op: str, name: str, tensor: Tensor) -> None:
@@ -151,35 +162,37 @@ def _numbers_in(index: Any) -> Iterable[Any]:
             yield entry
 
 
-def _parts(op: str, index: Any, sizes: Sequence[int]) -> list[Walk | int | None]:
-    """What the index makes of each dimension, a number dropping it, and None for each new dimension."""
+def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
+    """What the index says of each dimension, and None for each new one."""
+    _check_layout(op, "input", input)
+    sizes = whole_numbers(f"{op}: the shape of input", input.shape)
     entries = [_checked(op, k, entry) for k, entry in enumerate(index if isinstance(index, tuple) else (index,))]
-    ellipses = [k for k, entry in enumerate(entries) if entry is ...]
+    # By their types: torch.compile would take `entry is None` for a reason to compile for each number anew.
+    ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(ellipses) > 1:
         raise IndexError(f"{op}: index must have at most one Ellipsis, got {len(ellipses)}")
-    given = sum(entry is not None and entry is not ... for entry in entries)
+    given = sum(not isinstance(entry, (EllipsisType, NoneType)) for entry in entries)
     if given > len(sizes):
         raise IndexError(
             f"{op}: index must have at most {len(sizes)} slices and whole numbers, one for each dimension, got {given}"
         )
     at = ellipses[0] if ellipses else len(entries)
     whole = [slice(None)] * (len(sizes) - given)
-    parts: list[Walk | int | None] = []
+    parts: list[Part] = []
     d = 0
     for k, entry in [*enumerate(entries[:at]), *((at, s) for s in whole), *enumerate(entries[at + 1 :], at + 1)]:
-        if entry is None:
+        if isinstance(entry, NoneType):
             parts.append(None)
             continue
-        parts.append(
-            walk_of(op, entry, sizes[d], d) if isinstance(entry, slice) else _in_range(op, k, entry, sizes[d], d)
-        )
+        part = walk_of(op, entry, sizes[d], d) if isinstance(entry, slice) else _in_range(op, k, entry, sizes[d], d)
+        parts.append(part)
         d += 1
     return parts
 
 
 def _checked(op: str, k: int, entry: Any) -> Any:
     """The entry, a whole number as an int."""
-    if entry is None or entry is ... or isinstance(entry, (slice, torch.SymInt)) or type(entry) is int:
+    if isinstance(entry, (slice, EllipsisType, NoneType, torch.SymInt)) or type(entry) is int:
         return entry
     try:
         if _may_be_number(entry):
@@ -201,7 +214,8 @@ def _may_be_number(entry: Any) -> bool:
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
+    """The number as an index from 0 on."""
     if not -size <= number < size:
         rule = f"from {-size} to {size - 1}" if size else "a slice"
         raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")
-    return number
+    return number + size if number < 0 else number

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from torch_dml_ops._arguments import shown, whole_number
+from torch_dml_ops._layout import known
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 class Walk(NamedTuple):
-    """Along a dimension: ``range(start, start + length * step, step)``. A length of 0 selects nothing."""
+    """Along a dimension: the indices ``range(start, stop, step)``, `length` of them."""
 
     start: int
-    length: int
+    stop: int
     step: int
+    length: int
 
+    def window(self) -> tuple[int, int]:
+        """Offset and size of the window from where the walk starts to where it must stop."""
+        return (self.start, self.stop - self.start) if self.step > 0 else (self.stop + 1, self.start - self.stop)
 
-ONE = Walk(0, 1, 1)
+    def least_window(self) -> tuple[int, int]:
+        """The same from the first index to the last."""
+        if self.length == 0:
+            return 0, 0
+        extent = (self.length - 1) * abs(self.step) + 1
+        return self.start if self.step > 0 else self.start - extent + 1, extent
 
 
 def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
@@ -43,16 +52,9 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
 
     start = bound(first, least if step > 0 else most)
     stop = bound(last, most if step > 0 else least)
-    return Walk(start, max((stop - start + step + (-1 if step > 0 else 1)) // step, 0), step)
-
-
-def window_of(walks: Sequence[Walk]) -> Window:
-    offsets, sizes = [], []
-    for start, length, step in walks:
-        extent = (length - 1) * abs(step) + 1 if length else 0
-        offsets.append(0 if length == 0 else start if step > 0 else start - extent + 1)
-        sizes.append(extent)
-    return tuple(offsets), tuple(sizes), tuple(step for _, _, step in walks)
+    distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
+    length = max((distance + stride - 1) // stride, 0)
+    return Walk(0, 0, step, 0) if known(length == 0) else Walk(start, stop, step, length)
 
 
 def text_of(s: slice) -> str:

@@ -36,7 +36,7 @@ from torch_dml_ops._arguments import (
 )
 from torch_dml_ops._autograd import call, call_out, fast
 from torch_dml_ops._checks import LENGTH_DTYPES
-from torch_dml_ops._slices import Window, as_slice, text_of, walk_of, window_of
+from torch_dml_ops._slices import Window, as_slice, text_of, walk_of
 
 
 def slice1(
@@ -334,7 +334,8 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
                 f"window: the slice of dimension {d} must select something, got {text_of(s)} for size {size}"
             )
         walks.append(walk)
-    return window_of(walks)
+    offsets, sizes = zip(*(walk.least_window() for walk in walks), strict=True) if walks else ((), ())
+    return offsets, sizes, tuple(walk.step for walk in walks)
 
 
 def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis: int = 0) -> Tensor:

@@ -16,6 +16,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "../ops/fast_call.h"
@@ -59,10 +60,6 @@ class Object {
  public:
   explicit Object(PyObject* object) : object_(object) {}
   Object(Object&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Object& operator=(Object&& other) noexcept {
-    std::swap(object_, other.object_);
-    return *this;
-  }
   Object(const Object&) = delete;
   ~Object() { Py_XDECREF(object_); }
   PyObject* get() const { return object_; }
@@ -130,7 +127,8 @@ class Handle {
   }
   explicit operator bool() const { return handle_ != nullptr; }
   AtenTensorHandle get() const { return handle_; }
-  StableIValue send() { return stable::from(std::exchange(handle_, nullptr)); }
+  AtenTensorHandle release() { return std::exchange(handle_, nullptr); }
+  StableIValue send() { return stable::from(release()); }
 
  private:
   AtenTensorHandle handle_ = nullptr;
@@ -538,33 +536,30 @@ class Index {
 
   bool slices_alone() const { return numbers_ + new_dims_ == 0; }
 
-  // The same index with whole dimensions for its slices: what is left to do of it is a view.
-  Object of_view() const {
-    Object result(PyTuple_New(entries_));
-    const Object whole(PySlice_New(nullptr, nullptr, nullptr));
-    if (!result || !whole) return Object(nullptr);
-    for (Py_ssize_t k = 0; k < entries_; ++k) {
-      PyObject* entry = (*this)[k];
-      PyTuple_SetItem(result.get(), k, Py_NewRef(Py_TYPE(entry) == &PySlice_Type ? whole.get() : entry));
-    }
-    return result;
-  }
-
-  // The window of the slices, in a tensor of these sizes that `of_view` made. False where there are more entries than
-  // dimensions, or where the window is empty.
-  bool read_window(const int64_t* sizes, int64_t rank, FastCall& call) const {
-    const int64_t whole = rank - slices_ - new_dims_;
-    if (whole < 0 || rank < 1 || 3 * rank > FastCall::kMostNumbers) return false;
+  // The window that is read of a tensor of these sizes, a number reading one element, and the sizes of the result
+  // behind it. False where a number or the number of entries is out of range, and where nothing is read.
+  bool read(const int64_t* sizes, int64_t rank, FastCall& call) const {
+    const int64_t whole = rank - slices_ - numbers_, result_rank = rank - numbers_ + new_dims_;
+    if (whole < 0 || rank < 1 || 3 * rank + result_rank > FastCall::kMostNumbers) return false;
     for (int k = 0; k <= 3; ++k) call.begin[k] = k * rank;
+    call.begin[4] = 3 * rank + result_rank;
     call.lists = 3;
-    int64_t d = 0;
+    int64_t d = 0, *result_size = call.numbers + 3 * rank;
     for (Py_ssize_t k = 0; k <= entries_; ++k) {
       if (k == ellipsis_)  // it is behind the last entry where there is none
-        for (int64_t left = whole; left > 0; --left)
-          if (!put(call, rank, d++, sizes, nullptr)) return false;
+        for (int64_t left = whole; left > 0; --left, ++d)
+          if (!read_slice(nullptr, sizes[d], &call.numbers[d], rank, *result_size++)) return false;
       PyObject* entry = k < entries_ ? (*this)[k] : Py_Ellipsis;
-      if (entry == Py_Ellipsis || PyLong_CheckExact(entry) != 0) continue;
-      if (!put(call, rank, d++, sizes, entry == Py_None ? nullptr : entry)) return false;
+      if (entry == Py_Ellipsis) continue;
+      if (entry == Py_None) {
+        *result_size++ = 1;
+      } else if (PyLong_CheckExact(entry) != 0) {
+        if (!read_number(entry, sizes[d], &call.numbers[d], rank)) return false;
+        ++d;
+      } else {
+        if (!read_slice(entry, sizes[d], &call.numbers[d], rank, *result_size++)) return false;
+        ++d;
+      }
     }
     return true;
   }
@@ -572,16 +567,24 @@ class Index {
  private:
   PyObject* operator[](Py_ssize_t k) const { return is_tuple_ ? PyTuple_GetItem(index_, k) : index_; }
 
-  // The window of a slice, null for the whole dimension.
-  static bool put(FastCall& call, int64_t rank, int64_t d, const int64_t* sizes, PyObject* slice) {
-    Py_ssize_t start = 0, stop = sizes[d], step = 1;
+  // Both write offset, size and stride to numbers[0], [rank] and [2 * rank]. A slice of null is the whole dimension.
+  static bool read_slice(PyObject* slice, int64_t size, int64_t* numbers, int64_t rank, int64_t& steps) {
+    Py_ssize_t start = 0, stop = size, step = 1;
     if (slice != nullptr && PySlice_Unpack(slice, &start, &stop, &step) != 0) return false;
-    const Py_ssize_t steps = PySlice_AdjustIndices(sizes[d], &start, &stop, step);
+    steps = PySlice_AdjustIndices(size, &start, &stop, step);
     if (steps < 1) return false;
-    const int64_t extent = (steps - 1) * (step < 0 ? -step : step) + 1;
-    call.numbers[d] = step < 0 ? start - extent + 1 : start;
-    call.numbers[rank + d] = extent;
-    call.numbers[2 * rank + d] = step;
+    numbers[rank] = (steps - 1) * (step < 0 ? -step : step) + 1;
+    numbers[0] = step < 0 ? start - numbers[rank] + 1 : start;
+    numbers[2 * rank] = step;
+    return true;
+  }
+
+  static bool read_number(PyObject* number, int64_t size, int64_t* numbers, int64_t rank) {
+    int overflow = 0;
+    const int64_t index = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow != 0 || index < -size || index >= size) return false;
+    numbers[0] = index < 0 ? index + size : index;
+    numbers[rank] = numbers[2 * rank] = 1;
     return true;
   }
 
@@ -617,10 +620,28 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   FastCall shape, call;
   Index index(arguments[1]);
   if (!read_list(arguments[0], shape) || !index.plain() || !index.slices_alone() ||
-      !index.read_window(shape.numbers, shape.begin[1], call))
+      !index.read(shape.numbers, shape.begin[1], call))
     return other_way();
   Object result = as_tuples(call, false);
   return result ? result.release() : other_way();
+}
+
+// A tensor of these sizes in place of another one, as torch_dml_ops._index.reshaped makes it. Takes the handle over.
+PyObject* reshaped(AtenTensorHandle handle, std::span<const int64_t> sizes) {
+  StableListHandle list = nullptr;
+  bool done = torch_new_list_reserve_size(sizes.size(), &list) == TORCH_SUCCESS;
+  for (std::size_t k = 0; done && k < sizes.size(); ++k)
+    done = torch_list_push_back(list, stable::from(sizes[k])) == TORCH_SUCCESS;
+  if (!done) {
+    aoti_torch_delete_tensor_object(handle);
+    if (list != nullptr) torch_delete_list(list);
+    return other_way();
+  }
+  StableIValue stack[] = {stable::from(handle), stable::from(list)};
+  PyThreadState* thread = PyEval_SaveThread();
+  const AOTITorchError error = aoti_torch_call_dispatcher("aten::_unsafe_view", "", stack);
+  PyEval_RestoreThread(thread);
+  return error == TORCH_SUCCESS ? wrapped(stable::to<AtenTensorHandle>(stack[0])) : other_way();
 }
 
 // index(input, index): what torch_dml_ops.index(input)[index] gives where all is plain and something is selected; None
@@ -629,29 +650,26 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !is_plain(arguments[0])) return other_way();
   Index index(arguments[1]);
   if (!index.plain() || !nothing_else_at_work()) return other_way();
-  Object tensor(Py_NewRef(arguments[0]));
-  if (!index.slices_alone()) {
-    const Object of_view = index.of_view();
-    tensor = Object(of_view ? PyObject_GetItem(arguments[0], of_view.get()) : nullptr);
-    if (!tensor) return other_way();
-  }
   FastCall call;
-  Handle handle(tensor.get());
+  Handle handle(arguments[0]);
   FastCall** slot = handle ? slot_for(handle.get()) : nullptr;
   int64_t rank = 0, *sizes = nullptr;
   if (slot == nullptr || aoti_torch_get_dim(handle.get(), &rank) != TORCH_SUCCESS ||
-      aoti_torch_get_sizes(handle.get(), &sizes) != TORCH_SUCCESS || !index.read_window(sizes, rank, call))
+      aoti_torch_get_sizes(handle.get(), &sizes) != TORCH_SUCCESS || !index.read(sizes, rank, call))
     return other_way();
-  if (aoti_torch_grad_mode_is_enabled() && requires_grad(tensor.get())) {
-    const Object others = as_tuples(call, true);
+  if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
     PyObject* record = recorders[kSlice1.number];
+    const Object others = as_tuples(call, true);
     if (!others || record == nullptr) return other_way();
-    return PyObject_CallFunctionObjArgs(record, tensor.get(), others.get(), nullptr);
+    Object result(PyObject_CallFunctionObjArgs(record, arguments[0], others.get(), nullptr));
+    if (!result || index.slices_alone()) return result.release();
+    Handle recorded(result.get());
+    return recorded ? reshaped(recorded.release(), call.list(3)) : other_way();
   }
   StableIValue stack[] = {handle.send()};
   if (!dispatch(kSlice1.name, "fast", call, slot, stack)) return other_way();
   const auto result = stable::to<AtenTensorHandle>(stack[0]);
-  if (!call.refused) return wrapped(result);
+  if (!call.refused) return index.slices_alone() ? wrapped(result) : reshaped(result, call.list(3));
   aoti_torch_delete_tensor_object(result);
   Py_RETURN_NONE;
 }
