@@ -26,9 +26,10 @@ class NegativeSteps(TorchFunctionMode):
     """What :func:`negative_steps` gives: a context manager, and a decorator of functions."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is _getitem and _has_negative_step(args[1]):
+        # torch.export sends operator.getitem.
+        if (func is _getitem or func is operator.getitem) and _has_negative_step(args[1]):
             return read("negative_steps", *args)
-        if func is _setitem and _has_negative_step(args[1]):
+        if (func is _setitem or func is operator.setitem) and _has_negative_step(args[1]):
             return assign("negative_steps", *args)
         return func(*args, **(kwargs or {}))
 
