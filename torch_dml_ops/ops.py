@@ -353,6 +353,7 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
         ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
+        RuntimeError: tensors without strides.
 
     >>> import torch, torch_dml_ops as dml
     >>> x = torch.arange(12).reshape(2, 3, 2)
@@ -411,9 +412,6 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
             )
             return result
     column, axis = _lengths_like("reverse_sequence", input, lengths, axis, batch_axis)
-    for name, tensor in (("input", input), ("lengths", lengths)):
-        if (rule := refused_layout(tensor)) is not None:
-            raise RuntimeError(f"reverse_sequence: {name} {rule}")
     if lengths.dtype not in LENGTH_DTYPES:
         dtype = str(lengths.dtype).removeprefix("torch.")
         raise RuntimeError(f"reverse_sequence: lengths must have dtype uint32, uint64, int32 or int64, got {dtype}")
@@ -431,6 +429,9 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
     if rank == 0:
         raise ValueError(f"{op}: input must have at least 1 dimension, got a 0-d tensor")
     require_tensor(f"{op}: lengths", lengths, "; write torch.tensor(lengths)")
+    for name, tensor in (("input", input), ("lengths", lengths)):
+        if (rule := refused_layout(tensor)) is not None:
+            raise RuntimeError(f"{op}: {name} {rule}")
     axis, batch_axis = whole_number(f"{op}: axis", axis), whole_number(f"{op}: batch_axis", batch_axis)
     for name, value in (("axis", axis), ("batch_axis", batch_axis)):
         if not 0 <= value < rank:
