@@ -28,6 +28,7 @@ Part = Walk | int | None
 class Indexer:
     """What :func:`index` gives: ``index(input)[…]`` reads, and ``index(input)[…] = value`` assigns."""
 
+    __slots__ = ("_input",)
     __iter__: ClassVar[None] = None  # else Python would iterate by __getitem__, over a 0-d tensor without an error
     __contains__: ClassVar[None] = None
 
@@ -85,7 +86,8 @@ def index(input: Tensor) -> Indexer:
     >>> x[0]
     tensor([4, 3, 2, 1])
     """
-    require_tensor("index: input", input)
+    if not isinstance(input, Tensor):
+        require_tensor("index: input", input)
     return Indexer(input)
 
 

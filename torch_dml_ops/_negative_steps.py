@@ -10,9 +10,11 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
 from torch_dml_ops._arguments import shown
+from torch_dml_ops._autograd import fast
 from torch_dml_ops._index import assign, read
 
 P = ParamSpec("P")
@@ -28,7 +30,8 @@ class NegativeSteps(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # torch.export sends operator.getitem.
         if (func is _getitem or func is operator.getitem) and _has_negative_step(args[1]):
-            return read("negative_steps", *args)
+            done = fast.index(*args) if not is_dynamo_compiling() else None
+            return read("negative_steps", *args) if done is None else done
         if (func is _setitem or func is operator.setitem) and _has_negative_step(args[1]):
             return assign("negative_steps", *args)
         return func(*args, **(kwargs or {}))
