@@ -337,6 +337,27 @@ def test_transforms(transform: str, index: Any) -> None:
     same(actual, expected)
 
 
+def test_vmap_over_whole_numbers() -> None:
+    x, i, j = torch.randn(3, 4, 5), torch.tensor([2, 0, -1]), torch.tensor([3, -4, 1])
+    for index in (
+        lambda i, j: (i,),
+        lambda i, j: (i, slice(None, None, -2)),
+        lambda i, j: (slice(None, None, -1), i, None, slice(1, None)),
+        lambda i, j: (i, slice(None, None, -1), j),
+        lambda i, j: (..., i, 3),
+        lambda i, j: (i, j, i),
+        lambda i, j: (i, slice(2, 1)),
+    ):
+        expected = torch.stack([dml.index(x)[index(*ij)] for ij in zip(i.tolist(), j.tolist(), strict=True)])
+        same(vmap(lambda i, j, index=index: dml.index(x)[index(i, j)])(i, j), expected)
+        xs = torch.stack([x, x + 1, x + 2], 1)
+        expected = torch.stack([dml.index(xs[:, k])[index(int(i[k]), int(j[k]))] for k in range(3)])
+        same(vmap(lambda x, i, j, index=index: dml.index(x)[index(i, j)], (1, 0, 0))(xs, i, j), expected)
+    slices = vmap(lambda x, i: dml.index(x)[i:], (None, 0))
+    with pytest.raises(RuntimeError, match="vmap"):  # each item would have another size
+        slices(x, i)
+
+
 # Compiled, exported and traced.
 
 
@@ -392,6 +413,19 @@ def test_exported_with_sizes_that_vary(strict: bool) -> None:
     for sizes in ((7, 3), (4, 8)):
         x = torch.randn(sizes)
         same(program.module()(x), indexed(x, S[::-2, -1, None]))
+
+
+def test_sizes_that_depend_on_data() -> None:
+    def f(x: Tensor) -> Tensor:
+        rows = torch.nonzero(x)
+        first = dml.index(rows)[::-1, 0] + dml.index(rows)[:, ::-1][:, 1]
+        return first + dml.slice1(rows, *dml.window(rows.shape, (slice(None, None, -1), slice(1))))[:, 0]
+
+    x = torch.eye(3)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+        for y in (x, x + 1):
+            same(compiled(y), f(y))
 
 
 @pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])

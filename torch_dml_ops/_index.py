@@ -21,8 +21,9 @@ from torch_dml_ops.ops import slice1
 Entry = slice | SupportsIndex | EllipsisType | None
 BasicIndex = Entry | tuple[Entry, ...]
 
-# What an index says of a dimension: where to walk along it, at which place to drop it, or None for a new one.
-Part = Walk | int | None
+# What an index says of a dimension: where to walk along it, at which place to drop it (which only torch can say of a
+# number that vmap has a batch of), or None for a new one.
+Part = Walk | int | Tensor | None
 
 
 class Indexer:
@@ -98,11 +99,18 @@ def read(op: str, input: Tensor, index: Any) -> Tensor:
             result: Tensor = handle_torch_function(read, (given,), op, input, index)
             return result
     parts = _parts(op, index, input)
+    if any(isinstance(part, Tensor) for part in parts):
+        input = input[tuple(part if isinstance(part, Tensor) else slice(None) for part in parts if part is not None)]
+        parts = [part for part in parts if not isinstance(part, Tensor)]
     if any(isinstance(part, Walk) and known(part.length == 0) for part in parts):
         return input[tuple(map(_for_torch, parts))].clone()
     if not parts or all(part is None for part in parts):  # a 0-d input
         return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
-    walks = [part if isinstance(part, Walk) else Walk(part, part + 1, 1, 1) for part in parts if part is not None]
+    walks = [
+        part if isinstance(part, Walk) else Walk(part, part + 1, 1, 1)
+        for part in parts
+        if not (part is None or isinstance(part, Tensor))
+    ]
     offsets, windows = zip(*(walk.window() for walk in walks), strict=True)
     copy = slice1(input, offsets, windows, [walk.step for walk in walks])
     if all(isinstance(part, Walk) for part in parts):
@@ -141,7 +149,7 @@ def _turned(value: Tensor, backwards: Sequence[bool]) -> Tensor:
     return slice1(value, [0] * rank, value.shape, strides) if -1 in strides else value.clone()
 
 
-def _for_torch(part: Part) -> slice | int | None:
+def _for_torch(part: Part) -> slice | int | Tensor | None:
     """As an index of torch's: what a walk reads, in ascending order."""
     if not isinstance(part, Walk):
         return part
@@ -186,8 +194,10 @@ def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
         if isinstance(entry, NoneType):
             parts.append(None)
             continue
-        part = walk_of(op, entry, sizes[d], d) if isinstance(entry, slice) else _in_range(op, k, entry, sizes[d], d)
-        parts.append(part)
+        if isinstance(entry, slice):
+            parts.append(walk_of(op, entry, sizes[d], d))
+        else:
+            parts.append(entry if isinstance(entry, Tensor) else _in_range(op, k, entry, sizes[d], d))
         d += 1
     return parts
 
@@ -201,6 +211,10 @@ def _checked(op: str, k: int, entry: Any) -> Any:
             return operator.index(entry)
     except TypeError:
         pass
+    except RuntimeError:
+        if isinstance(entry, Tensor):  # without one value, as under vmap
+            return entry
+        raise
     advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
     way_out = "; index the result with it" if advanced else ""
     raise IndexError(

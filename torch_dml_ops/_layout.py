@@ -11,12 +11,13 @@ from itertools import takewhile
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._checks import require
 
 
 def known(condition: bool) -> bool:
-    if isinstance(condition, bool):
+    if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
         return condition
     from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes as long to import as this package
 

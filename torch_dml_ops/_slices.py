@@ -25,7 +25,7 @@ class Walk(NamedTuple):
 
     def least_window(self) -> tuple[int, int]:
         """The same from the first index to the last."""
-        if self.length == 0:
+        if known(self.length == 0):
             return 0, 0
         extent = (self.length - 1) * abs(self.step) + 1
         return self.start if self.step > 0 else self.start - extent + 1, extent

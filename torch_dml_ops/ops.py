@@ -36,6 +36,7 @@ from torch_dml_ops._arguments import (
 )
 from torch_dml_ops._autograd import call, call_out, fast
 from torch_dml_ops._checks import LENGTH_DTYPES
+from torch_dml_ops._layout import known
 from torch_dml_ops._slices import Window, as_slice, text_of, walk_of
 
 
@@ -329,7 +330,7 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     for d, (s, size) in enumerate(zip([*before, *whole, *after], shape, strict=True)):
         assert isinstance(s, slice)
         walk = walk_of("window", s, size, d)
-        if walk.length == 0 and size != 0:
+        if known(walk.length == 0) and size != 0:
             raise ValueError(
                 f"window: the slice of dimension {d} must select something, got {text_of(s)} for size {size}"
             )
