@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from torch_dml_ops._arguments import shown
 from torch_dml_ops._autograd import fast
+from torch_dml_ops._fast import nothing
 from torch_dml_ops._index import assign, read
 
 P = ParamSpec("P")
@@ -57,6 +58,16 @@ def _is_negative(step: Any) -> bool:
         except TypeError:
             return False  # torch says what is wrong with it
     return bool(step < 0)
+
+
+def _is_alone() -> bool:
+    """Whether no other mode is in force: then the package's own functions may go the short way."""
+    modes = range(torch._C._len_torch_function_stack())
+    return all(type(torch._C._get_function_stack_at(k)) is NegativeSteps for k in modes)
+
+
+if fast is not nothing and hasattr(torch._C, "_get_function_stack_at"):
+    fast.set_modes_pass(_is_alone)
 
 
 @overload

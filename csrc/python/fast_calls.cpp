@@ -35,6 +35,9 @@ using torch_dml_ops::FastCall;
 // Functions of the first argument and a tuple of the others: an operator's result with the call in its graph.
 PyObject* recorders[5] = {};
 
+// A function that says whether all modes for torch functions that are in force do nothing to an operator.
+PyObject* modes_pass = nullptr;
+
 // What set_up is given.
 struct Torch {
   PyObject* tensor;        // torch.Tensor
@@ -88,12 +91,19 @@ bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
+bool holds(PyObject* check) {
+  const Object result(check == nullptr ? nullptr : PyObject_CallNoArgs(check));
+  return result && PyObject_IsTrue(result.get()) == 1;
+}
+
 // Whether no mode, transform, tracing or forward mode is at work.
 bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
     const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
-    if (!result || PyObject_IsTrue(result.get()) != 0) return false;
+    if (!result) return false;
+    const bool modes = k == 0;  // the first one counts those for torch functions
+    if (PyObject_IsTrue(result.get()) != 0 && !(modes && holds(modes_pass))) return false;
   }
   PyObject* level = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
   return level != nullptr && PyLong_AsLong(level) < 0;
@@ -477,6 +487,13 @@ PyObject* set_recorders(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   Py_RETURN_NONE;
 }
 
+// set_modes_pass(function)
+PyObject* set_modes_pass(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 1) return PyErr_Format(PyExc_TypeError, "set_modes_pass takes 1 argument, got %zd", count);
+  modes_pass = Py_NewRef(arguments[0]);
+  Py_RETURN_NONE;
+}
+
 // set_up(Tensor, Parameter, Size, checks, forward_ad, to_capsule, from_capsule, takes_over, increment_version,
 // cpu_call, cuda_call): the last two are addresses of the libraries' torch_dml_ops_fast_call, 0 for none.
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
@@ -682,6 +699,7 @@ PyMethodDef method(const char* name, Function function) {
 
 PyMethodDef methods[] = {method("set_up", set_up),
                          method("set_recorders", set_recorders),
+                         method("set_modes_pass", set_modes_pass),
                          method("slice1", call<kSlice1, false, false>),
                          method("slice_grad", call<kSliceGrad, false, false>),
                          method("split", call<kSplit, false, true>),
