@@ -20,7 +20,7 @@ from torch import Tensor
 from worker import microseconds
 
 import torch_dml_ops as dml
-from torch_dml_ops.ops import Window
+from torch_dml_ops._slices import Window
 
 ops = torch.ops.torch_dml_ops
 EXAMPLE = Path(__file__).parents[1] / "examples" / "japanese_vowels.py"

@@ -249,9 +249,10 @@ def test_helpers_refuse_what_is_no_whole_number(kind: str) -> None:
     make, written = NOT_WHOLE[kind]
     got, x, lengths = written.format(n=1, m=3), torch.zeros(2, 3, 4), torch.tensor([1, 2])
     for arguments, place in (((make(1), 0), "axis"), ((2, make(1)), "batch_axis")):
-        with pytest.raises(TypeError) as refused:
-            dml.sequence_lengths_like(x, lengths, *arguments)
-        assert str(refused.value) == f"sequence_lengths_like: {place} must be a whole number, got {got}"
+        for function in ("sequence_lengths_like", "reverse_sequence"):
+            with pytest.raises(TypeError) as refused:
+                getattr(dml, function)(x, lengths, *arguments)
+            assert str(refused.value) == f"{function}: {place} must be a whole number, got {got}"
     with pytest.raises(TypeError) as refused:
         dml.window((4, make(1)), ...)
     assert str(refused.value) == f"window: shape[1] must be a whole number, got {got}"
@@ -305,7 +306,7 @@ def assert_one_sentence(error: BaseException, function: str) -> None:
     assert text.startswith(f"{function}: "), text[:500]
     assert "\n" not in text, text[:500]
     assert len(text) < 300
-    assert isinstance(error, (RuntimeError, TypeError, ValueError))
+    assert isinstance(error, (RuntimeError, TypeError, ValueError, IndexError))
     assert error.__suppress_context__ or error.__context__ is None  # else torch's own words come before the sentence
 
 
@@ -391,6 +392,14 @@ HELPERS: dict[str, Callable[[], dict[str, Any]]] = {
         "axis": 1,
         "batch_axis": 0,
     },
+    "reverse_sequence": lambda: {
+        "input": torch.zeros(2, 3, 4),
+        "lengths": torch.tensor([1, 2]),
+        "axis": 1,
+        "batch_axis": 0,
+    },
+    "index": lambda: {"input": torch.zeros(2, 3, 4)},
+    "negative_steps": lambda: {"function": torch.add},
 }
 RIGHT = {**{call.function: partial(call.arguments, matrix()) for call in CALLS}, **HELPERS}
 
@@ -454,6 +463,41 @@ def test_a_list_that_is_not_shortened_is_found() -> None:
             assert_lists_are_shortened(sentence)
 
 
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("kind", WRONG)
+def test_entries_of_an_index_of_wrong_types_get_one_sentence(kind: str, situation: str) -> None:
+    wrong = WRONG[kind]()
+
+    def plain(x: Tensor, index: Any) -> Tensor:
+        with dml.negative_steps():
+            return x[index]
+
+    for index in (wrong, (0, wrong), slice(wrong, None, -1), slice(None, wrong, -1), slice(None, None, wrong)):
+        assert_refused_or_right(
+            "index", lambda index=index: SITUATIONS[situation](lambda x: dml.index(x)[index], matrix())
+        )
+    for index in ((slice(None, None, -1), wrong), slice(wrong, None, -1), slice(None, wrong, -1)):
+        assert_refused_or_right(
+            "negative_steps", lambda index=index: SITUATIONS[situation](lambda x: plain(x, index), matrix())
+        )
+
+
+@pytest.mark.parametrize("kind", NOT_WHOLE)
+def test_an_index_refuses_what_is_no_whole_number(kind: str) -> None:
+    make, written = NOT_WHOLE[kind]
+    if kind == "None":
+        return
+    got = written.format(n=1, m=3)
+    with pytest.raises(IndexError) as refused:
+        dml.index(matrix())[0, make(1)]
+    sentence = f"index: index[1] must be a slice, a whole number, None or an Ellipsis, got {got}"
+    assert str(refused.value) in (sentence, f"{sentence}; index the result with it")
+    for part in ("start", "stop", "step"):
+        with pytest.raises(TypeError) as refused:
+            dml.index(matrix())[slice(*(make(1) if part == p else None for p in ("start", "stop", "step")))]
+        assert str(refused.value) == f"index: the {part} of the slice of dimension 0 must be a whole number, got {got}"
+
+
 SENTENCES = [
     (lambda x: dml.join(None, 0), "join: inputs must be a list of tensors, got None"),
     (lambda x: dml.join((t for t in [x]), 0), "join: inputs must be a list of tensors, got generator"),
@@ -509,6 +553,8 @@ SENTENCES = [
         lambda x: dml.sequence_lengths_like(x[0, 0], torch.ones(4), 1),
         "sequence_lengths_like: input must have at least 1 dimension, got a 0-d tensor",
     ),
+    (lambda x: dml.index(x.numpy()), "index: input must be a tensor, got ndarray"),
+    (lambda x: dml.negative_steps(x), "negative_steps: function must be a function, got a tensor of sizes [4, 6]"),
     (
         lambda x: dml.sequence_lengths_like(x, torch.ones(4), None),
         "sequence_lengths_like: axis must be a whole number, got None",

@@ -9,8 +9,11 @@ from importlib.metadata import version
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
 from torch_dml_ops import _autograd, _fake, _packets, _vmap
+from torch_dml_ops._index import index
+from torch_dml_ops._negative_steps import negative_steps
 from torch_dml_ops.ops import (
     join,
+    reverse_sequence,
     reverse_subsequences,
     sequence_lengths_like,
     slice1,
@@ -22,7 +25,10 @@ from torch_dml_ops.ops import (
 _packets.put_in_place()
 __version__ = version("torch_dml_ops")
 __all__ = [
+    "index",
     "join",
+    "negative_steps",
+    "reverse_sequence",
     "reverse_subsequences",
     "sequence_lengths_like",
     "slice1",

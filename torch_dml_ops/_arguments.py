@@ -95,13 +95,13 @@ def explanation(op: Any, values: Sequence[Any], out: Any = None) -> RuntimeError
     for argument, value in (*arguments, ("out", out)):
         several = isinstance(value, (list, tuple))
         for k, one in enumerate(value if several else (value,)):
-            rule = _refused_layout(one) if isinstance(one, Tensor) else _refused_number(one)
+            rule = refused_layout(one) if isinstance(one, Tensor) else _refused_number(one)
             if rule is not None:
                 return RuntimeError(f"{name}: {argument}{f'[{k}]' if several else ''} {rule}")
     return None
 
 
-def _refused_layout(tensor: Tensor) -> str | None:
+def refused_layout(tensor: Tensor) -> str | None:
     if tensor.is_quantized:
         return "must not be quantized; call dequantize() or int_repr() first"
     if tensor.is_nested:

@@ -94,7 +94,7 @@ def not_plain(*arguments: Any) -> None:
     """Takes the place of every function where the short way is not available: every call goes the ordinary way."""
 
 
-nothing: Any = SimpleNamespace(**dict.fromkeys((*OPERATORS, "window"), not_plain))
+nothing: Any = SimpleNamespace(**dict.fromkeys((*OPERATORS, "window", "index"), not_plain))
 try:
     fast: Any = _set_up()
     available = True

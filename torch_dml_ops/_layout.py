@@ -12,12 +12,13 @@ from itertools import takewhile
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._checks import require
 
 
-def _known(condition: bool) -> bool:
-    if isinstance(condition, bool):
+def known(condition: bool) -> bool:
+    if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
         return condition
     from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes as long to import as this package
 
@@ -26,7 +27,7 @@ def _known(condition: bool) -> bool:
 
 def _at_least(a: int, b: int) -> bool:
     """Whether a >= b, or if that is unknown, as for strides (n, 1) where n depends on data, a is a multiple of b."""
-    return _known(a >= b) or (not _known(a < b) and _known(a % b == 0))
+    return known(a >= b) or (not known(a < b) and known(a % b == 0))
 
 
 def memory_order(tensor: Tensor) -> list[int]:
@@ -34,8 +35,8 @@ def memory_order(tensor: Tensor) -> list[int]:
     sizes, strides = tensor.shape, tensor.stride()
 
     def compare(a: int, b: int) -> int:
-        keys = sizes if _known(strides[a] == strides[b]) else strides
-        if _known(keys[a] == keys[b]):
+        keys = sizes if known(strides[a] == strides[b]) else strides
+        if known(keys[a] == keys[b]):
             return 0
         return -1 if _at_least(keys[a], keys[b]) else 1
 
@@ -45,7 +46,7 @@ def memory_order(tensor: Tensor) -> list[int]:
 def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
     expected = 1
     for d in reversed(order):
-        if not (_known(tensor.shape[d] == 1) or _known(tensor.stride(d) == expected)):
+        if not (known(tensor.shape[d] == 1) or known(tensor.stride(d) == expected)):
             return False
         expected *= torch.sym_max(tensor.shape[d], 1)
     return True
@@ -59,7 +60,7 @@ def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
     # A dimension of size 1 can be anywhere in an order, so the tensor with the fewest of them fits the fewest orders.
     # Its dimensions larger than 1 include those of every other tensor. So if all are dense in some order, they are
     # dense in the order of that tensor.
-    widest = min(tensors, key=lambda t: sum(_known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
+    widest = min(tensors, key=lambda t: sum(known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
     order = memory_order(widest)
     if not all(_dense_in(order, t) for t in tensors):
         return list(range(widest.dim()))

@@ -18,7 +18,6 @@ They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from types import EllipsisType
 
@@ -26,11 +25,19 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._arguments import records_calls, require_tensor, require_tensors, whole_number, whole_numbers
+from torch_dml_ops._arguments import (
+    records_calls,
+    refused_layout,
+    require_tensor,
+    require_tensors,
+    whole_number,
+    whole_numbers,
+)
 from torch_dml_ops._autograd import call, call_out, fast
+from torch_dml_ops._checks import LENGTH_DTYPES
+from torch_dml_ops._layout import known
+from torch_dml_ops._slices import Window, as_slice, text_of, walk_of
 from torch_dml_ops._text import shown, text
-
-Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 def slice1(
@@ -265,38 +272,6 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
     return out
 
 
-def _shown(s: slice) -> str:
-    return f"slice({', '.join(map(shown, (s.start, s.stop, s.step)))})"
-
-
-def _as_slice(index: int) -> str:
-    return f"{shown(index)}:{'' if index == -1 else shown(index + 1)}"
-
-
-def _walk(s: slice, size: int, d: int) -> tuple[int, int, int]:
-    """Where the walk ``range(*s.indices(size))`` starts, its number of steps, and its stride."""
-    first, last, step = (
-        value if value is None else whole_number(f"window: the {part} of the slice of dimension {d}", value)
-        for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
-    )
-    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # a larger one selects the same
-    if step == 0:
-        raise ValueError(f"window: the slice of dimension {d} must not have a step of 0")
-    least, most = (0, size) if step > 0 else (-1, size - 1)
-
-    def bound(index: int | None, default: int) -> int:
-        if index is None:
-            return default
-        # Not max and min: of symbolic sizes they make a new symbol, and its relation to the two is lost.
-        if index < 0:
-            return index + size if index + size >= least else least
-        return index if index <= most else most
-
-    start = bound(first, least if step > 0 else most)
-    stop = bound(last, most if step > 0 else least)
-    return start, max((stop - start + step + (-1 if step > 0 else 1)) // step, 0), step
-
-
 def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | EllipsisType, ...]) -> Window:
     """The window of a NumPy-style index of slices, for :func:`slice1` and :func:`slice_grad`.
 
@@ -338,7 +313,7 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     entries = index if isinstance(index, tuple) else (index,)
     for k, entry in enumerate(entries):
         if not isinstance(entry, (slice, EllipsisType)):
-            way_out = f"; write {_as_slice(entry)} to keep the dimension" if isinstance(entry, int) else ""
+            way_out = f"; write {as_slice(entry)} to keep the dimension" if isinstance(entry, int) else ""
             raise TypeError(f"window: index[{k}] must be a slice or an Ellipsis, got {shown(entry)}{way_out}")
     ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(ellipses) > 1:
@@ -351,19 +326,17 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
             f"{len(before) + len(after)}"
         )
     whole = [slice(None)] * (len(shape) - len(before) - len(after))
-    offsets, sizes, strides = [], [], []
+    walks = []
     for d, (s, size) in enumerate(zip([*before, *whole, *after], shape, strict=True)):
         assert isinstance(s, slice)
-        start, count, step = _walk(s, size, d)
-        if count == 0 and size != 0:
+        walk = walk_of("window", s, size, d)
+        if known(walk.length == 0) and size != 0:
             raise ValueError(
-                f"window: the slice of dimension {d} must select something, got {_shown(s)} for size {size}"
+                f"window: the slice of dimension {d} must select something, got {text_of(s)} for size {size}"
             )
-        extent = (count - 1) * abs(step) + 1 if count else 0
-        offsets.append(0 if count == 0 else start if step > 0 else start - extent + 1)
-        sizes.append(extent)
-        strides.append(step)
-    return tuple(offsets), tuple(sizes), tuple(strides)
+        walks.append(walk)
+    offsets, sizes = zip(*(walk.least_window() for walk in walks), strict=True) if walks else ((), ())
+    return offsets, sizes, tuple(walk.step for walk in walks)
 
 
 def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis: int = 0) -> Tensor:
@@ -381,6 +354,7 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
         ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
+        RuntimeError: tensors without strides.
 
     >>> import torch, torch_dml_ops as dml
     >>> x = torch.arange(12).reshape(2, 3, 2)
@@ -391,18 +365,74 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     tensor([[ 4,  2,  0],
             [ 8,  6, 10]])
     """
-    op = "sequence_lengths_like"
     for given in (input, lengths):
         if records_calls(given):
             result: Tensor = handle_torch_function(
                 sequence_lengths_like, (given,), input, lengths, axis, batch_axis=batch_axis
             )
             return result
+    return _lengths_like("sequence_lengths_like", input, lengths, axis, batch_axis)[0]
+
+
+def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int = 0) -> Tensor:
+    """Reverses the first elements of each batch item along ``axis``, as many as its length says.
+
+    This is TensorFlow's and ONNX's form of :func:`reverse_subsequences`.
+
+    Args:
+        input: tensor of any dtype, at least 2-D.
+        lengths: 1-D uint32, uint64, int32 or int64 tensor with a length for each index of ``batch_axis``, on the
+            device of ``input``. A length above the axis' size counts as that size, a negative one as 0; 0 and 1 leave
+            the item as it is.
+        axis: the axis that is reversed (TensorFlow's ``seq_axis``, ONNX's ``time_axis``), from 0 to
+            ``input.dim() - 1``.
+        batch_axis: the axis that the lengths belong to, different from ``axis``.
+
+    Returns:
+        A tensor with the dtype and sizes of ``input``.
+
+    Raises:
+        TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
+        ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
+        RuntimeError: lengths of another dtype or on another device, tensors without strides.
+
+    Its gradient is itself, with the same lengths. Sources: `ReverseSequence
+    <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>`_ of ONNX, `tf.reverse_sequence
+    <https://www.tensorflow.org/api_docs/python/tf/reverse_sequence>`_.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(1, 9).reshape(2, 4)
+    >>> dml.reverse_sequence(x, torch.tensor([2, 4]), axis=1)
+    tensor([[2, 1, 3, 4],
+            [8, 7, 6, 5]])
+    """
+    for given in (input, lengths):
+        if records_calls(given):
+            result: Tensor = handle_torch_function(
+                reverse_sequence, (given,), input, lengths, axis, batch_axis=batch_axis
+            )
+            return result
+    column, axis = _lengths_like("reverse_sequence", input, lengths, axis, batch_axis)
+    if lengths.dtype not in LENGTH_DTYPES:
+        dtype = str(lengths.dtype).removeprefix("torch.")
+        raise RuntimeError(f"reverse_sequence: lengths must have dtype uint32, uint64, int32 or int64, got {dtype}")
+    if lengths.device != input.device:
+        raise RuntimeError(
+            f"reverse_sequence: lengths must be on the device of input, {input.device}, got {lengths.device}"
+        )
+    return reverse_subsequences(input, column, axis)
+
+
+def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis: int) -> tuple[Tensor, int]:
+    """The lengths as `reverse_subsequences` takes them, and the axis as an int."""
     require_tensor(f"{op}: input", input)
     rank = input.dim()
     if rank == 0:
         raise ValueError(f"{op}: input must have at least 1 dimension, got a 0-d tensor")
     require_tensor(f"{op}: lengths", lengths, "; write torch.tensor(lengths)")
+    for name, tensor in (("input", input), ("lengths", lengths)):
+        if (rule := refused_layout(tensor)) is not None:
+            raise RuntimeError(f"{op}: {name} {rule}")
     axis, batch_axis = whole_number(f"{op}: axis", axis), whole_number(f"{op}: batch_axis", batch_axis)
     for name, value in (("axis", axis), ("batch_axis", batch_axis)):
         if not 0 <= value < rank:
@@ -416,4 +446,4 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
             f"of input, got {text(lengths.shape)}"
         )
     column = lengths.reshape([-1 if d == batch_axis else 1 for d in range(rank)])
-    return column.expand([1 if d == axis else n for d, n in enumerate(input.shape)])
+    return column.expand([1 if d == axis else n for d, n in enumerate(input.shape)]), axis

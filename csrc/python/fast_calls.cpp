@@ -16,6 +16,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include "../ops/fast_call.h"
@@ -38,6 +39,9 @@ struct Recorder {
 };
 Recorder recorders[5] = {};
 PyObject* not_plain = nullptr;  // what `forward` raises if the call has to be made in the ordinary way
+
+// A function that says whether no torch function mode that is active does anything to an operator.
+PyObject* modes_pass = nullptr;
 
 // What set_up was called with.
 struct Torch {
@@ -89,7 +93,7 @@ class Object {
 };
 
 // Returns None without an error: the caller falls back to the ordinary way, which reports any error itself.
-PyObject* ordinary_way() {
+PyObject* fall_back() {
   PyErr_Clear();
   Py_RETURN_NONE;
 }
@@ -104,6 +108,11 @@ bool is_plain(PyObject* object) {
 // A tuple that can be read by index. (A subclass may yield other entries when it is iterated.)
 bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
+}
+
+bool holds(PyObject* check) {
+  const Object result(check == nullptr ? nullptr : PyObject_CallNoArgs(check));
+  return result && PyObject_IsTrue(result.get()) == 1;
 }
 
 // Whether all kernels of the operators are the package's own. One that somebody else registers, for example by
@@ -126,7 +135,9 @@ bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
     const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
-    if (!result || PyObject_IsTrue(result.get()) != 0) return false;
+    if (!result) return false;
+    const bool modes = k == 0;  // the first one counts those for torch functions
+    if (PyObject_IsTrue(result.get()) != 0 && !(modes && holds(modes_pass))) return false;
   }
   const Py_ssize_t modes = PyList_Size(torch_.pre_dispatch_modes);
   for (Py_ssize_t k = 0; k < modes; ++k)
@@ -169,7 +180,8 @@ class Handle {
   }
   explicit operator bool() const { return handle_ != nullptr; }
   AtenTensorHandle get() const { return handle_; }
-  StableIValue send() { return stable::from(std::exchange(handle_, nullptr)); }
+  AtenTensorHandle release() { return std::exchange(handle_, nullptr); }
+  StableIValue send() { return stable::from(release()); }
 
  private:
   AtenTensorHandle handle_ = nullptr;
@@ -275,13 +287,15 @@ struct Shape {
   bool last_optional;  // whether the last list may be None
   bool has_axis;       // whether it takes an axis
   bool has_lengths;    // whether it takes a tensor of sequence lengths
+  bool takes_list;     // of tensors, as its first argument
+  bool gives_list;     // of tensors, as its result
 };
 
-constexpr Shape kSlice1{"torch_dml_ops::slice1", 0, 4, true, false, false};
-constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad", 1, 4, false, false, false};
-constexpr Shape kSplit{"torch_dml_ops::split", 2, 1, false, true, false};
-constexpr Shape kJoin{"torch_dml_ops::join", 3, 0, false, true, false};
-constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences", 4, 0, false, true, true};
+constexpr Shape kSlice1{"torch_dml_ops::slice1", 0, 4, true, false, false, false, false};
+constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad", 1, 4, false, false, false, false, false};
+constexpr Shape kSplit{"torch_dml_ops::split", 2, 1, false, true, false, false, true};
+constexpr Shape kJoin{"torch_dml_ops::join", 3, 0, false, true, false, true, false};
+constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences", 4, 0, false, true, true, false, false};
 
 constexpr Py_ssize_t arguments_of(const Shape& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
 
@@ -385,9 +399,9 @@ PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
   }
   if (sent < count) {
     while (sent-- > 0) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[sent]));
-    return ordinary_way();
+    return fall_back();
   }
-  if (!dispatch("torch_dml_ops::join", kJoinOverloads[count], fast, slot, stack)) return ordinary_way();
+  if (!dispatch("torch_dml_ops::join", kJoinOverloads[count], fast, slot, stack)) return fall_back();
   if (fast.refused) {
     aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
     Py_RETURN_NONE;
@@ -396,30 +410,30 @@ PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
 }
 
 // The result of the overload `fast`.
-template <const Shape& shape, bool takes_list, bool gives_list>
-PyObject* result_of(const Linear<takes_list>& linear, PyObject* const* arguments, FastCall& fast) {
+template <const Shape& shape>
+PyObject* result_of(const Linear<shape.takes_list>& linear, PyObject* const* arguments, FastCall& fast) {
   StableIValue stack[2] = {};
   FastCall** slot = nullptr;
-  if constexpr (takes_list) {
+  if constexpr (shape.takes_list) {
     const Py_ssize_t count = linear.tensors.size();
     if (count < Py_ssize_t(std::size(kJoinOverloads)) && kJoinOverloads[count] != nullptr)
       return join_of_few(linear.tensors, fast);
     slot = send_list(linear.tensors, stack[0]);
-    if (slot == nullptr) return ordinary_way();
+    if (slot == nullptr) return fall_back();
   } else {
     Handle handle(linear.tensor);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) return ordinary_way();
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) return fall_back();
     if constexpr (shape.has_lengths) {
       Handle lengths(arguments[1]);
-      if (!lengths) return ordinary_way();
+      if (!lengths) return fall_back();
       stack[1] = lengths.send();
     }
     stack[0] = handle.send();
   }
-  if (!dispatch(shape.name, "fast", fast, slot, stack)) return ordinary_way();
-  if constexpr (gives_list) {
+  if (!dispatch(shape.name, "fast", fast, slot, stack)) return fall_back();
+  if constexpr (shape.gives_list) {
     auto list = stable::to<StableListHandle>(stack[0]);
-    PyObject* results = fast.refused ? ordinary_way() : wrapped_list(list);
+    PyObject* results = fast.refused ? fall_back() : wrapped_list(list);
     torch_delete_list(list);
     return results;
   } else {
@@ -438,66 +452,71 @@ bool writable(PyObject* out, bool grad_mode) {
 }
 
 // Calls the overload `fast_out`, and returns `out`.
-template <const Shape& shape, bool takes_list, bool gives_list>
-PyObject* written(const Linear<takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
+template <const Shape& shape>
+PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
   // A list belongs to the caller, who may change it while other threads run.
   const Object kept(PyList_CheckExact(given) != 0 ? PyList_AsTuple(given) : Py_NewRef(given));
-  if (!kept) return ordinary_way();
-  const Linear<gives_list> out(kept.get());
-  if (!out.plain()) return ordinary_way();
+  if (!kept) return fall_back();
+  const Linear<shape.gives_list> out(kept.get());
+  if (!out.plain()) return fall_back();
   const bool grad_mode = aoti_torch_grad_mode_is_enabled();
   StableIValue stack[3] = {};
   int used = 0;
   FastCall** slot = nullptr;
   // Everything is checked first: the dispatcher owns what is pushed on its stack.
-  if constexpr (gives_list) {
+  if constexpr (shape.gives_list) {
     for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
-      if (!writable(out.tensors[k], grad_mode)) return ordinary_way();
+      if (!writable(out.tensors[k], grad_mode)) return fall_back();
   } else {
-    if (!writable(out.tensor, grad_mode)) return ordinary_way();
+    if (!writable(out.tensor, grad_mode)) return fall_back();
   }
-  if constexpr (takes_list) {
+  if constexpr (shape.takes_list) {
     slot = send_list(linear.tensors, stack[used]);
-    if (slot == nullptr) return ordinary_way();
+    if (slot == nullptr) return fall_back();
     ++used;
   } else {
     Handle handle(linear.tensor);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) return ordinary_way();
+    if (!handle || (slot = slot_for(handle.get())) == nullptr) return fall_back();
     stack[used++] = handle.send();
     if constexpr (shape.has_lengths) {
       Handle lengths(arguments[1]);
       if (!lengths) {
         aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
-        return ordinary_way();
+        return fall_back();
       }
       stack[used++] = lengths.send();
     }
   }
   const auto give_up = [&] {
-    if constexpr (takes_list) {
+    if constexpr (shape.takes_list) {
       delete_tensors(stable::to<StableListHandle>(stack[0]));
     } else {
       for (int k = 0; k < used; ++k) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[k]));
     }
-    return ordinary_way();
+    return fall_back();
   };
-  if constexpr (gives_list) {
+  if constexpr (shape.gives_list) {
     if (send_list(out.tensors, stack[used]) == nullptr) return give_up();
   } else {
     Handle handle(out.tensor);
     if (!handle || slot_for(handle.get()) == nullptr) return give_up();
     stack[used] = handle.send();
   }
-  if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return ordinary_way();
-  const Object tensors(gives_list ? Py_NewRef(kept.get()) : PyTuple_Pack(1, given));
+  if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return fall_back();
+  const Object tensors(shape.gives_list ? Py_NewRef(kept.get()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
 }
 
-// Makes a recorded call. (`apply` returns several results as a tuple.)
-PyObject* recorded_call(const Recorder& recorder, PyObject* first, PyObject* others, bool takes_list, bool gives_list) {
+// Makes a call that autograd records, as `requiring_grad` requires grad.
+PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, PyObject* others) {
+  const Recorder& recorder = recorders[shape.number];
+  // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
+  if (recorder.apply == nullptr || says_true(torch_.is_excluded, torch_.autograd_key) ||
+      says_true(torch_.is_wrapped, requiring_grad))
+    return fall_back();
   PyObject* results = nullptr;
-  if (takes_list) {
+  if (shape.takes_list) {
     const Tensors inputs(first);
     const Object arguments(PyTuple_New(1 + inputs.size()));
     if (!arguments) return nullptr;
@@ -507,44 +526,38 @@ PyObject* recorded_call(const Recorder& recorder, PyObject* first, PyObject* oth
   } else {
     results = PyObject_CallFunctionObjArgs(recorder.apply, first, others, nullptr);
   }
-  if (!gives_list || results == nullptr) return results;
-  const Object tuple(results);
+  if (results == nullptr) return PyErr_ExceptionMatches(not_plain) != 0 ? fall_back() : nullptr;
+  if (!shape.gives_list) return results;
+  const Object tuple(results);  // what autograd makes of several results
   return PySequence_List(tuple.get());
 }
 
 // Calls the operator. The last argument is `out`, or None.
-template <const Shape& shape, bool takes_list, bool gives_list>
+template <const Shape& shape>
 PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != arguments_of(shape) + 1) return ordinary_way();
+  if (count != arguments_of(shape) + 1) return fall_back();
   PyObject* out = arguments[count - 1];
-  const Linear<takes_list> linear(arguments[0]);
-  if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return ordinary_way();
+  const Linear<shape.takes_list> linear(arguments[0]);
+  if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return fall_back();
   FastCall fast;
-  if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return ordinary_way();
+  if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return fall_back();
   PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
   if (requiring_grad != nullptr) {
-    const Recorder& recorder = recorders[shape.number];
-    // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
-    if (out != Py_None || recorder.apply == nullptr || says_true(torch_.is_excluded, torch_.autograd_key) ||
-        says_true(torch_.is_wrapped, requiring_grad))
-      return ordinary_way();
+    if (out != Py_None) return fall_back();
     const Object others(frozen(arguments + 1, count - 2));
-    if (!others) return nullptr;
-    PyObject* results = recorded_call(recorder, arguments[0], others.get(), takes_list, gives_list);
-    return results == nullptr && PyErr_ExceptionMatches(not_plain) != 0 ? ordinary_way() : results;
+    return others ? record(shape, requiring_grad, arguments[0], others.get()) : nullptr;
   }
-  return out == Py_None ? result_of<shape, takes_list, gives_list>(linear, arguments, fast)
-                        : written<shape, takes_list, gives_list>(linear, arguments, out, fast);
+  return out == Py_None ? result_of<shape>(linear, arguments, fast) : written<shape>(linear, arguments, out, fast);
 }
 
 // What a recorded call keeps for its backward pass in `ctx.recorded`: the shape of the linear input, or a tuple of
 // them, and the other arguments. Sequence lengths are saved as tensors are, so that writing to them before the backward
 // pass is an error.
-template <const Shape& shape, bool takes_list>
+template <const Shape& shape>
 bool keep(PyObject* ctx, PyObject* first, PyObject* others) {
-  Object shapes(takes_list ? PyTuple_New(PyTuple_Size(first)) : PyObject_GetAttr(first, names.shape));
+  Object shapes(shape.takes_list ? PyTuple_New(PyTuple_Size(first)) : PyObject_GetAttr(first, names.shape));
   if (!shapes) return false;
-  if constexpr (takes_list) {
+  if constexpr (shape.takes_list) {
     for (Py_ssize_t k = 0; k < PyTuple_Size(first); ++k) {
       PyObject* one = PyObject_GetAttr(PyTuple_GetItem(first, k), names.shape);
       if (one == nullptr) return false;
@@ -563,30 +576,29 @@ bool keep(PyObject* ctx, PyObject* first, PyObject* others) {
 
 // forward(ctx, input, others) or forward(ctx, others, *inputs): calls the operator below the Autograd key. What `call`
 // has checked is not checked again.
-template <const Shape& shape, bool takes_list, bool gives_list>
+template <const Shape& shape>
 PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   constexpr Py_ssize_t kMost = 6;
   static_assert(arguments_of(shape) <= kMost);
   PyObject* ctx = arguments[0];
-  PyObject* others = arguments[takes_list ? 1 : 2];
-  const Object first(takes_list ? PyTuple_New(count - 2) : Py_NewRef(arguments[1]));
+  PyObject* others = arguments[shape.takes_list ? 1 : 2];
+  const Object first(shape.takes_list ? PyTuple_New(count - 2) : Py_NewRef(arguments[1]));
   if (!first) return nullptr;
-  if constexpr (takes_list)
+  if constexpr (shape.takes_list)
     for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(first.get(), k - 2, Py_NewRef(arguments[k]));
 
   PyObject* given[kMost] = {first.get()};
   for (Py_ssize_t k = 1; k < arguments_of(shape); ++k) given[k] = PyTuple_GetItem(others, k - 1);
-  const Linear<takes_list> linear(first.get());
+  const Linear<shape.takes_list> linear(first.get());
   FastCall fast;
-  Object results(read_numbers(shape, given, fast) ? result_of<shape, takes_list, gives_list>(linear, given, fast)
-                                                  : ordinary_way());
+  Object results(read_numbers(shape, given, fast) ? result_of<shape>(linear, given, fast) : fall_back());
   if (!results) return nullptr;
   if (results.get() == Py_None) {
     PyErr_SetNone(not_plain);
     return nullptr;
   }
-  if (!keep<shape, takes_list>(ctx, first.get(), others)) return nullptr;
-  return gives_list ? PyList_AsTuple(results.get()) : results.release();
+  if (!keep<shape>(ctx, first.get(), others)) return nullptr;
+  return shape.gives_list ? PyList_AsTuple(results.get()) : results.release();
 }
 
 // The transposes: the cotangents of the linear inputs, of those of the results, and of what was kept.
@@ -595,7 +607,7 @@ PyObject* transpose_of_slice1(PyObject* ctx, PyObject* shapes, PyObject* others,
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), shapes,
                                  PyTuple_GetItem(others, 0),     PyTuple_GetItem(others, 1),
                                  PyTuple_GetItem(others, 2),     Py_None};
-  return call<kSliceGrad, false, false>(ctx, arguments, std::size(arguments));
+  return call<kSliceGrad>(ctx, arguments, std::size(arguments));
 }
 
 PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
@@ -605,12 +617,12 @@ PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* oth
                                  PyTuple_GetItem(others, 3),
                                  shapes,
                                  Py_None};
-  return call<kSlice1, false, false>(ctx, arguments, std::size(arguments));
+  return call<kSlice1>(ctx, arguments, std::size(arguments));
 }
 
 PyObject* transpose_of_split(PyObject* ctx, PyObject*, PyObject* others, PyObject* cotangents) {
   PyObject* const arguments[] = {cotangents, PyTuple_GetItem(others, 1), Py_None};
-  return call<kJoin, true, false>(ctx, arguments, std::size(arguments));
+  return call<kJoin>(ctx, arguments, std::size(arguments));
 }
 
 PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
@@ -623,7 +635,7 @@ PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, P
     PyTuple_SetItem(sizes.get(), k, size);
   }
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), sizes.get(), axis, Py_None};
-  return call<kSplit, false, true>(ctx, arguments, std::size(arguments));
+  return call<kSplit>(ctx, arguments, std::size(arguments));
 }
 
 PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObject* cotangents) {
@@ -631,12 +643,12 @@ PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObj
   if (!saved) return nullptr;
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), PyTuple_GetItem(saved.get(), 0),
                                  PyTuple_GetItem(others, 0), Py_None};
-  return call<kReverse, false, false>(ctx, arguments, std::size(arguments));
+  return call<kReverse>(ctx, arguments, std::size(arguments));
 }
 
 // What autograd calls with the cotangents, in the place of `apply` of autograd's own class: a cotangent for each
 // argument of the recorder's `apply`.
-template <const Shape& shape, bool takes_list, auto transpose>
+template <const Shape& shape, auto transpose>
 PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) {
   const Object recorded(PyObject_GetAttr(ctx, names.recorded));
   const Object cotangents(PyTuple_New(count));
@@ -650,13 +662,20 @@ PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) 
     const Object all(with_ctx ? PySequence_Concat(with_ctx.get(), cotangents.get()) : nullptr);
     return all ? PyObject_CallObject(recorders[shape.number].backward, all.get()) : nullptr;
   }
-  if constexpr (takes_list) {
+  if constexpr (shape.takes_list) {
     const Object tuple(PyList_AsTuple(results.get()));
     const Object none(PyTuple_Pack(1, Py_None));
     return tuple && none ? PySequence_Concat(none.get(), tuple.get()) : nullptr;
   } else {
     return PyTuple_Pack(2, results.get(), Py_None);
   }
+}
+
+// set_modes_pass(function)
+PyObject* set_modes_pass(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 1) return PyErr_Format(PyExc_TypeError, "set_modes_pass takes 1 argument, got %zd", count);
+  modes_pass = Py_NewRef(arguments[0]);
+  Py_RETURN_NONE;
 }
 
 // set_up(torch): an object with what Torch has, under the same names.
@@ -693,12 +712,6 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
-// Sets an entry of a new tuple.
-bool put(PyObject* tuple, Py_ssize_t d, Py_ssize_t number) {
-  PyObject* object = PyLong_FromSsize_t(number);
-  return object != nullptr && PyTuple_SetItem(tuple, d, object) == 0;
-}
-
 // Whether a slice consists of ints and None only. (PySlice_Unpack would turn a symbolic size into a number, which would
 // then be a constant of the traced graph.)
 bool is_plain_slice(PyObject* slice) {
@@ -710,48 +723,166 @@ bool is_plain_slice(PyObject* slice) {
   return true;
 }
 
+// NumPy's basic indices: slices and whole numbers, one for each dimension, None, and at most one Ellipsis.
+class Index {
+ public:
+  explicit Index(PyObject* index)
+      : index_(index), is_tuple_(PyTuple_CheckExact(index) != 0), entries_(is_tuple_ ? PyTuple_Size(index) : 1) {}
+
+  // Whether all entries are such, and the numbers plain ints. Nothing is known of their values yet.
+  bool plain() {
+    for (Py_ssize_t k = 0; k < entries_; ++k) {
+      PyObject* entry = (*this)[k];
+      if (entry == Py_None)
+        ++new_dims_;
+      else if (PyLong_CheckExact(entry) != 0)
+        ++numbers_;
+      else if (entry == Py_Ellipsis && ellipsis_ == entries_)
+        ellipsis_ = k;
+      else if (is_plain_slice(entry))
+        ++slices_;
+      else
+        return false;
+    }
+    return true;
+  }
+
+  bool slices_alone() const { return numbers_ + new_dims_ == 0; }
+
+  // The window that is read of a tensor of these sizes, a number reading one element, and the sizes of the result
+  // behind it. False where a number or the number of entries is out of range, and where nothing is read.
+  bool read(const int64_t* sizes, int64_t rank, FastCall& call) const {
+    const int64_t whole = rank - slices_ - numbers_, result_rank = rank - numbers_ + new_dims_;
+    if (whole < 0 || rank < 1 || 3 * rank + result_rank > FastCall::kMostNumbers) return false;
+    for (int k = 0; k <= 3; ++k) call.begin[k] = k * rank;
+    call.begin[4] = 3 * rank + result_rank;
+    call.lists = 3;
+    int64_t d = 0, *result_size = call.numbers + 3 * rank;
+    for (Py_ssize_t k = 0; k <= entries_; ++k) {
+      if (k == ellipsis_)  // it is behind the last entry where there is none
+        for (int64_t left = whole; left > 0; --left, ++d)
+          if (!read_slice(nullptr, sizes[d], &call.numbers[d], rank, *result_size++)) return false;
+      PyObject* entry = k < entries_ ? (*this)[k] : Py_Ellipsis;
+      if (entry == Py_Ellipsis) continue;
+      if (entry == Py_None) {
+        *result_size++ = 1;
+      } else if (PyLong_CheckExact(entry) != 0) {
+        if (!read_number(entry, sizes[d], &call.numbers[d], rank)) return false;
+        ++d;
+      } else {
+        if (!read_slice(entry, sizes[d], &call.numbers[d], rank, *result_size++)) return false;
+        ++d;
+      }
+    }
+    return true;
+  }
+
+ private:
+  PyObject* operator[](Py_ssize_t k) const { return is_tuple_ ? PyTuple_GetItem(index_, k) : index_; }
+
+  // Both write offset, size and stride to numbers[0], [rank] and [2 * rank]. A slice of null is the whole dimension.
+  static bool read_slice(PyObject* slice, int64_t size, int64_t* numbers, int64_t rank, int64_t& steps) {
+    Py_ssize_t start = 0, stop = size, step = 1;
+    if (slice != nullptr && PySlice_Unpack(slice, &start, &stop, &step) != 0) return false;
+    steps = PySlice_AdjustIndices(size, &start, &stop, step);
+    if (steps < 1) return false;
+    numbers[rank] = (steps - 1) * (step < 0 ? -step : step) + 1;
+    numbers[0] = step < 0 ? start - numbers[rank] + 1 : start;
+    numbers[2 * rank] = step;
+    return true;
+  }
+
+  static bool read_number(PyObject* number, int64_t size, int64_t* numbers, int64_t rank) {
+    int overflow = 0;
+    const int64_t index = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow != 0 || index < -size || index >= size) return false;
+    numbers[0] = index < 0 ? index + size : index;
+    numbers[rank] = numbers[2 * rank] = 1;
+    return true;
+  }
+
+  PyObject* index_;
+  bool is_tuple_;
+  Py_ssize_t entries_;
+  Py_ssize_t ellipsis_ = entries_;
+  int64_t slices_ = 0, numbers_ = 0, new_dims_ = 0;
+};
+
+// The lists of a window as tuples, and None if there is to be one more argument.
+Object as_tuples(const FastCall& call, bool none_at_the_end) {
+  Object result(PyTuple_New(call.lists + none_at_the_end));
+  for (int k = 0; k < call.lists && result; ++k) {
+    const auto list = call.list(k);
+    PyObject* tuple = PyTuple_New(Py_ssize_t(list.size()));
+    if (tuple == nullptr) return Object(nullptr);
+    PyTuple_SetItem(result.get(), k, tuple);
+    for (std::size_t d = 0; d < list.size(); ++d) {
+      PyObject* number = PyLong_FromLongLong(list[d]);
+      if (number == nullptr) return Object(nullptr);
+      PyTuple_SetItem(tuple, Py_ssize_t(d), number);
+    }
+  }
+  if (result && none_at_the_end) PyTuple_SetItem(result.get(), call.lists, Py_NewRef(Py_None));
+  return result;
+}
+
 // window(shape, index): the result of torch_dml_ops.window for sizes that are ints and slices of ints or None that
 // select something; None for everything else.
 PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 2 || !is_plain_tuple(arguments[0])) return ordinary_way();
-  const bool is_tuple = PyTuple_CheckExact(arguments[1]) != 0;
-  const Py_ssize_t rank = PyTuple_Size(arguments[0]), entries = is_tuple ? PyTuple_Size(arguments[1]) : 1;
-  Py_ssize_t whole = rank - entries, entry = 0, left = 0;  // whole dimensions, at the end or in place of an Ellipsis
-  Object offsets(PyTuple_New(rank)), sizes(PyTuple_New(rank)), strides(PyTuple_New(rank));
-  if (!offsets || !sizes || !strides || whole < -1) return ordinary_way();
-  bool ellipsis_met = false;
-  for (Py_ssize_t d = 0; d < rank; ++d) {
-    PyObject* at = left > 0 || entry >= entries ? nullptr
-                   : is_tuple                   ? PyTuple_GetItem(arguments[1], entry)
-                                                : arguments[1];
-    if (at == Py_Ellipsis && !ellipsis_met) {
-      ellipsis_met = true;
-      ++entry;
-      left = whole + 1;
-      if (left == 0) at = entry < entries ? PyTuple_GetItem(arguments[1], entry) : nullptr;
-    }
-    PyObject* size_object = PyTuple_GetItem(arguments[0], d);
-    if (PyLong_CheckExact(size_object) == 0) return ordinary_way();
-    const Py_ssize_t size = PyLong_AsSsize_t(size_object);
-    if (size < 1) return ordinary_way();
-    Py_ssize_t start = 0, stop = size, step = 1;
-    if (left > 0) {
-      --left;
-    } else if (at != nullptr) {
-      if (!is_plain_slice(at) || PySlice_Unpack(at, &start, &stop, &step) != 0) return ordinary_way();
-      ++entry;
-    }
-    const Py_ssize_t steps = PySlice_AdjustIndices(size, &start, &stop, step);
-    if (steps < 1) return ordinary_way();
-    const Py_ssize_t extent = (steps - 1) * (step < 0 ? -step : step) + 1;
-    if (!put(offsets.get(), d, step < 0 ? start - extent + 1 : start) || !put(sizes.get(), d, extent) ||
-        !put(strides.get(), d, step))
-      return ordinary_way();
+  if (count != 2 || !is_plain_tuple(arguments[0])) return fall_back();
+  FastCall shape, call;
+  Index index(arguments[1]);
+  if (!read_list(arguments[0], shape) || !index.plain() || !index.slices_alone() ||
+      !index.read(shape.numbers, shape.begin[1], call))
+    return fall_back();
+  Object result = as_tuples(call, false);
+  return result ? result.release() : fall_back();
+}
+
+// A tensor of these sizes in place of another one, as torch_dml_ops._index.reshaped makes it. Takes the handle over.
+PyObject* reshaped(AtenTensorHandle handle, std::span<const int64_t> sizes) {
+  StableListHandle list = nullptr;
+  bool done = torch_new_list_reserve_size(sizes.size(), &list) == TORCH_SUCCESS;
+  for (std::size_t k = 0; done && k < sizes.size(); ++k)
+    done = torch_list_push_back(list, stable::from(sizes[k])) == TORCH_SUCCESS;
+  if (!done) {
+    aoti_torch_delete_tensor_object(handle);
+    if (list != nullptr) torch_delete_list(list);
+    return fall_back();
   }
-  if (entry < entries &&
-      !(entry + 1 == entries && !ellipsis_met && is_tuple && PyTuple_GetItem(arguments[1], entry) == Py_Ellipsis))
-    return ordinary_way();
-  return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
+  StableIValue stack[] = {stable::from(handle), stable::from(list)};
+  PyThreadState* thread = PyEval_SaveThread();
+  const AOTITorchError error = aoti_torch_call_dispatcher("aten::_unsafe_view", "", stack);
+  PyEval_RestoreThread(thread);
+  return error == TORCH_SUCCESS ? wrapped(stable::to<AtenTensorHandle>(stack[0])) : fall_back();
+}
+
+// index(input, index): the result of torch_dml_ops.index(input)[index] if all is plain and something is selected; None
+// for everything else.
+PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 2 || !is_plain(arguments[0])) return fall_back();
+  Index index(arguments[1]);
+  if (!index.plain() || !nothing_else_at_work()) return fall_back();
+  FastCall call;
+  Handle handle(arguments[0]);
+  FastCall** slot = handle ? slot_for(handle.get()) : nullptr;
+  int64_t rank = 0, *sizes = nullptr;
+  if (slot == nullptr || aoti_torch_get_dim(handle.get(), &rank) != TORCH_SUCCESS ||
+      aoti_torch_get_sizes(handle.get(), &sizes) != TORCH_SUCCESS || !index.read(sizes, rank, call))
+    return fall_back();
+  if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
+    const Object others = as_tuples(call, true);
+    Object result(others ? record(kSlice1, arguments[0], arguments[0], others.get()) : nullptr);
+    if (!result || result.get() == Py_None || index.slices_alone()) return result.release();
+    Handle recorded(result.get());
+    return recorded ? reshaped(recorded.release(), call.list(3)) : fall_back();
+  }
+  StableIValue stack[] = {handle.send()};
+  if (!dispatch(kSlice1.name, "fast", call, slot, stack)) return fall_back();
+  const auto result = stable::to<AtenTensorHandle>(stack[0]);
+  if (!call.refused) return index.slices_alone() ? wrapped(result) : reshaped(result, call.list(3));
+  aoti_torch_delete_tensor_object(result);
+  Py_RETURN_NONE;
 }
 
 using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
@@ -761,11 +892,11 @@ PyMethodDef method(const char* name, Function function) {
 }
 
 // As methods of autograd's classes, which are called with the node that they record.
-PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1, false, transpose_of_slice1>),
-                                  method("slice_grad", backward<kSliceGrad, false, transpose_of_slice_grad>),
-                                  method("split", backward<kSplit, false, transpose_of_split>),
-                                  method("join", backward<kJoin, true, transpose_of_join>),
-                                  method("reverse_subsequences", backward<kReverse, false, transpose_of_reverse>)};
+PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1, transpose_of_slice1>),
+                                  method("slice_grad", backward<kSliceGrad, transpose_of_slice_grad>),
+                                  method("split", backward<kSplit, transpose_of_split>),
+                                  method("join", backward<kJoin, transpose_of_join>),
+                                  method("reverse_subsequences", backward<kReverse, transpose_of_reverse>)};
 
 // record_with(number, function, NotPlain): calls of the operator that need a derivative are recorded by this subclass
 // of autograd.Function, which has its `forward` and `backward`.
@@ -787,17 +918,19 @@ PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 
 PyMethodDef methods[] = {method("set_up", set_up),
                          method("record_with", record_with),
-                         method("slice1", call<kSlice1, false, false>),
-                         method("slice_grad", call<kSliceGrad, false, false>),
-                         method("split", call<kSplit, false, true>),
-                         method("join", call<kJoin, true, false>),
-                         method("reverse_subsequences", call<kReverse, false, false>),
-                         method("slice1_forward", forward<kSlice1, false, false>),
-                         method("slice_grad_forward", forward<kSliceGrad, false, false>),
-                         method("split_forward", forward<kSplit, false, true>),
-                         method("join_forward", forward<kJoin, true, false>),
-                         method("reverse_subsequences_forward", forward<kReverse, false, false>),
+                         method("set_modes_pass", set_modes_pass),
+                         method("slice1", call<kSlice1>),
+                         method("slice_grad", call<kSliceGrad>),
+                         method("split", call<kSplit>),
+                         method("join", call<kJoin>),
+                         method("reverse_subsequences", call<kReverse>),
+                         method("slice1_forward", forward<kSlice1>),
+                         method("slice_grad_forward", forward<kSliceGrad>),
+                         method("split_forward", forward<kSplit>),
+                         method("join_forward", forward<kJoin>),
+                         method("reverse_subsequences_forward", forward<kReverse>),
                          method("window", window),
+                         method("index", index),
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};

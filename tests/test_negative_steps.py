@@ -1,0 +1,716 @@
+"""dml.negative_steps: within it plain indexing takes negative steps, reading and assigning; all else is torch's own."""
+
+import asyncio
+import inspect
+import sys
+import threading
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+import pytest
+import torch
+from backends import DEVICE
+from contract_cases import maker
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_cases import examples, same
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.func import functionalize, grad, jacfwd, jacrev, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.overrides import TorchFunctionMode
+
+import torch_dml_ops as dml
+from torch_dml_ops._autograd import fast
+
+S = np.s_
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+def in_force() -> bool:
+    try:
+        torch.zeros(2)[::-1]
+    except ValueError:
+        return False
+    return True
+
+
+# What is read and what is assigned is NumPy's.
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Tensor, Any]:
+    dtype = draw(st.sampled_from([d for d in oracle.DTYPES if d != torch.bool]))  # of which torch makes bytes 0 or 1
+    x = maker(DEVICE)(*draw(hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)), dtype=dtype)
+    x = x.permute(draw(st.permutations(range(x.dim()))))
+    return x, draw(hnp.basic_indices(tuple(x.shape), allow_newaxis=True, allow_ellipsis=True, max_dims=7))
+
+
+@examples
+@given(case=cases())
+def test_what_is_read_is_numpys(case: tuple[Tensor, Any]) -> None:
+    x, index = case
+    items = oracle.items(x)
+    with dml.negative_steps():
+        result = x[index]
+    assert oracle.equal(result, np.asarray(items[index], items.dtype))
+
+
+@examples
+@given(case=cases(), data=st.data())
+def test_what_is_assigned_is_numpys(case: tuple[Tensor, Any], data: st.DataObject) -> None:
+    x, index = case
+    items = oracle.items(x)
+    shape = items[index].shape
+    value = tuple(data.draw(st.sampled_from([n, 1])) for n in shape)[data.draw(st.integers(0, len(shape))) :]
+    value = maker(DEVICE)(*[1] * data.draw(st.integers(0, 2)), *value, dtype=x.dtype)
+    whole = torch.cat([x.reshape(-1), x.reshape(-1)]).as_strided(x.shape, x.stride())  # its end must stay as it is
+    whole.copy_(x)
+    end = oracle.storage_bytes(whole)[x.nbytes :]
+    with dml.negative_steps():
+        whole[index] = value
+    items[index] = oracle.items(value).reshape(oracle.items(value).shape[max(value.dim() - len(shape), 0) :])
+    assert oracle.equal(whole, items)
+    assert oracle.storage_bytes(whole)[x.nbytes :].tobytes() == end.tobytes()
+
+
+@examples
+@given(case=cases(), data=st.data())
+def test_values_of_the_same_memory(case: tuple[Tensor, Any], data: st.DataObject) -> None:
+    """NumPy reads all before it writes; so does what stands here for it."""
+    x, index = case
+    array = np.arange(x.numel()).reshape(x.shape)
+    indices = hnp.basic_indices(tuple(x.shape), allow_newaxis=True, allow_ellipsis=True, max_dims=7)
+    value = data.draw(indices.filter(lambda i: broadcasts(array[i].shape, array[index].shape)))
+    y = torch.from_numpy(array.copy())
+    with dml.negative_steps():
+        source = torch.from_numpy(np.array(array[value])) if negative(value) or not negative(index) else y[value]
+        y[index] = source
+    array[index] = array[value].copy()
+    assert y.tolist() == array.tolist()
+
+
+def negative(index: Any) -> bool:
+    entries = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(e, slice) and e.step is not None and e.step < 0 for e in entries)
+
+
+def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
+    try:
+        np.broadcast_to(np.empty(shape), to)
+    except ValueError:
+        return False
+    return True
+
+
+def itself(x: Any) -> None:
+    x[::-1] = x
+
+
+def column(x: Any) -> None:
+    x[::-1, 1] = x[:, 1]
+
+
+def other_part(x: Any) -> None:
+    x[::-1, 1:] = x[:, :-1]
+
+
+def one_row(x: Any) -> None:
+    x[::-1, 1:] = x[0, :-1]
+
+
+def one_element(x: Any) -> None:
+    x[::-1] = x[1, 2]
+
+
+def backwards_to_backwards(x: Any) -> None:
+    x[::-1, ::-1] = x[:, ::-1]
+
+
+def added(x: Any) -> None:
+    x[::-2] += x[:2] * 10
+
+
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "assign",
+    [itself, column, other_part, one_row, one_element, backwards_to_backwards, added],
+    ids=lambda f: f.__name__,
+)
+def test_assignments_that_overlap(assign: Callable[[Any], None], backend: str | None) -> None:
+    array = np.arange(12).reshape(3, 4)
+    assign(array)
+
+    def f(x: Tensor) -> Tensor:
+        with dml.negative_steps():
+            assign(x)
+        return x
+
+    x = torch.arange(12).reshape(3, 4)
+    g = f if backend is None else torch.compile(f, fullgraph=True, backend=backend)
+    assert g(x).tolist() == array.tolist()
+    assert x.tolist() == array.tolist()
+
+
+def test_operators_in_place() -> None:
+    x, array = torch.arange(6.0), np.arange(6.0)
+    with dml.negative_steps():
+        for y in (x, array):
+            y[::-1] += y
+            y[::-2] *= 2
+            y[4:1:-1] -= 1
+    assert x.tolist() == array.tolist()
+
+
+@pytest.mark.parametrize(
+    "value", [3, 2.7, True, 1 + 1j, torch.tensor(2.7), torch.tensor([1.5, 2.5, 3.5]).double()], ids=str
+)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.complex64, torch.bool])
+def test_values_are_converted_as_torch_does(value: Any, dtype: torch.dtype) -> None:
+    x = torch.zeros(6, dtype=dtype)
+    expected = x.clone()
+    turned = value.flip(0) if isinstance(value, Tensor) and value.dim() else value
+    if isinstance(value, complex) and dtype in (torch.int64, torch.float16):
+        with pytest.raises(RuntimeError) as torchs:
+            expected[1::2] = value
+        with dml.negative_steps(), pytest.raises(RuntimeError) as refused:
+            x[::-2] = value
+        assert str(refused.value) == str(torchs.value)
+        return
+    expected[1::2] = turned
+    with dml.negative_steps():
+        x[::-2] = value
+    same(x, expected)
+
+
+def test_shapes_that_do_not_fit_and_values_of_other_types_are_refused_as_torch_does() -> None:
+    x = torch.zeros(6)
+    for value in (torch.zeros(4), torch.zeros(2, 3), [1, 2, 3], np.zeros(3), "abc", None):
+        with pytest.raises((RuntimeError, TypeError)) as torchs:
+            x[1::2] = value
+        with dml.negative_steps(), pytest.raises(type(torchs.value)) as refused:
+            x[::-2] = value
+        assert str(refused.value) == str(torchs.value)
+    assert not x.any()
+
+
+# What has no negative step.
+
+
+def test_all_else_is_torchs_own() -> None:
+    x = torch.arange(12).reshape(3, 4)
+    indices = [
+        S[1:],
+        S[::2, None],
+        S[0],
+        S[...],
+        S[2:1],
+        [0, 1],
+        S[:, [0, 2]],
+        x > 3,
+        True,
+        None,
+        torch.tensor([1]),
+        (),
+    ]
+    for index in indices:
+        expected = x[index]
+        with dml.negative_steps():
+            result = x[index]
+            assert result._is_view() == expected._is_view()
+            same(result, expected)
+            y, z = x.clone(), x.clone()
+            y[index] = -1
+        z[index] = -1
+        same(y, z)
+
+
+def test_sentences_of_torch() -> None:
+    x = torch.zeros(3)
+    for index in (S[::0], S[1.5], S["a"], S[:, :], S[5], S[::1.5], S[::"a"]):
+        with pytest.raises(Exception) as torchs:
+            x[index]
+        with dml.negative_steps(), pytest.raises(type(torchs.value)) as refused:
+            x[index]
+        assert str(refused.value) == str(torchs.value)
+
+
+BASIC = "must be a slice, a whole number, None or an Ellipsis, got"
+REFUSED: list[tuple[Any, type[Exception], str]] = [
+    (S[::-1, [0, 2]], IndexError, f"index[1] {BASIC} [0, 2]; index the result with it"),
+    (S[torch.tensor([1]), ::-1], IndexError, f"index[0] {BASIC} a tensor of sizes [1]; index the result with it"),
+    (S[True, ::-1], IndexError, f"index[0] {BASIC} True; index the result with it"),
+    (S[::-1, ::0], ValueError, "the slice of dimension 1 must not have a step of 0"),
+    (S[::-1, 4], IndexError, "index[1] must be from -4 to 3, as dimension 1 has size 4, got 4"),
+    (S[..., ::-1, ...], IndexError, "index must have at most one Ellipsis, got 2"),
+    (S[::-1, 0, 0], IndexError, "index must have at most 2 slices and whole numbers, one for each dimension, got 3"),
+    (S[1.5::-1], TypeError, "the start of the slice of dimension 0 must be a whole number, got 1.5"),
+]
+
+
+@pytest.mark.parametrize(("index", "error", "sentence"), REFUSED, ids=[sentence for _, _, sentence in REFUSED])
+def test_what_is_refused_beside_a_negative_step(index: Any, error: type[Exception], sentence: str) -> None:
+    x = torch.ones(3, 4)
+    with dml.negative_steps():
+        with pytest.raises(error) as refused:
+            x[index]
+        assert str(refused.value) == f"negative_steps: {sentence}"
+        with pytest.raises(error) as refused:
+            x[index] = 0
+        assert str(refused.value) == f"negative_steps: {sentence}"
+    assert x.all()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [-2, np.int8(-2), np.int64(-2), np.array(-2), torch.tensor(-2), torch.tensor(-2, dtype=torch.int8), -(10**30)],
+)
+def test_steps_of_every_kind(step: Any) -> None:
+    x, array = torch.arange(6), np.arange(6)
+    with dml.negative_steps():
+        assert x[::step].tolist() == array[:: int(step)].tolist()
+        x[::step] = 7
+    array[:: int(step)] = 7
+    assert x.tolist() == array.tolist()
+
+
+# What else is at work.
+
+
+def test_derivatives_of_an_assignment() -> None:
+    def f(x: Tensor, v: Tensor, index: Any) -> Tensor:
+        y = x * 2
+        with dml.negative_steps():
+            y[index] = v
+            y[index] += 1
+            return (y * torch.arange(1.0, 21, dtype=x.dtype).reshape(4, 5)).sin()
+
+    x = torch.randn(4, 5, dtype=torch.float64, requires_grad=True)
+    for index, sizes in (
+        (S[::-1], (4, 5)),
+        (S[::-2, ::-1], (5,)),
+        (S[1, ::-1], (1,)),
+        (S[None, ::-1, 2], ()),
+        (S[::-1, 2:2], (1,)),
+    ):
+        v = torch.randn(sizes, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda x, v, i=index: f(x, v, i), (x, v), check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(lambda x, v, i=index: f(x, v, i), (x, v))
+
+
+def test_a_leaf_and_what_a_graph_needs_are_kept_from_writing_as_ever() -> None:
+    x = torch.zeros(3, requires_grad=True)
+    with dml.negative_steps(), pytest.raises(RuntimeError, match="leaf"):
+        x[::-1] = 1
+    y = (x + 1).exp()
+    with dml.negative_steps():
+        y[::-1] = 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    with dml.negative_steps(), torch.no_grad():
+        x[::-2] = 1
+    assert x.tolist() == [1, 0, 1]
+
+
+def test_inference_tensors() -> None:
+    with torch.inference_mode():
+        x = torch.zeros(3)
+        with dml.negative_steps():
+            x[::-2] = torch.tensor([1, 2])
+    assert x.tolist() == [2, 0, 1]
+    with dml.negative_steps(), pytest.raises(RuntimeError, match=r"[Ii]nference"):
+        x[::-1] = 1
+
+
+def test_memory_that_overlaps_itself_is_refused_as_ever() -> None:
+    x = torch.zeros(1, 3).expand(2, 3)
+    with dml.negative_steps(), pytest.raises(RuntimeError, match="single memory location"):
+        x[::-1] = torch.arange(6.0).reshape(2, 3)
+
+
+class Mine(Tensor):
+    pass
+
+
+def test_subclasses() -> None:
+    x = torch.arange(6.0).as_subclass(Mine)
+    with dml.negative_steps():
+        assert type(x[::-1]) is Mine
+        x[::-1] = x
+        x[::-2] += 1
+    assert type(x) is Mine
+    assert x.tolist() == [5, 5, 3, 3, 1, 1]
+    p = torch.nn.Parameter(torch.arange(3.0))
+    with dml.negative_steps():
+        assert p[::-1].tolist() == [2, 1, 0]
+        (p[::-2] * torch.tensor([1.0, 2.0])).sum().backward()
+    assert p.grad.tolist() == [2, 0, 1]
+
+
+def both(x: Tensor) -> Tensor:
+    with dml.negative_steps():
+        y = x.clone()
+        y[::-1, 1:] = x[:, ::-1][:, 1:]
+        y[::-2] *= 2
+        return y[::-1, ::-2].sin()
+
+
+TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
+    "grad": lambda x: grad(lambda x: both(x).sum())(x),
+    "jacrev": lambda x: jacrev(both)(x),
+    "jacfwd": lambda x: jacfwd(both)(x),
+    "vmap": lambda x: vmap(both)(torch.stack([x, x + 1])),
+    "functionalize": lambda x: functionalize(both)(x),
+    "make_fx": lambda x: make_fx(both)(x)(x),
+    "make_fx, functionalized": lambda x: make_fx(functionalize(both), tracing_mode="symbolic")(x)(x),
+    "jit.trace": lambda x: torch.jit.trace(both, x)(x),
+    "export": lambda x: torch.export.export(Module(), (x,)).module()(x),
+    "export, strict": lambda x: torch.export.export(Module(), (x,), strict=True).module()(x),
+    "compile": lambda x: torch.compile(both, fullgraph=True)(x),
+    "compile, dynamic": lambda x: torch.compile(both, fullgraph=True, dynamic=True, backend="aot_eager")(x),
+    "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(both, x, use_reentrant=False),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_within_a_transform_and_around_one(transform: str) -> None:
+    x = torch.randn(4, 5, dtype=torch.float64)
+    inside = TRANSFORMS[transform](x)
+    with dml.negative_steps():
+        around = TRANSFORMS[transform](x)
+    same(inside, around)
+    if transform not in ("grad", "jacrev", "jacfwd", "vmap"):
+        same(inside, both(x))
+
+
+class Module(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return both(x)
+
+
+def test_the_results_around_are_those_of_numpy() -> None:
+    x = torch.randn(4, 5, dtype=torch.float64)
+    array = x.numpy()
+    y = array.copy()
+    y[::-1, 1:] = array[:, ::-1][:, 1:]
+    y[::-2] *= 2
+    same(both(x), torch.from_numpy(y[::-1, ::-2].copy()).sin())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_compiled_inside_and_around(backend: str) -> None:
+    def f(x: Tensor, v: Tensor) -> Tensor:
+        x[::-2] = v
+        return x[::-1] * 2
+
+    def with_it_inside(x: Tensor, v: Tensor) -> Tensor:
+        with dml.negative_steps():
+            return f(x, v)
+
+    def expected(x: Tensor, v: Tensor) -> Tensor:
+        y = x.clone()
+        y[1::2] = v.flip(0)
+        return y.flip(0) * 2
+
+    x, v = torch.arange(6.0), torch.tensor([10.0, 20.0, 30.0])
+    for g in (with_it_inside, dml.negative_steps()(f), dml.negative_steps(f)):
+        y = x.clone()
+        same(torch.compile(g, fullgraph=True, backend=backend)(y, v), expected(x, v))
+        assert y.tolist() == [0, 30, 2, 20, 4, 10]
+    counter = CompileCounterWithBackend(backend)
+    g = torch.compile(f, fullgraph=True, backend=counter)
+    for _ in range(3):
+        with dml.negative_steps():  # another one each time, and one graph
+            same(g(x.clone(), v), expected(x, v))
+    assert counter.frame_count == 1
+
+
+def test_steps_that_vary_are_compiled_once() -> None:
+    counter = CompileCounterWithBackend("eager")
+
+    @torch.compile(backend=counter, fullgraph=True, dynamic=True)
+    @dml.negative_steps
+    def f(x: Tensor, a: int, c: int) -> Tensor:
+        x[a::-c] = x[2 : a + 3 : c]
+        return x[a::-c]
+
+    for a, c in ((7, 2), (9, 3), (11, 4), (5, 2)):
+        x, array = torch.arange(20), np.arange(20)
+        array[a::-c] = array[2 : a + 3 : c].copy()
+        assert f(x, a, c).tolist() == array[a::-c].tolist()
+        assert x.tolist() == array.tolist()
+    assert counter.frame_count == 1
+
+
+def test_a_graph_break_within() -> None:
+    @torch.compile(backend="eager")
+    def f(x: Tensor) -> Tensor:
+        with dml.negative_steps():
+            y = x[::-1] + 1
+            torch._dynamo.graph_break()
+            return y[::-2]
+
+    same(f(torch.arange(6.0)), torch.tensor([1.0, 3.0, 5.0]))
+    assert not in_force()
+
+
+# Where it is in force.
+
+
+class Counting(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+def test_nested_and_beside_other_modes() -> None:
+    mode, x = dml.negative_steps(), torch.arange(4)
+    with mode, mode, dml.negative_steps():
+        assert x[::-1].tolist() == [3, 2, 1, 0]
+    assert not in_force()
+    for inner, outer in ((mode, Counting()), (Counting(), mode)):
+        with outer, inner:
+            assert x[::-1].tolist() == [3, 2, 1, 0]
+            x[::-1] = x.clone()
+            x[::-1] = x.clone()
+    with torch.device("meta"), dml.negative_steps():
+        assert torch.empty(3, 2)[::-2].shape == (2, 2)
+
+
+def test_an_exception_ends_it() -> None:
+    with pytest.raises(ZeroDivisionError), dml.negative_steps():
+        1 / in_force() / 0
+
+    @dml.negative_steps()
+    def fails() -> None:
+        assert in_force()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails()
+    assert not in_force()
+
+
+def test_it_holds_for_its_thread_alone() -> None:
+    seen = []
+    with dml.negative_steps():
+        thread = threading.Thread(target=lambda: seen.append(in_force()))
+        thread.start()
+        thread.join()
+    assert seen == [False]
+
+
+@pytest.mark.parametrize("decorate", [dml.negative_steps, dml.negative_steps()], ids=["bare", "called"])
+def test_a_decorator(decorate: Any) -> None:
+    @decorate
+    def f(x: Tensor, *, step: int = -1) -> Tensor:
+        """Words."""
+        return x[::step]
+
+    assert (f.__name__, f.__doc__) == ("f", "Words.")
+    assert list(inspect.signature(f).parameters) == ["x", "step"]
+    assert f(torch.arange(3)).tolist() == [2, 1, 0]
+    assert f(torch.arange(3), step=-2).tolist() == [2, 0]
+    assert not in_force()
+
+    class Model(torch.nn.Module):
+        @decorate
+        def forward(self, x: Tensor) -> Tensor:
+            return x[::-1]
+
+    assert Model()(torch.arange(3)).tolist() == [2, 1, 0]
+
+
+def test_a_decorated_function_that_calls_itself() -> None:
+    @dml.negative_steps
+    def f(n: int) -> list[int]:
+        return torch.arange(n)[::-1].tolist() + (f(n - 1) if n else [])
+
+    assert f(2) == [1, 0, 0]
+
+
+@pytest.mark.parametrize("wrong", [4, "f", Tensor, torch.nn.Linear, [1]], ids=str)
+def test_what_is_no_function_is_refused(wrong: Any) -> None:
+    for decorate in (dml.negative_steps, dml.negative_steps()):
+        with pytest.raises(TypeError, match=r"^negative_steps: function must be a function, got "):
+            decorate(wrong)
+
+
+def test_a_decorated_generator() -> None:
+    log = []
+
+    @dml.negative_steps
+    def generator(n: int) -> Generator[bool, Any, str]:
+        try:
+            for _ in range(n):
+                try:
+                    log.append((yield in_force()))
+                except KeyError:
+                    yield in_force()
+        finally:
+            log.append(in_force())
+        return "end"
+
+    g = generator(3)
+    assert inspect.isgenerator(g)
+    assert next(g)
+    assert not in_force()
+    assert g.send("sent")
+    assert g.throw(KeyError())
+    assert not in_force()
+    assert next(g)
+    with pytest.raises(StopIteration) as end:
+        next(g)
+    assert end.value.value == "end"
+    assert log == ["sent", None, True]
+
+    g = generator(3)
+    next(g)
+    g.close()
+    assert log[3:] == [True]
+    g = generator(1)
+    next(g)
+    with pytest.raises(ZeroDivisionError):
+        g.throw(ZeroDivisionError())
+    assert log[4:] == [True]
+    assert not in_force()
+
+
+def test_decorated_coroutines_that_take_turns() -> None:
+    @dml.negative_steps
+    async def inside(n: int) -> list[bool]:
+        seen = []
+        for _ in range(n):
+            seen.append(in_force())
+            await asyncio.sleep(0)
+        return seen
+
+    async def outside(n: int) -> list[bool]:
+        seen = []
+        for _ in range(n):
+            seen.append(in_force())
+            await asyncio.sleep(0)
+        return seen
+
+    async def everything() -> list[list[bool]]:
+        return await asyncio.gather(inside(3), outside(3), inside(2), outside(4))
+
+    assert inspect.iscoroutinefunction(inside)
+    assert asyncio.run(everything()) == [[True] * 3, [False] * 3, [True] * 2, [False] * 4]
+    assert not in_force()
+
+
+def test_a_cancelled_coroutine() -> None:
+    seen = []
+
+    @dml.negative_steps
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            seen.append(in_force())
+
+    async def cancels() -> None:
+        task = asyncio.ensure_future(waits())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        seen.append(in_force())
+
+    asyncio.run(cancels())
+    assert seen == [True, False]
+
+
+def test_a_decorated_asynchronous_generator() -> None:
+    seen = []
+
+    @dml.negative_steps
+    async def generator(n: int) -> AsyncGenerator[bool, Any]:
+        try:
+            for _ in range(n):
+                await asyncio.sleep(0)
+                try:
+                    seen.append((yield in_force()))
+                except KeyError:
+                    yield in_force()
+        finally:
+            await asyncio.sleep(0)
+            seen.append(in_force())
+
+    async def runs() -> None:
+        assert [item async for item in generator(2)] == [True, True]
+        g = generator(3)
+        assert await anext(g)
+        assert await g.asend("sent")
+        assert await g.athrow(KeyError())
+        assert not in_force()
+        await g.aclose()
+
+    assert inspect.isasyncgenfunction(generator)
+    asyncio.run(runs())
+    assert seen == [None, None, True, "sent", True]
+    assert not in_force()
+
+
+def test_the_packages_own_functions_go_the_short_way_within_it_alone() -> None:
+    x = torch.arange(4.0).reshape(2, 2)
+
+    def short() -> list[bool]:
+        return [
+            fast.slice1(x, (0, 0), (2, 2), (-1, 1), None, None) is not None,
+            fast.index(x, S[::-1]) is not None,
+            fast.join([x, x], 0, None) is not None,
+        ]
+
+    assert all(short())
+    with dml.negative_steps(), dml.negative_steps():
+        assert all(short())
+        with Counting():
+            assert not any(short())
+        x.requires_grad_()
+        dml.slice1(x, (0, 0), (2, 2), (-1, 1)).sum().backward()
+        with torch.device("meta"):  # a mode for functions that make tensors
+            assert not any(short())
+    with Counting(), dml.negative_steps():
+        assert not any(short())
+    assert x.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_other_calls_take_few_instructions_more() -> None:
+    """A mode of Python is entered for every call of torch's; this one adds few instructions to that."""
+
+    def instructions(mode: TorchFunctionMode) -> int:
+        count = 0
+
+        def trace(frame: Any, event: str, argument: object) -> Any:
+            nonlocal count
+            frame.f_trace_opcodes = True
+            count += event == "opcode"
+            return trace
+
+        x = torch.zeros(2)
+        with mode:
+            sys.settrace(trace)
+            try:
+                torch.add(x, x)
+            finally:
+                sys.settrace(None)
+        return count
+
+    class Passing(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    assert instructions(dml.negative_steps()) <= instructions(Passing()) + 20

@@ -1,0 +1,258 @@
+"""dml.reverse_sequence, compared with ONNX's ReverseSequence as its text defines it, in NumPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+import pytest
+import torch
+from backends import DEVICE
+from contract_cases import lengths_of, maker
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_cases import examples, same
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.func import grad, jvp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import torch_dml_ops as dml
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+def onnx_reverse_sequence(x: Any, lengths: list[int], time_axis: int, batch_axis: int) -> Any:
+    """For each slice i along the batch axis, the first lengths[i] elements along the time axis are reversed."""
+    result = x.copy()
+    for i, length in enumerate(lengths):
+        item, given = (np.moveaxis(a, (batch_axis, time_axis), (0, 1))[i] for a in (result, x))
+        for t in range(length):
+            item[t] = given[length - 1 - t]
+    return result
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Tensor, list[int], torch.dtype, int, int]:
+    dtype = draw(st.sampled_from(oracle.DTYPES))
+    sizes = draw(hnp.array_shapes(min_dims=2, max_dims=5, min_side=0, max_side=4))
+    axis, batch_axis = draw(st.permutations(range(len(sizes))))[:2]
+    lengths = draw(st.lists(st.integers(0, sizes[axis]), min_size=sizes[batch_axis], max_size=sizes[batch_axis]))
+    return maker(DEVICE)(*sizes, dtype=dtype), lengths, draw(st.sampled_from(oracle.LENGTH_DTYPES)), axis, batch_axis
+
+
+@examples
+@given(case=cases())
+def test_it_is_onnxs(case: tuple[Tensor, list[int], torch.dtype, int, int]) -> None:
+    x, lengths, dtype, axis, batch_axis = case
+    expected = onnx_reverse_sequence(oracle.items(x), lengths, axis, batch_axis)
+    result = dml.reverse_sequence(x, lengths_of(lengths, dtype, DEVICE), axis, batch_axis)
+    assert result.dtype == x.dtype
+    assert oracle.equal(result, expected)
+    assert oracle.equal(x, oracle.items(x))
+
+
+def test_the_examples_of_onnxs_text() -> None:
+    x = torch.tensor([[0.0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]])
+    assert dml.reverse_sequence(x, torch.tensor([4, 3, 2, 1]), axis=0, batch_axis=1).tolist() == [
+        [3, 6, 9, 12],
+        [2, 5, 8, 13],
+        [1, 4, 10, 14],
+        [0, 7, 11, 15],
+    ]
+    x = torch.arange(16.0).reshape(4, 4)
+    assert dml.reverse_sequence(x, torch.tensor([1, 2, 3, 4]), axis=1).tolist() == [
+        [0, 1, 2, 3],
+        [5, 4, 6, 7],
+        [10, 9, 8, 11],
+        [15, 14, 13, 12],
+    ]
+
+
+def test_lengths_beyond_the_axis() -> None:
+    x = torch.arange(8).reshape(2, 4)
+    assert dml.reverse_sequence(x, torch.tensor([99, -3]), 1).tolist() == [[3, 2, 1, 0], [4, 5, 6, 7]]
+
+
+REFUSED: list[tuple[Callable[[Tensor], Any], type[Exception], str]] = [
+    (lambda x: (x.numpy(), torch.ones(2), 1), TypeError, "input must be a tensor, got ndarray"),
+    (lambda x: (x, [1, 2], 1), TypeError, "lengths must be a tensor, got [1, 2]; write torch.tensor(lengths)"),
+    (lambda x: (x, torch.tensor([1, 2]), 1.0), TypeError, "axis must be a whole number, got 1.0"),
+    (lambda x: (x, torch.tensor([1, 2]), 1, None), TypeError, "batch_axis must be a whole number, got None"),
+    (lambda x: (x, torch.tensor([1, 2]), -1), ValueError, "axis must be from 0 to 2, got -1; write 2 instead"),
+    (lambda x: (x, torch.tensor([1, 2]), 1, -3), ValueError, "batch_axis must be from 0 to 2, got -3; write 0 instead"),
+    (lambda x: (x, torch.tensor([1, 2]), 3), ValueError, "axis must be from 0 to 2, got 3"),
+    (lambda x: (x, torch.tensor([1, 2]), 0), ValueError, "batch_axis must be another than axis, got 0 for both"),
+    (
+        lambda x: (x[0, 0, 0], torch.tensor([1]), 0),
+        ValueError,
+        "input must have at least 1 dimension, got a 0-d tensor",
+    ),
+    (
+        lambda x: (x, torch.tensor([1, 2, 3]), 1),
+        ValueError,
+        "lengths must have sizes [2], one for each index of axis 0 of input, got [3]",
+    ),
+    (
+        lambda x: (x, torch.tensor([[1], [2]]), 1),
+        ValueError,
+        "lengths must have sizes [2], one for each index of axis 0 of input, got [2, 1]",
+    ),
+    *(
+        (
+            lambda x, dtype=dtype: (x, torch.ones(2, dtype=dtype), 1),
+            RuntimeError,
+            f"lengths must have dtype uint32, uint64, int32 or int64, got {str(dtype).removeprefix('torch.')}",
+        )
+        for dtype in (torch.float32, torch.int16, torch.uint8, torch.bool, torch.complex64)
+    ),
+    (
+        lambda x: (x, torch.ones(2, dtype=torch.int64, device="meta"), 1),
+        RuntimeError,
+        "lengths must be on the device of input, cpu, got meta",
+    ),
+    (
+        lambda x: (x.to_sparse(), torch.tensor([1, 2]), 1),
+        RuntimeError,
+        "input must have strides, got layout sparse_coo; call to_dense() first",
+    ),
+    (
+        lambda x: (x, torch.tensor([1, 2]).to_sparse(), 1),
+        RuntimeError,
+        "lengths must have strides, got layout sparse_coo; call to_dense() first",
+    ),
+    (
+        lambda x: (torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), torch.tensor([1, 2]), 1),
+        RuntimeError,
+        "input must not be quantized; call dequantize() or int_repr() first",
+    ),
+    (
+        lambda x: (torch.nested.nested_tensor([x[0], x[1]]), torch.tensor([1, 2]), 1),
+        RuntimeError,
+        "input must not be a nested tensor; call to_padded_tensor() or unbind() first",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "sentence"), REFUSED, ids=[sentence for _, _, sentence in REFUSED])
+def test_what_is_refused(arguments: Callable[[Tensor], Any], error: type[Exception], sentence: str) -> None:
+    x = torch.zeros(2, 3, 4, device="cpu")
+    with torch.device("cpu"), pytest.raises(error) as refused:
+        dml.reverse_sequence(*arguments(x))
+    assert str(refused.value) == f"reverse_sequence: {sentence}"
+
+
+def test_sequence_lengths_like_refuses_tensors_without_strides_in_its_own_words() -> None:
+    x, lengths = torch.zeros(2, 3, 4), torch.tensor([1, 2])
+    for arguments in ((x, lengths.to_sparse(), 1), (torch.nested.nested_tensor([x[0], x[1]]), lengths, 1)):
+        with pytest.raises(RuntimeError, match=r"^sequence_lengths_like: (input|lengths) must .* first$"):
+            dml.sequence_lengths_like(*arguments)
+
+
+# What follows from reverse_subsequences.
+
+LENGTHS = torch.tensor([3, 0, 2])
+
+
+def plain_torch(x: Tensor, lengths: Tensor) -> Tensor:
+    return torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, lengths.tolist(), strict=True)])
+
+
+def test_derivatives_of_every_order() -> None:
+    x = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
+
+    def f(x: Tensor) -> Tensor:
+        return (dml.reverse_sequence(x, LENGTHS, 1) * torch.arange(1.0, 25, dtype=x.dtype).reshape(3, 4, 2)).sin()
+
+    assert torch.autograd.gradcheck(f, x, check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(f, x, check_fwd_over_rev=True)
+    same(
+        grad(lambda x: dml.reverse_sequence(x, LENGTHS, 1).pow(2).sum())(x.detach()),
+        grad(lambda x: plain_torch(x, LENGTHS).pow(2).sum())(x.detach()),
+    )
+    same(
+        jvp(lambda x: dml.reverse_sequence(x, LENGTHS, 1), (x.detach(),), (x.detach().cos(),)),
+        jvp(lambda x: plain_torch(x, LENGTHS), (x.detach(),), (x.detach().cos(),)),
+    )
+
+
+@pytest.mark.parametrize("in_dims", [(0, None), (None, 0), (0, 0), (-1, 1)], ids=str)
+def test_vmap(in_dims: tuple[int | None, int | None]) -> None:
+    x, lengths = torch.randn(3, 4, 2), LENGTHS
+    xs = x if in_dims[0] is None else torch.stack([x, x + 9], in_dims[0])
+    many = lengths if in_dims[1] is None else torch.stack([lengths, lengths + 1], in_dims[1])
+    expected = torch.stack(
+        [
+            plain_torch(
+                xs if in_dims[0] is None else xs.select(in_dims[0], k),
+                many if in_dims[1] is None else many.select(in_dims[1], k),
+            )
+            for k in range(2)
+        ]
+    )
+    same(vmap(lambda x, n: dml.reverse_sequence(x, n, 1), in_dims)(xs, many), expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_compiled_once_for_all_sizes(backend: str) -> None:
+    counter = CompileCounterWithBackend(backend)
+    f = torch.compile(lambda x, n: dml.reverse_sequence(x, n, 1) * 2, fullgraph=True, dynamic=True, backend=counter)
+    for rows, steps in ((3, 4), (5, 6), (7, 8)):
+        x, n = torch.randn(rows, steps, 2), torch.arange(rows) % 4
+        same(f(x, n), plain_torch(x, n) * 2)
+    assert counter.frame_count == 1
+
+
+def test_exported_and_traced() -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+            return dml.reverse_sequence(x, lengths, axis=1)
+
+    x = torch.randn(3, 4, 2)
+    rows = torch.export.Dim("rows", min=2)
+    shapes = {"x": {0: rows}, "lengths": {0: rows}}
+    for traced in (
+        torch.export.export(Module(), (x, LENGTHS), dynamic_shapes=shapes).module(),
+        torch.fx.symbolic_trace(Module()),
+        make_fx(Module())(x, LENGTHS),
+        torch.jit.trace(Module(), (x, LENGTHS)),
+    ):
+        same(traced(x + 1, LENGTHS + 1), plain_torch(x + 1, LENGTHS + 1))
+    same(torch.export.export(Module(), (x, LENGTHS), dynamic_shapes=shapes).module()(x[:2], LENGTHS[:2]),
+         plain_torch(x[:2], LENGTHS[:2]))  # fmt: skip
+
+
+class Duck:
+    """Stands for a tensor where torch's functions are called."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*(a.tensor if isinstance(a, Duck) else a for a in args), **(kwargs or {}))
+
+
+def test_objects_with_torch_function_alone() -> None:
+    x = torch.randn(3, 4, 2)
+    for arguments in ((Duck(x), LENGTHS), (x, Duck(LENGTHS)), (Duck(x), Duck(LENGTHS))):
+        same(dml.reverse_sequence(*arguments, axis=1), plain_torch(x, LENGTHS))
+    same(dml.index(Duck(x))[::-1, 0], x[:, 0].flip(0))
+
+
+def test_a_model_of_recurrent_layers_backwards() -> None:
+    """What the documents show: each sequence is read from its end, and the results lie where its elements do."""
+    torch.manual_seed(0)
+    backwards, both = torch.nn.GRU(2, 3, batch_first=True), torch.nn.GRU(2, 3, batch_first=True, bidirectional=True)
+    both.load_state_dict({**both.state_dict(), **{f"{k}_reverse": v for k, v in backwards.state_dict().items()}})
+    x, lengths = torch.randn(4, 6, 2), torch.tensor([6, 4, 3, 1])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(both(packed)[0], batch_first=True)
+    y, _ = backwards(dml.reverse_sequence(x, lengths, axis=1))
+    y = dml.reverse_sequence(y, lengths, axis=1)
+    inside = (torch.arange(6) < lengths[:, None])[..., None]
+    torch.testing.assert_close(y * inside, expected[..., 3:])

@@ -1,0 +1,238 @@
+"""NumPy's basic indexing, steps of either sign included: reading an index, and assigning to one."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from types import EllipsisType, NoneType
+from typing import Any, ClassVar, SupportsIndex
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+from torch.overrides import handle_torch_function
+
+from torch_dml_ops._arguments import records_calls, refused_layout, require_tensor, whole_numbers
+from torch_dml_ops._autograd import fast
+from torch_dml_ops._layout import known
+from torch_dml_ops._slices import Walk, walk_of
+from torch_dml_ops._text import shown
+from torch_dml_ops.ops import slice1
+
+Entry = slice | SupportsIndex | EllipsisType | None
+BasicIndex = Entry | tuple[Entry, ...]
+
+# What an index says of a dimension: where to walk along it, at which place to drop it (which only torch can say of a
+# number that vmap has a batch of), or None for a new one.
+Part = Walk | int | Tensor | None
+
+
+class Indexer:
+    """What :func:`index` gives: ``index(input)[…]`` reads, and ``index(input)[…] = value`` assigns."""
+
+    __slots__ = ("_input",)
+    __iter__: ClassVar[None] = None  # else Python would iterate by __getitem__, over a 0-d tensor without an error
+    __contains__: ClassVar[None] = None
+
+    def __init__(self, input: Tensor) -> None:
+        self._input = input
+
+    def __getitem__(self, index: BasicIndex) -> Tensor:
+        """A copy of what the index selects."""
+        if not is_dynamo_compiling():
+            done: Tensor | None = fast.index(self._input, index)
+            if done is not None:
+                return done
+        return read("index", self._input, index)
+
+    def __setitem__(self, index: BasicIndex, value: Any) -> None:
+        """Assigns as torch does, broadcasting and converting the value, but where both overlap as NumPy does."""
+        assign("index", self._input, index, value)
+
+    def __repr__(self) -> str:
+        return f"index({self._input!r})"
+
+
+def index(input: Tensor) -> Indexer:
+    """NumPy's basic indexing, whole: ``index(x)[i]`` equals ``x.numpy()[i]``, negative steps included.
+
+    An index is an entry or a tuple of them: a slice with any bounds and any step but 0; a whole number, which drops its
+    dimension; None, which makes a new one of size 1; at most one Ellipsis, which stands for whole dimensions, as those
+    left out at the end do. A slice may select nothing. Whole numbers are what ``operator.index`` takes, NumPy's and 0-d
+    tensors among them, but no booleans.
+
+    Args:
+        input: tensor of any dtype and any number of dimensions, 0 included.
+
+    Returns:
+        An object to be indexed. Indexing gives a copy, never a view, whatever the index. Assigning,
+        ``index(x)[i] = value``, writes into ``input`` as ``x.numpy()[i] = value`` would: the value is a number or a
+        tensor, which is broadcast and converted as torch does it, and may share memory with ``input``.
+
+    Raises:
+        TypeError: an ``input`` that is no tensor; on indexing, a slice of other than whole numbers.
+        IndexError: on indexing, an entry of another type, lists, booleans and tensors with dimensions (advanced
+            indexing) among them; a whole number out of range; more entries than dimensions; more than one Ellipsis.
+        ValueError: on indexing, a step of 0.
+
+    It is differentiable to any order, as is assigning.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(12).reshape(3, 4)
+    >>> dml.index(x)[::-2, 1:]
+    tensor([[ 9, 10, 11],
+            [ 1,  2,  3]])
+    >>> dml.index(x)[-1, ::-1]
+    tensor([11, 10,  9,  8])
+    >>> dml.index(x)[0, ::-1] = torch.tensor([1, 2, 3, 4])
+    >>> x[0]
+    tensor([4, 3, 2, 1])
+    """
+    if not isinstance(input, Tensor):
+        require_tensor("index: input", input)
+    return Indexer(input)
+
+
+def read(op: str, input: Tensor, index: Any) -> Tensor:
+    """A copy of what the index selects. Sentences begin with `op`."""
+    for given in (input, *_numbers_in(index)):
+        if records_calls(given):
+            result: Tensor = handle_torch_function(read, (given,), op, input, index)
+            return result
+    parts = _parts(op, index, input)
+    if any(isinstance(part, Tensor) for part in parts):
+        input = input[tuple(part if isinstance(part, Tensor) else slice(None) for part in parts if part is not None)]
+        parts = [part for part in parts if not isinstance(part, Tensor)]
+    if any(isinstance(part, Walk) and known(part.length == 0) for part in parts):
+        return input[tuple(map(_for_torch, parts))].clone()
+    if not parts or all(part is None for part in parts):  # a 0-d input
+        return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
+    walks = [
+        part if isinstance(part, Walk) else Walk(part, part + 1, 1, 1)
+        for part in parts
+        if not (part is None or isinstance(part, Tensor))
+    ]
+    offsets, windows = zip(*(walk.window() for walk in walks), strict=True)
+    copy = slice1(input, offsets, windows, [walk.step for walk in walks])
+    if all(isinstance(part, Walk) for part in parts):
+        return copy
+    along = iter(copy.shape)
+    sizes = [(part, 1 if part is None else next(along)) for part in parts]
+    return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
+
+
+def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
+    """As `view`, without being one: torch lets nobody write to a view when grad mode has been switched on since."""
+    result: Tensor = torch.ops.aten._unsafe_view.default(copy, sizes)
+    return result
+
+
+def assign(op: str, input: Tensor, index: Any, value: Any) -> None:
+    """Assigns to what the index selects. Sentences begin with `op`."""
+    if records_calls(input):
+        input[index] = value
+        return
+    parts = _parts(op, index, input)
+    if isinstance(value, Tensor):
+        _check_layout(op, "the value", value)
+        kept = [part for part in parts if part is None or isinstance(part, Walk)]
+        value = _turned(value, [part is not None and part.step < 0 for part in kept])
+    input[tuple(map(_for_torch, parts))] = value
+
+
+def _turned(value: Tensor, backwards: Sequence[bool]) -> Tensor:
+    """A copy, which the tensor that it is assigned to may share memory with, reversed where that is walked backwards.
+
+    Its last dimensions are those of the target, as in broadcasting.
+    """
+    rank, shift = value.dim(), len(backwards) - value.dim()
+    strides = [-1 if d + shift >= 0 and backwards[d + shift] else 1 for d in range(rank)]
+    return slice1(value, [0] * rank, value.shape, strides) if -1 in strides else value.clone()
+
+
+def _for_torch(part: Part) -> slice | int | Tensor | None:
+    """As an index of torch's: what a walk reads, in ascending order."""
+    if not isinstance(part, Walk):
+        return part
+    if part.step > 0:
+        return slice(part.start, part.stop, part.step)
+    offset, size = part.least_window()
+    return slice(offset, offset + size, -part.step)
+
+
+def _check_layout(op: str, name: str, tensor: Tensor) -> None:
+    if (rule := refused_layout(tensor)) is not None:
+        raise RuntimeError(f"{op}: {name} {rule}")
+
+
+def _numbers_in(index: Any) -> Iterable[Any]:
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, slice):
+            yield from (entry.start, entry.stop, entry.step)
+        else:
+            yield entry
+
+
+def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
+    """What the index says of each dimension, and None for each new one."""
+    _check_layout(op, "input", input)
+    sizes = whole_numbers(f"{op}: the shape of input", input.shape)
+    entries = [_checked(op, k, entry) for k, entry in enumerate(index if isinstance(index, tuple) else (index,))]
+    # By their types: torch.compile would take `entry is None` for a reason to compile for each number anew.
+    ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
+    if len(ellipses) > 1:
+        raise IndexError(f"{op}: index must have at most one Ellipsis, got {len(ellipses)}")
+    given = sum(not isinstance(entry, (EllipsisType, NoneType)) for entry in entries)
+    if given > len(sizes):
+        raise IndexError(
+            f"{op}: index must have at most {len(sizes)} slices and whole numbers, one for each dimension, got {given}"
+        )
+    at = ellipses[0] if ellipses else len(entries)
+    whole = [slice(None)] * (len(sizes) - given)
+    parts: list[Part] = []
+    d = 0
+    for k, entry in [*enumerate(entries[:at]), *((at, s) for s in whole), *enumerate(entries[at + 1 :], at + 1)]:
+        if isinstance(entry, NoneType):
+            parts.append(None)
+            continue
+        if isinstance(entry, slice):
+            parts.append(walk_of(op, entry, sizes[d], d))
+        else:
+            parts.append(entry if isinstance(entry, Tensor) else _in_range(op, k, entry, sizes[d], d))
+        d += 1
+    return parts
+
+
+def _checked(op: str, k: int, entry: Any) -> Any:
+    """The entry, a whole number as an int."""
+    if isinstance(entry, (slice, EllipsisType, NoneType, torch.SymInt)) or type(entry) is int:
+        return entry
+    try:
+        if _may_be_number(entry):
+            return operator.index(entry)
+    except TypeError:
+        pass
+    except RuntimeError:
+        if isinstance(entry, Tensor):  # without one value, as under vmap
+            return entry
+        raise
+    advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
+    way_out = "; index the result with it" if advanced else ""
+    raise IndexError(
+        f"{op}: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {shown(entry)}{way_out}"
+    )
+
+
+def _may_be_number(entry: Any) -> bool:
+    """Not so booleans, and arrays and tensors with dimensions, of which `operator.index` takes some."""
+    if isinstance(entry, Tensor):
+        return entry.dim() == 0 and entry.dtype != torch.bool
+    return not isinstance(entry, bool) and getattr(entry, "ndim", 0) == 0
+
+
+def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
+    """The number as an index from 0 on."""
+    if not -size <= number < size:
+        rule = f"from {-size} to {size - 1}" if size else "a slice"
+        raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")
+    return number + size if number < 0 else number

@@ -1,0 +1,177 @@
+"""A mode under which torch's own indexing takes negative steps."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from typing import Any, ParamSpec, TypeVar, overload
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+from torch.overrides import TorchFunctionMode
+
+from torch_dml_ops._autograd import fast
+from torch_dml_ops._fast import nothing
+from torch_dml_ops._index import assign, read
+from torch_dml_ops._text import shown
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_getitem: Any = Tensor.__getitem__
+_setitem: Any = Tensor.__setitem__
+
+
+class NegativeSteps(TorchFunctionMode):
+    """What :func:`negative_steps` gives: a context manager, and a decorator of functions."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # torch.export sends operator.getitem.
+        if (func is _getitem or func is operator.getitem) and _has_negative_step(args[1]):
+            done = fast.index(*args) if not is_dynamo_compiling() else None
+            return read("negative_steps", *args) if done is None else done
+        if (func is _setitem or func is operator.setitem) and _has_negative_step(args[1]):
+            return assign("negative_steps", *args)
+        return func(*args, **(kwargs or {}))
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        if not callable(function) or isinstance(function, type):
+            raise TypeError(f"negative_steps: function must be a function, got {shown(function)}")
+        result: Callable[P, T] = _decorated(function)
+        return result
+
+
+def _has_negative_step(index: Any) -> bool:
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, slice) and entry.step is not None and _is_negative(entry.step):
+            return True
+    return False
+
+
+def _is_negative(step: Any) -> bool:
+    if not isinstance(step, (int, torch.SymInt)):
+        try:
+            step = operator.index(step)
+        except TypeError:
+            return False  # torch says what is wrong with it
+    return bool(step < 0)
+
+
+def _is_alone() -> bool:
+    """Whether no other mode is in force: then the package's own functions may go the short way."""
+    modes = range(torch._C._len_torch_function_stack())
+    return all(type(torch._C._get_function_stack_at(k)) is NegativeSteps for k in modes)
+
+
+if fast is not nothing and hasattr(torch._C, "_get_function_stack_at"):
+    fast.set_modes_pass(_is_alone)
+
+
+@overload
+def negative_steps(function: None = None) -> NegativeSteps: ...
+@overload
+def negative_steps(function: Callable[P, T]) -> Callable[P, T]: ...
+def negative_steps(function: Any = None) -> Any:
+    """Within ``with negative_steps():``, plain ``x[::-2, 1:]`` and ``x[::-2] = value`` work, as in NumPy.
+
+    It is a decorator too, ``@negative_steps()`` or ``@negative_steps``: of a function, a generator or a coroutine it is
+    in force whenever their own code runs.
+
+    An index with a negative step is that of :func:`index`: basic, and what it reads is a copy; with advanced indices
+    beside a negative step it is refused. All else goes torch's own way, so ``x[2:]`` is a view as ever. Both kinds are
+    compiled by :func:`torch.compile`, with the ``with`` inside the compiled function or around its call.
+
+    Like torch's own modes it holds for the thread, from entering to leaving: a ``with`` inside a generator or coroutine
+    holds for its callers too while that waits, and the decorator does not.
+
+    Args:
+        function: what to decorate; none for a context manager.
+
+    Raises:
+        TypeError: a ``function`` that is none; within, what :func:`index` refuses.
+        IndexError, ValueError: within, what :func:`index` refuses.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(6)
+    >>> with dml.negative_steps():
+    ...     x[::-2] += 10
+    ...     x[::-2]
+    tensor([15, 13, 11])
+    """
+    mode = NegativeSteps()
+    return mode if function is None else mode(function)
+
+
+def _decorated(function: Callable[..., Any]) -> Any:
+    """A generator's or coroutine's code runs when that is resumed, long after the function has returned."""
+    if inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            return (yield from _resumed(function(*args, **kwargs)))
+
+        return generator
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await _Resumed(function(*args, **kwargs))
+
+        return coroutine
+    if inspect.isasyncgenfunction(function):
+
+        @functools.wraps(function)
+        async def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            generator = function(*args, **kwargs)
+            following = generator.asend(None)
+            while True:
+                try:
+                    item = await _Resumed(following)
+                except StopAsyncIteration:
+                    return
+                try:
+                    following = generator.asend((yield item))
+                except GeneratorExit:
+                    await _Resumed(generator.aclose())
+                    raise
+                except BaseException as error:
+                    following = generator.athrow(error)
+
+        return async_generator
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with NegativeSteps():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _resumed(generator: Any) -> Generator[Any, Any, Any]:
+    """The generator, under the mode from each time it is resumed to when it yields."""
+    resume: Callable[[], Any] = functools.partial(generator.send, None)
+    while True:
+        try:
+            with NegativeSteps():
+                item = resume()
+        except StopIteration as end:
+            return end.value
+        try:
+            resume = functools.partial(generator.send, (yield item))
+        except GeneratorExit:
+            with NegativeSteps():
+                generator.close()
+            raise
+        except BaseException as error:
+            resume = functools.partial(generator.throw, error)
+
+
+class _Resumed(Awaitable[Any]):
+    def __init__(self, coroutine: Coroutine[Any, Any, Any] | Awaitable[Any]) -> None:
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return _resumed(self._coroutine)

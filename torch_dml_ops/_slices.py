@@ -1,0 +1,68 @@
+"""How Python's slices walk along a dimension, and the window that such walks read."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from torch_dml_ops._arguments import whole_number
+from torch_dml_ops._layout import known
+from torch_dml_ops._text import shown
+
+Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+class Walk(NamedTuple):
+    """Along a dimension: the indices ``range(start, stop, step)``, `length` of them."""
+
+    start: int
+    stop: int
+    step: int
+    length: int
+
+    def window(self) -> tuple[int, int]:
+        """Offset and size of the window from where the walk starts to where it must stop."""
+        return (self.start, self.stop - self.start) if self.step > 0 else (self.stop + 1, self.start - self.stop)
+
+    def least_window(self) -> tuple[int, int]:
+        """The same from the first index to the last."""
+        if known(self.length == 0):
+            return 0, 0
+        extent = (self.length - 1) * abs(self.step) + 1
+        return self.start if self.step > 0 else self.start - extent + 1, extent
+
+
+def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
+    """What the slice selects of dimension `d`, of this size: the indices ``range(*s.indices(size))``."""
+    first, last, step = (
+        value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
+        for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
+    )
+    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # one that is larger leaves at once as well
+    if step == 0:
+        raise ValueError(f"{op}: the slice of dimension {d} must not have a step of 0")
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+
+    def bound(index: int | None, default: int) -> int:
+        if index is None:
+            return default
+        # Not max and min: of symbolic sizes, what they give is one of the two only to those who know which.
+        if index < 0:
+            return index + size if index + size >= least else least
+        return index if index <= most else most
+
+    start = bound(first, least if step > 0 else most)
+    stop = bound(last, most if step > 0 else least)
+    distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
+    length = max((distance + stride - 1) // stride, 0)
+    return Walk(0, 0, step, 0) if known(length == 0) else Walk(start, stop, step, length)
+
+
+def text_of(s: slice) -> str:
+    """The slice in a sentence."""
+    return f"slice({', '.join(map(shown, (s.start, s.stop, s.step)))})"
+
+
+def as_slice(index: int) -> str:
+    """The slice that selects this index alone, as it is written."""
+    return f"{shown(index)}:{'' if index == -1 else shown(index + 1)}"
