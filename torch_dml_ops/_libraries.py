@@ -69,8 +69,8 @@ def simd_levels() -> list[str]:
 
 
 def _require_simd_level(wanted: str) -> None:
-    *others, highest = simd_levels()
-    if wanted not in ("", *others, highest):
+    if wanted and wanted not in simd_levels():
+        *others, highest = simd_levels()
         allowed = f"{', '.join(others)} or {highest}" if others else highest
         raise ImportError(f"TORCH_DML_OPS_SIMD must be {allowed}, got {wanted!r}")
 

@@ -85,7 +85,7 @@ constexpr SimdLevel kSimdLevels[] = {
 const InnerLoops& choose() {
   const char* highest = std::getenv("TORCH_DML_OPS_SIMD");
   const InnerLoops* chosen = nullptr;
-  for (const SimdLevel& level : kSimdLevels) {
+  for (const SimdLevel& level : simd_levels()) {
     if (level.is_supported()) chosen = &level.loops;
     if (highest && std::string_view(highest) == level.name) break;
   }
