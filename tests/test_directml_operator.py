@@ -169,6 +169,14 @@ def test_a_result_is_packed_where_the_descriptor_has_no_strides() -> None:
     assert torch.equal(result, x)
 
 
+def test_a_tensor_that_repeats_may_have_more_elements_than_a_buffer() -> None:
+    whole = TensorDesc(F32, [65536, 65537], strides=[0, 1])
+    walk = window([65534, 65533], [2, 4], [1, 3])
+    desc = Slice1OperatorDesc(input_tensor=whole, output_tensor=Slice1OperatorDesc.infer_output(whole, **walk), **walk)
+    x = torch.arange(65537.0).expand(65536, 65537)
+    assert Operator(desc)(x).tolist() == [[65533, 65536]] * 2
+
+
 # What is refused.
 
 X = TensorDesc(F32, [4, 6])

@@ -104,7 +104,7 @@ class TensorDataType(IntEnum, metaclass=_Numbered):
     def dtype(self) -> torch.dtype:
         """The same type in torch; raises ``ValueError`` for ``UNKNOWN``, ``UINT4`` and ``INT4``, which it lacks."""
         if self not in WITH_DTYPE:
-            raise ValueError(f"TensorDataType: must be one that torch has to have a dtype, got {self.name}")
+            raise ValueError(f"TensorDataType.{self.name} has no dtype, as torch lacks the type")
         dtype: torch.dtype = getattr(torch, self.name.lower())
         return dtype
 

@@ -175,6 +175,7 @@ class Operator:
         self.desc = desc
         self._call = _CALLS[type(desc)](desc)
         self._inputs = tuple(_Expected.of(*tensor) for tensor in desc.inputs())
+        self._owned_names = [expected.name for expected in self._inputs if expected.owned]
         self._owned: tuple[Tensor | None, ...] | None = None  # in the places of the inputs, once they are given
         self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
         self.takes_list, self.gives_list = isinstance(desc, JoinOperatorDesc), isinstance(desc, SplitOperatorDesc)
@@ -263,8 +264,7 @@ class Operator:
             RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input; a new tensor that
                 does not fit into memory.
         """
-        op = self.desc.operator_type
-        owned = [expected.name for expected in self._inputs if expected.owned]
+        op, owned = self.desc.operator_type, self._owned_names
         if owned and self._owned is None:
             raise ValueError(f"{op}: {owned[0]} is OWNED_BY_DML and must be given first; call initialize")
         count = len(self._inputs) - len(owned)
