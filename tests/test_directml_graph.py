@@ -463,6 +463,11 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a bad input": ({"inputs": [TensorDesc(F32, [2, 3], guaranteed_base_offset_alignment=3)]}, [
         "inputs[0].guaranteed_base_offset_alignment must be 0 or a power of two from 4, the size of FLOAT32, on, got 3",
     ]),
+    "inputs of other data types": (
+        {"inputs": [X, TensorDesc(TensorDataType.INT4, [8]), TensorDesc(TensorDataType.UNKNOWN, [8])]},
+        ["inputs[1].data_type must be one that torch has (FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64), got INT4",
+         "inputs[2].data_type must be a known type, got UNKNOWN"],
+    ),
     "bad operators": (
         {"nodes": [identity(X, Y), OperatorGraphNodeDesc(operator=SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=2), name="s")]},
         ["nodes[0].output_tensor.sizes[0] must be 2, the size of input_tensor there, got 3",
@@ -549,6 +554,7 @@ def test_reinterpret() -> None:
         desc = small.reinterpret(data_type=data_type, sizes=[1]).output_desc
         assert desc.guaranteed_base_offset_alignment == alignment
         assert not list(desc.violations())
+    assert small.reinterpret(data_type=TensorDataType.UINT4, sizes=[16]).output_desc.minimum_size_in_bytes == 8
     flat = x.reinterpret(sizes=[7]).output_desc
     assert (flat.sizes, flat.strides, flat.dimension_count) == ((7,), None, 1)
     assert (flat.total_tensor_size_in_bytes, flat.guaranteed_base_offset_alignment) == (28, 16)

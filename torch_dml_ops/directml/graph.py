@@ -16,7 +16,7 @@ from torch_dml_ops.directml._memory import Reinterpretation, same_elements
 from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import in_repr, text
 from torch_dml_ops.directml._wiring import End, Wiring, named
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType
+from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.operator import Operator, _Expected
 from torch_dml_ops.directml.operator_descs import OperatorDesc, SplitOperatorDesc, name_in_json
@@ -459,6 +459,9 @@ class Graph:
     def _part_violations(self, level: FeatureLevel) -> Iterator[Violation]:
         for k, desc in enumerate(self._inputs):
             yield from desc.violations(("inputs", k))
+            if desc.data_type not in (*WITH_DTYPE, TensorDataType.UNKNOWN):  # which is never right
+                rule = f"must be one that torch has ({', '.join(t.name for t in WITH_DTYPE)})"
+                yield Violation(("inputs", k, "data_type"), rule, desc.data_type)
         for name, parts, what in (("nodes", self._nodes, "operator"), ("output_edges", self._output_edges, "edge")):
             if not parts:
                 yield Violation((name,), f"must have at least 1 {what}", "none")

@@ -144,8 +144,8 @@ class Operator:
     """An operator that a descriptor describes, to be called on tensors.
 
     ``operator(*inputs)`` gives new tensors, ``operator(*inputs, out=…)`` writes into given ones. Operators of equal
-    descriptors are equal. Calls go through
-    ``torch.ops.torch_dml_ops``: without ``out`` they are differentiable, and ``torch.compile(fullgraph=True)`` takes
+    descriptors are equal. Calls go through ``torch.ops.torch_dml_ops``, but for ELEMENT_WISE_IDENTITY without ``out``,
+    which is a copy of torch's. Without ``out`` they are differentiable, and ``torch.compile(fullgraph=True)`` takes
     them.
 
     Args:
@@ -306,8 +306,13 @@ class Operator:
         return out
 
     def _results(self, tensors: Sequence[Any]) -> list[Tensor]:
-        """As the function gives them: dense."""
+        """As the function gives them: dense. Of an identity that is still to be laid out, the input."""
         try:
+            if isinstance(
+                self.desc, ElementWiseIdentityOperatorDesc
+            ):  # one pass, where slice1 would keep another order
+                (tensor,) = tensors
+                return [tensor.clone(memory_format=torch.contiguous_format) if self._outputs[0].packed else tensor]
             results = getattr(dml, self._call.function)(*tensors, *self._call.arguments)
         except RuntimeError as error:
             if not isinstance(error, torch.OutOfMemoryError) and "DefaultCPUAllocator" not in str(error):
