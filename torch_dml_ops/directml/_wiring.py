@@ -165,12 +165,13 @@ class Wiring:
                     done.add(node)
                     order.append(node)
                     continue
-                node = edge.source.node or 0
-                if node in path:
-                    self._add(edge.path, edge.name, "must not close a cycle", self._cycle([*path][path[node] :]))
-                elif node not in done:
-                    path[node] = len(path)
-                    pending.append(iter(self._into[node]))
+                source = edge.source.node
+                assert source is not None
+                if source in path:
+                    self._add(edge.path, edge.name, "must not close a cycle", self._cycle([*path][path[source] :]))
+                elif source not in done:
+                    path[source] = len(path)
+                    pending.append(iter(self._into[source]))
         return order
 
     def _cycle(self, against: Sequence[int]) -> str:
