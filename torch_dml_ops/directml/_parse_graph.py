@@ -82,4 +82,4 @@ def _parse_graph(problems: list[Problem], value: object) -> Graph | None:
 
 
 def graph_from_json(value: object) -> Graph:
-    return read(False, _parse_graph, value)
+    return read(True, _parse_graph, value)
