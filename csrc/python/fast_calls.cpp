@@ -98,7 +98,8 @@ bool is_plain_tuple(PyObject* object) {
 }
 
 // Whether the operators' kernels are the package's own. Somebody else's, as torch.library.register_autocast registers
-// them, are not those of the overloads `fast`. Registrations show in the number of all there are.
+// them, are not those of the overloads `fast`. A registration shows in the number of all there are, unless as many
+// ended since the last call; to look each time would cost what a hundredth of a call does.
 bool kernels_are_ours() {
   static Py_ssize_t known = -1;
   static bool ours = false;
