@@ -299,11 +299,11 @@ def inside(*contexts: Callable[[], Any], x: Callable[[], Tensor] = fresh) -> Run
     return run
 
 
-def into(change: Callable[[Tensor], Any], kind: Callable[[Any], Any] = list) -> Run:
+def into(change: Callable[[Tensor], Any], kind: Callable[[Any], Any] = list, dtype: torch.dtype = torch.float32) -> Run:
     """Into another `out`; of several the last one alone is another."""
 
     def run(call: Form) -> Any:
-        plain, arguments = call.outs(fresh()), call.arguments(fresh())
+        plain, arguments = call.outs(fresh(dtype)), call.arguments(fresh(dtype))
         out = change(plain) if isinstance(plain, Tensor) else kind([*plain[:-1], change(plain[-1])])
         return outcome(call.into, out, *arguments), seen(plain), out
 
@@ -732,7 +732,7 @@ OUTS: dict[str, Situation] = {
     "sparse": other(into(Tensor.to_sparse)),
     "nested": other(into(WITHOUT_STRIDES["nested"])),
     "functional": either(into(torch._to_functional_tensor)),
-    "conjugate view": other(into(lambda t: t.to(torch.complex64).conj())),
+    "conjugate view": other(into(Tensor.conj, dtype=torch.complex64)),
     "negative view": other(into(torch._neg_view)),
     "ZeroTensor": either(into(zero_tensor)),
     "inference tensor": other(into(lambda t: torch.inference_mode()(t.clone)())),
