@@ -22,8 +22,8 @@ import torch.autograd.forward_ad as forward_ad
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 
 OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
-# Kernels that somebody else has for plain tensors, as torch.library names them. (The package's own are C++, at these
-# keys. Who replaces those in Python, by allow_override=True, does not replace what the short way does.)
+# Kernels that somebody else may register for plain tensors, as torch.library names them. (The package's own kernels in
+# Python are at other keys. Plain calls do not meet what replaces those, by allow_override=True.)
 FOREIGN_KERNELS = {
     f"torch_dml_ops/{name}{form}/{key}"
     for name in OPERATORS

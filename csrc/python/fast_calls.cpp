@@ -116,8 +116,8 @@ bool holds(PyObject* check) {
 }
 
 // Whether all kernels of the operators are the package's own. One that somebody else registers, for example by
-// torch.library.register_autocast, does not exist for the overloads `fast`. A change is noticed by the number of
-// kernels.
+// torch.library.register_autocast, does not exist for the overloads `fast`. A change shows in the number of
+// kernels, unless as many were removed since the last call; comparing the sets each time would cost too much.
 bool kernels_are_ours() {
   static Py_ssize_t known = -1;
   static bool ours = false;
