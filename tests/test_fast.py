@@ -36,6 +36,7 @@ from fast_situations import (
     outcome,
     requires_grad,
     run,
+    with_second,
 )
 from operator_cases import same
 from torch import Tensor
@@ -280,6 +281,9 @@ def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> No
     packet = getattr(torch.ops.torch_dml_ops, op)
     tensors = ARGUMENTS[op](fresh())[: 2 if op == "reverse_subsequences" else 1]
     for function in (packet, packet.fast):
+        outcome(
+            with_second(lambda x: x.to("meta")), Form("reverse_subsequences")
+        )  # does not get as far as the overload's kernel
         with pytest.raises(RuntimeError, match=r"^torch_dml_ops: this overload is for the package alone; call the "):
             function(*tensors)
 
