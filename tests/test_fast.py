@@ -58,14 +58,6 @@ SITUATIONS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def no_default_device() -> Iterator[None]:
-    """It is a mode, under which no call is plain."""
-    torch.set_default_device(None)
-    yield
-    torch.set_default_device(None if DEVICE == "cpu" else DEVICE)
-
-
 @pytest.mark.parametrize(("table", "name"), SITUATIONS)
 def test_every_situation_is_as_on_the_ordinary_way(table: str, name: str) -> None:
     situation = TABLES[table][name]

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import torch.autograd.forward_ad as forward_ad
+from torch.utils._device import DeviceContext
 
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 
@@ -30,6 +31,8 @@ FOREIGN_KERNELS = {
     for form in ("", ".out")
     for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
 }
+# Modes for torch functions that do nothing to an operator, by their types.
+harmless_modes: set[type] = {DeviceContext}  # that of torch.set_default_device
 JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
@@ -50,10 +53,18 @@ def _takes_ownership() -> bool:
     return bool(tensor._use_count() == count)
 
 
+def _modes_are_harmless() -> bool:
+    private: Any = torch._C
+    return all(
+        type(private._get_function_stack_at(k)) in harmless_modes for k in range(private._len_torch_function_stack())
+    )
+
+
 def _set_up() -> Any:
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
     private: Any = torch._C
     forward_ad._current_level  # noqa: B018  (it is looked up by this name)
+    private._get_function_stack_at  # noqa: B018  (as _modes_are_harmless needs it)
     modes: Any = torch._ops._mode_stack_state_for_pre_dispatch
     _fast_calls.set_up(
         SimpleNamespace(
@@ -61,11 +72,12 @@ def _set_up() -> Any:
             parameter=torch.nn.Parameter,
             size=torch.Size,
             checks=(
-                private._len_torch_function_stack,
                 private._len_torch_dispatch_stack,
                 private._are_functorch_transforms_active,
                 private._get_tracing_state,
             ),
+            count_modes=private._len_torch_function_stack,
+            modes_are_harmless=_modes_are_harmless,
             pre_dispatch_modes=modes._ModeStackStateForPreDispatch__infra_modes,
             forward_ad=vars(forward_ad),
             registered=torch.library._impls,

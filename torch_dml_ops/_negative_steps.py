@@ -14,7 +14,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
 from torch_dml_ops._autograd import fast
-from torch_dml_ops._fast import nothing
+from torch_dml_ops._fast import harmless_modes
 from torch_dml_ops._index import assign, read
 from torch_dml_ops._text import shown
 
@@ -60,14 +60,7 @@ def _is_negative(step: Any) -> bool:
     return bool(step < 0)
 
 
-def _is_alone() -> bool:
-    """Whether no other mode is in force: then the package's own functions may go the short way."""
-    modes = range(torch._C._len_torch_function_stack())
-    return all(type(torch._C._get_function_stack_at(k)) is NegativeSteps for k in modes)
-
-
-if fast is not nothing and hasattr(torch._C, "_get_function_stack_at"):
-    fast.set_modes_pass(_is_alone)
+harmless_modes.add(NegativeSteps)
 
 
 @overload

@@ -40,15 +40,14 @@ struct Recorder {
 Recorder recorders[5] = {};
 PyObject* not_plain = nullptr;  // what `forward` raises if the call has to be made in the ordinary way
 
-// A function that says whether no torch function mode that is active does anything to an operator.
-PyObject* modes_pass = nullptr;
-
 // What set_up was called with.
 struct Torch {
   PyObject* tensor;              // torch.Tensor
   PyObject* parameter;           // torch.nn.Parameter
   PyObject* size;                // torch.Size
   PyObject* checks;              // functions that return something true where more than a plain call is at work
+  PyObject* count_modes;         // how many modes for torch functions are active
+  PyObject* modes_are_harmless;  // whether they do nothing to an operator
   PyObject* pre_dispatch_modes;  // a list, of None where there is no such mode
   PyObject* forward_ad;          // the dictionary of torch.autograd.forward_ad
   PyObject* registered;          // the set of all kernels that were registered from Python, by name
@@ -110,9 +109,12 @@ bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
-bool holds(PyObject* check) {
-  const Object result(check == nullptr ? nullptr : PyObject_CallNoArgs(check));
-  return result && PyObject_IsTrue(result.get()) == 1;
+// Whether a mode for torch functions is active that may do something to an operator. Most often none is.
+bool modes_interfere() {
+  const Object count(PyObject_CallNoArgs(torch_.count_modes));
+  if (count && PyObject_IsTrue(count.get()) == 0) return false;
+  const Object harmless(count ? PyObject_CallNoArgs(torch_.modes_are_harmless) : nullptr);
+  return !harmless || !is_true(harmless.get());
 }
 
 // Whether all kernels of the operators are the package's own. One that somebody else registers, for example by
@@ -135,10 +137,9 @@ bool nothing_else_at_work() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
     const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
-    if (!result) return false;
-    const bool modes = k == 0;  // the first one counts those for torch functions
-    if (PyObject_IsTrue(result.get()) != 0 && !(modes && holds(modes_pass))) return false;
+    if (!result || PyObject_IsTrue(result.get()) != 0) return false;
   }
+  if (modes_interfere()) return false;
   const Py_ssize_t modes = PyList_Size(torch_.pre_dispatch_modes);
   for (Py_ssize_t k = 0; k < modes; ++k)
     if (PyList_GetItem(torch_.pre_dispatch_modes, k) != Py_None) return false;
@@ -671,13 +672,6 @@ PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) 
   }
 }
 
-// set_modes_pass(function)
-PyObject* set_modes_pass(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 1) return PyErr_Format(PyExc_TypeError, "set_modes_pass takes 1 argument, got %zd", count);
-  modes_pass = Py_NewRef(arguments[0]);
-  Py_RETURN_NONE;
-}
-
 // set_up(torch): an object with what Torch has, under the same names.
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 1) return PyErr_Format(PyExc_TypeError, "set_up takes 1 argument, got %zd", count);
@@ -685,6 +679,8 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
                                                         {"parameter", &torch_.parameter},
                                                         {"size", &torch_.size},
                                                         {"checks", &torch_.checks},
+                                                        {"count_modes", &torch_.count_modes},
+                                                        {"modes_are_harmless", &torch_.modes_are_harmless},
                                                         {"pre_dispatch_modes", &torch_.pre_dispatch_modes},
                                                         {"forward_ad", &torch_.forward_ad},
                                                         {"registered", &torch_.registered},
@@ -918,7 +914,6 @@ PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 
 PyMethodDef methods[] = {method("set_up", set_up),
                          method("record_with", record_with),
-                         method("set_modes_pass", set_modes_pass),
                          method("slice1", call<kSlice1>),
                          method("slice_grad", call<kSliceGrad>),
                          method("split", call<kSplit>),
