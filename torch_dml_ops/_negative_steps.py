@@ -60,14 +60,9 @@ def _is_negative(step: Any) -> bool:
     return bool(step < 0)
 
 
-def _is_alone() -> bool:
-    """Whether no other mode is in force: then the package's own functions may go the short way."""
-    modes = range(torch._C._len_torch_function_stack())
-    return all(type(torch._C._get_function_stack_at(k)) is NegativeSteps for k in modes)
-
-
 if fast is not nothing and hasattr(torch._C, "_get_function_stack_at"):
-    fast.set_modes_pass(_is_alone)
+    # Where no other mode is in force, the package's own functions may go the short way.
+    fast.set_passing_mode(NegativeSteps, torch._C._get_function_stack_at)
 
 
 @overload
