@@ -19,6 +19,7 @@ from operator_cases import CASES, FIVE, Case, by_name, examples, same, values
 from torch import Tensor
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
 from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml
@@ -78,6 +79,17 @@ def test_activation_checkpointing(case: Case, use_reentrant: bool) -> None:
         return checkpoint(segment, *leaves, use_reentrant=use_reentrant)
 
     same_gradients(case, through)
+
+
+@pytest.mark.parametrize("around", [FlopCounterMode, dml.negative_steps, lambda: torch.device("cpu")])
+@by_name(FIVE)
+def test_activation_checkpointing_with_a_mode_around_backward(case: Case, around: Callable[[], Any]) -> None:
+    """Each saved tensor may be unpacked once."""
+    leaves = [x.requires_grad_() for x in case.tensors()]
+    expected = torch.autograd.grad(sum(y.sin().sum() for y in case.results(dml, *leaves)), leaves)
+    total = sum(y.sin().sum() for y in checkpoint(lambda *xs: case.results(dml, *xs), *leaves, use_reentrant=False))
+    with around():
+        same(torch.autograd.grad(total, leaves), expected)
 
 
 @by_name(FIVE)
@@ -468,3 +480,10 @@ def test_the_backward_function_has_the_operators_name() -> None:
     assert dml.reverse_subsequences(x, torch.ones(3, 1, dtype=torch.int64), 1).grad_fn.name() == (
         "ReverseSubsequencesBackward"
     )
+
+
+@by_name(FIVE)
+def test_a_backward_function_that_is_called_without_cotangents(case: Case) -> None:
+    node = case.results(dml, *(t.requires_grad_() for t in case.tensors()))[0].grad_fn
+    with pytest.raises((IndexError, RuntimeError, TypeError)):  # and no crash
+        node.apply()

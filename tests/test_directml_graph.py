@@ -233,6 +233,39 @@ def owned_and_given() -> Graph:
     return graph
 
 
+def test_inputs_that_are_reinterpreted_may_have_steps_in_memory() -> None:
+    for sizes, strides in (([4], None), ([2, 2], [1, 2]), ([4, 3], [1, 0]), ([3, 4], [0, 1])):
+        graph = Graph()
+        x = graph.input(TensorDesc(F32, sizes, strides=strides))
+        square = x.reinterpret(sizes=[2, 2], strides=[1, 2])
+        graph.output(graph.add(identity(square.output_desc, TensorDesc(F32, [2, 2])), square))
+        run = graph.compile()
+        packed = values(tuple(sizes), torch.float32)
+        given = torch.zeros(3 * packed.numel() + 1)[1::3].reshape(sizes).copy_(packed)
+        for tensor in (packed, given, packed[..., :1].expand(packed.shape)):
+            memory = tensor[:, 0] if sizes == [4, 3] else tensor[0] if sizes == [3, 4] else tensor
+            expected = memory if len(sizes) == 2 and strides == [1, 2] else memory.reshape(2, 2).t()
+            assert torch.equal(run(tensor)[0], expected)
+
+
+def test_owned_inputs_given_in_inference_mode_serve_outside() -> None:
+    lengths = TensorDesc(TensorDataType.UINT32, [3, 1], flags=TensorFlags.OWNED_BY_DML)
+    rows = TensorDesc(F32, [3, 4])
+    desc = ReverseSubsequencesOperatorDesc(
+        input_tensor=rows, sequence_lengths_tensor=lengths, output_tensor=rows, axis=1
+    )
+    graph = Graph()
+    graph.output(graph.add(desc, graph.input(rows), graph.input(lengths)))
+    with torch.inference_mode():
+        counts = torch.full((3, 1), 2, dtype=torch.uint32)
+        runs = [graph.compile().initialize(counts), Operator(desc).initialize(sequence_lengths_tensor=counts)]
+    for run in runs:
+        x = torch.zeros(3, 4, requires_grad=True)
+        result: Any = run(x)
+        torch.autograd.backward(result, [torch.ones(3, 4)] if isinstance(result, list) else torch.ones(3, 4))
+        assert x.grad is not None
+
+
 def test_owned_inputs() -> None:
     run = owned_and_given().compile()
     a, owned, b = (values((2, 3), torch.float32, seed).requires_grad_() for seed in range(3))

@@ -395,6 +395,20 @@ def call_until(seconds: float, form: Form, x: Tensor) -> None:
         form(x)
 
 
+def test_no_interruption_is_lost_within_a_mode_that_passes(interrupted: None) -> None:
+    x, out = torch.ones(8), torch.ones(8)
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: dml.index(x)[::-1],
+        lambda: dml.slice1(x, [0], [8], [-1]),
+        lambda: dml.slice1(x, [0], [8], [-1], out=out),
+    )
+    with dml.negative_steps():
+        for call in calls:
+            for _ in range(500):
+                with pytest.raises(Interruption):
+                    call_until(0.0002, lambda _, call=call: call(), x)
+
+
 @pytest.mark.parametrize("gradients", [False, True])
 def test_interruptions_at_any_moment(interrupted: None, gradients: bool) -> None:
     """By a signal whose handler raises, as that of Ctrl-C does: the calls after it are as ever, and nothing is held."""

@@ -510,3 +510,12 @@ def test_values_that_overlap_what_they_are_assigned_to() -> None:
     x = torch.arange(8)
     dml.index(x)[1:] = x[:-1]
     assert x.tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
+
+
+def test_steps_larger_than_what_torch_multiplies_by_strides() -> None:
+    for step in (2**31, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**70, -(2**70)):
+        x = torch.arange(12).reshape(3, 4)
+        items = x.numpy().copy()
+        dml.index(x)[1::step, ::step] = items[1::step, ::step] = 50
+        assert x.tolist() == items.tolist()
+        assert dml.index(x)[3:3:step, ::step].shape == items[3:3:step, ::step].shape

@@ -21,7 +21,7 @@ shortcuts: without them, the overhead of a small call would be larger than its w
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.autograd.forward_ad as forward_ad
@@ -250,12 +250,19 @@ class _PlainFunction(_Base):  # type: ignore[misc]
     """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform. One linear input.
 
     `forward` is of csrc/python/fast_calls.cpp, and so is what autograd calls in the backward pass; that calls
-    `backward`, where the cotangents are not plain.
+    `transposed`, where the cotangents are not plain.
     """
+
+    linear: ClassVar[_Linear]
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        return _transposed(ctx, cotangents, ctx.recorded[:1])[0], None
+        return ctx._forward_cls.transposed(ctx.recorded, ctx.saved_tensors, cotangents)
+
+    @classmethod
+    def transposed(cls, recorded: Any, saved: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Any:
+        shape, others = recorded
+        return cls.linear.transpose(cotangents, [shape], (*saved, *others))[0], None
 
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> tuple[int]:
@@ -265,14 +272,10 @@ class _PlainFunction(_Base):  # type: ignore[misc]
 class _PlainFunctionOfList(_PlainFunction):
     """The same for an operator that is linear in each tensor of a list."""
 
-    @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        return None, *_transposed(ctx, cotangents, ctx.recorded[0])
-
-
-def _transposed(ctx: Any, cotangents: Sequence[Tensor], shapes: Sequence[torch.Size]) -> Sequence[Tensor]:
-    linear: _Linear = ctx._forward_cls.linear
-    return linear.transpose(cotangents, shapes, (*ctx.saved_tensors, *ctx.recorded[1]))
+    @classmethod
+    def transposed(cls, recorded: Any, saved: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Any:
+        shapes, others = recorded
+        return None, *cls.linear.transpose(cotangents, shapes, (*saved, *others))
 
 
 def _named(name: str, base: Any, **attributes: Any) -> Any:

@@ -53,18 +53,10 @@ def _takes_ownership() -> bool:
     return bool(tensor._use_count() == count)
 
 
-def _modes_are_harmless() -> bool:
-    private: Any = torch._C
-    return all(
-        type(private._get_function_stack_at(k)) in harmless_modes for k in range(private._len_torch_function_stack())
-    )
-
-
 def _set_up() -> Any:
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
     private: Any = torch._C
     forward_ad._current_level  # noqa: B018  (it is looked up by this name)
-    private._get_function_stack_at  # noqa: B018  (as _modes_are_harmless needs it)
     modes: Any = torch._ops._mode_stack_state_for_pre_dispatch
     _fast_calls.set_up(
         SimpleNamespace(
@@ -77,7 +69,8 @@ def _set_up() -> Any:
                 private._get_tracing_state,
             ),
             count_modes=private._len_torch_function_stack,
-            modes_are_harmless=_modes_are_harmless,
+            mode_at=private._get_function_stack_at,
+            harmless_modes=harmless_modes,
             pre_dispatch_modes=modes._ModeStackStateForPreDispatch__infra_modes,
             forward_ad=vars(forward_ad),
             registered=torch.library._impls,

@@ -27,6 +27,9 @@ BasicIndex = Entry | tuple[Entry, ...]
 Part = Walk | int | Tensor | None
 
 
+_LARGE = 2**31  # a step, which torch would multiply by the stride even where it is never taken
+
+
 class Indexer:
     """What :func:`index` gives: ``index(input)[…]`` reads, and ``index(input)[…] = value`` assigns."""
 
@@ -154,6 +157,8 @@ def _for_torch(part: Part) -> slice | int | Tensor | None:
     """As an index of torch's: what a walk reads, in ascending order."""
     if not isinstance(part, Walk):
         return part
+    if known(abs(part.step) >= _LARGE) and known(part.length <= 1):
+        return slice(part.start, part.start + part.length)
     if part.step > 0:
         return slice(part.start, part.stop, part.step)
     offset, size = part.least_window()

@@ -35,7 +35,7 @@ using torch_dml_ops::FastCall;
 // For each operator, what records a call that needs a derivative: a subclass of autograd.Function.
 struct Recorder {
   PyObject* apply;  // its `apply`: of the tensor and a tuple of the other arguments, or of that tuple and the tensors
-  PyObject* backward;  // its `backward`, for cotangents that are not plain
+  PyObject* transposed;  // its `transposed`, for cotangents that are not plain
 };
 Recorder recorders[5] = {};
 PyObject* not_plain = nullptr;  // what `forward` raises if the call has to be made in the ordinary way
@@ -47,7 +47,8 @@ struct Torch {
   PyObject* size;                // torch.Size
   PyObject* checks;              // functions that return something true where more than a plain call is at work
   PyObject* count_modes;         // how many modes for torch functions are active
-  PyObject* modes_are_harmless;  // whether they do nothing to an operator
+  PyObject* mode_at;             // gives one of them by its number
+  PyObject* harmless_modes;      // the set of those types of them that do nothing to an operator
   PyObject* pre_dispatch_modes;  // a list, of None where there is no such mode
   PyObject* forward_ad;          // the dictionary of torch.autograd.forward_ad
   PyObject* registered;          // the set of all kernels that were registered from Python, by name
@@ -97,6 +98,9 @@ PyObject* fall_back() {
   Py_RETURN_NONE;
 }
 
+// The same, but for an error that is not about the arguments, and that the ordinary way would not meet again.
+PyObject* fall_back_unless_interrupted() { return PyErr_Occurred() != nullptr ? nullptr : fall_back(); }
+
 bool is_true(PyObject* object) { return object == Py_True; }
 
 bool is_plain(PyObject* object) {
@@ -109,12 +113,18 @@ bool is_plain_tuple(PyObject* object) {
   return PyTuple_CheckExact(object) != 0 || reinterpret_cast<PyObject*>(Py_TYPE(object)) == torch_.size;
 }
 
-// Whether a mode for torch functions is active that may do something to an operator. Most often none is.
+// Whether a mode for torch functions is active that may do something to an operator. (No Python code may run here: what
+// a signal's handler raised in it would be taken for a reason to make the call in the ordinary way.)
 bool modes_interfere() {
   const Object count(PyObject_CallNoArgs(torch_.count_modes));
-  if (count && PyObject_IsTrue(count.get()) == 0) return false;
-  const Object harmless(count ? PyObject_CallNoArgs(torch_.modes_are_harmless) : nullptr);
-  return !harmless || !is_true(harmless.get());
+  if (!count) return true;
+  for (long k = PyLong_AsLong(count.get()); k > 0; --k) {
+    const Object number(PyLong_FromLong(k - 1));
+    const Object mode(number ? PyObject_CallFunctionObjArgs(torch_.mode_at, number.get(), nullptr) : nullptr);
+    if (!mode || PySet_Contains(torch_.harmless_modes, reinterpret_cast<PyObject*>(Py_TYPE(mode.get()))) != 1)
+      return true;
+  }
+  return false;
 }
 
 // Whether all kernels of the operators are the package's own. One that somebody else registers, for example by
@@ -158,6 +168,7 @@ bool answers_true(PyObject* tensor, PyObject* method) {
   return !result || is_true(result.get());
 }
 
+// True after an error too, as only a signal's handler can raise one: a mode that passes runs Python code here.
 bool requires_grad(PyObject* tensor) {
   const Object result(PyObject_GetAttr(tensor, names.requires_grad));
   return !result || is_true(result.get());
@@ -467,9 +478,9 @@ PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* argum
   // Everything is checked first: the dispatcher owns what is pushed on its stack.
   if constexpr (shape.gives_list) {
     for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
-      if (!writable(out.tensors[k], grad_mode)) return fall_back();
+      if (!writable(out.tensors[k], grad_mode)) return fall_back_unless_interrupted();
   } else {
-    if (!writable(out.tensor, grad_mode)) return fall_back();
+    if (!writable(out.tensor, grad_mode)) return fall_back_unless_interrupted();
   }
   if constexpr (shape.takes_list) {
     slot = send_list(linear.tensors, stack[used]);
@@ -544,6 +555,7 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return fall_back();
   PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
   if (requiring_grad != nullptr) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
     if (out != Py_None) return fall_back();
     const Object others(frozen(arguments + 1, count - 2));
     return others ? record(shape, requiring_grad, arguments[0], others.get()) : nullptr;
@@ -602,16 +614,17 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return shape.gives_list ? PyList_AsTuple(results.get()) : results.release();
 }
 
-// The transposes: the cotangents of the linear inputs, of those of the results, and of what was kept.
+// The transposes: the cotangents of the linear inputs, of those of the results, and of what was kept, which for
+// sequence lengths is the tuple of saved tensors.
 
-PyObject* transpose_of_slice1(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
+PyObject* transpose_of_slice1(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), shapes,
                                  PyTuple_GetItem(others, 0),     PyTuple_GetItem(others, 1),
                                  PyTuple_GetItem(others, 2),     Py_None};
   return call<kSliceGrad>(ctx, arguments, std::size(arguments));
 }
 
-PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
+PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0),
                                  PyTuple_GetItem(others, 1),
                                  PyTuple_GetItem(others, 2),
@@ -621,12 +634,12 @@ PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* oth
   return call<kSlice1>(ctx, arguments, std::size(arguments));
 }
 
-PyObject* transpose_of_split(PyObject* ctx, PyObject*, PyObject* others, PyObject* cotangents) {
+PyObject* transpose_of_split(PyObject* ctx, PyObject*, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* const arguments[] = {cotangents, PyTuple_GetItem(others, 1), Py_None};
   return call<kJoin>(ctx, arguments, std::size(arguments));
 }
 
-PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject* cotangents) {
+PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* axis = PyTuple_GetItem(others, 0);
   const Object sizes(PyTuple_New(PyTuple_Size(shapes)));
   if (!sizes) return nullptr;
@@ -639,30 +652,29 @@ PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, P
   return call<kSplit>(ctx, arguments, std::size(arguments));
 }
 
-PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObject* cotangents) {
-  const Object saved(PyObject_GetAttr(ctx, names.saved_tensors));
-  if (!saved) return nullptr;
-  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), PyTuple_GetItem(saved.get(), 0),
-                                 PyTuple_GetItem(others, 0), Py_None};
+PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObject* saved, PyObject* cotangents) {
+  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), PyTuple_GetItem(saved, 0), PyTuple_GetItem(others, 0),
+                                 Py_None};
   return call<kReverse>(ctx, arguments, std::size(arguments));
 }
 
 // What autograd calls with the cotangents, in the place of `apply` of autograd's own class: a cotangent for each
-// argument of the recorder's `apply`.
+// argument of the recorder's `apply`. Saved tensors are unpacked once, as hooks may allow no more.
 template <const Shape& shape, auto transpose>
 PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) {
+  if (count == 0) return PyErr_Format(PyExc_TypeError, "apply takes a cotangent for each result, got none");
   const Object recorded(PyObject_GetAttr(ctx, names.recorded));
   const Object cotangents(PyTuple_New(count));
   if (!recorded || !cotangents) return nullptr;
   for (Py_ssize_t k = 0; k < count; ++k) PyTuple_SetItem(cotangents.get(), k, Py_NewRef(arguments[k]));
-  const Object results(
-      transpose(ctx, PyTuple_GetItem(recorded.get(), 0), PyTuple_GetItem(recorded.get(), 1), cotangents.get()));
+  const Object saved(shape.has_lengths ? PyObject_GetAttr(ctx, names.saved_tensors) : PyTuple_New(0));
+  if (!saved) return nullptr;
+  const Object results(transpose(ctx, PyTuple_GetItem(recorded.get(), 0), PyTuple_GetItem(recorded.get(), 1),
+                                 saved.get(), cotangents.get()));
   if (!results) return nullptr;
-  if (results.get() == Py_None) {
-    const Object with_ctx(PyTuple_Pack(1, ctx));
-    const Object all(with_ctx ? PySequence_Concat(with_ctx.get(), cotangents.get()) : nullptr);
-    return all ? PyObject_CallObject(recorders[shape.number].backward, all.get()) : nullptr;
-  }
+  if (results.get() == Py_None)
+    return PyObject_CallFunctionObjArgs(recorders[shape.number].transposed, recorded.get(), saved.get(),
+                                        cotangents.get(), nullptr);
   if constexpr (shape.takes_list) {
     const Object tuple(PyList_AsTuple(results.get()));
     const Object none(PyTuple_Pack(1, Py_None));
@@ -680,7 +692,8 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
                                                         {"size", &torch_.size},
                                                         {"checks", &torch_.checks},
                                                         {"count_modes", &torch_.count_modes},
-                                                        {"modes_are_harmless", &torch_.modes_are_harmless},
+                                                        {"mode_at", &torch_.mode_at},
+                                                        {"harmless_modes", &torch_.harmless_modes},
                                                         {"pre_dispatch_modes", &torch_.pre_dispatch_modes},
                                                         {"forward_ad", &torch_.forward_ad},
                                                         {"registered", &torch_.registered},
@@ -867,6 +880,7 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       aoti_torch_get_sizes(handle.get(), &sizes) != TORCH_SUCCESS || !index.read(sizes, rank, call))
     return fall_back();
   if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
+    if (PyErr_Occurred() != nullptr) return nullptr;
     const Object others = as_tuples(call, true);
     Object result(others ? record(kSlice1, arguments[0], arguments[0], others.get()) : nullptr);
     if (!result || result.get() == Py_None || index.slices_alone()) return result.release();
@@ -905,9 +919,9 @@ PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const Object method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(node.get()), &backward_methods[number]));
   if (!method || PyObject_SetAttrString(node.get(), "apply", method.get()) != 0) return nullptr;
   Object apply(PyObject_GetAttrString(arguments[1], "apply")),
-      backward(PyObject_GetAttrString(arguments[1], "backward"));
-  if (!apply || !backward) return nullptr;
-  recorders[number] = {apply.release(), backward.release()};
+      transposed(PyObject_GetAttrString(arguments[1], "transposed"));
+  if (!apply || !transposed) return nullptr;
+  recorders[number] = {apply.release(), transposed.release()};
   not_plain = Py_NewRef(arguments[2]);
   Py_RETURN_NONE;
 }

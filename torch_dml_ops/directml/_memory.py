@@ -63,7 +63,7 @@ class Reinterpretation:
             if size == 1:
                 tensor = tensor.narrow(d, 0, 1)
         if self._order is not None:
-            return tensor.permute(self._order).reshape(-1)
+            return tensor.permute(self._order).reshape(-1).contiguous()  # it may be a view with steps
         memory = tensor.new_zeros(self._items)
         memory.as_strided(self._sizes, self._strides).copy_(tensor)
         return memory

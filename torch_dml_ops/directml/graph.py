@@ -18,7 +18,7 @@ from torch_dml_ops.directml._text import in_repr, text
 from torch_dml_ops.directml._wiring import End, Wiring, named
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
-from torch_dml_ops.directml.operator import Operator, _Expected
+from torch_dml_ops.directml.operator import Operator, _Expected, owned_copy
 from torch_dml_ops.directml.operator_descs import OperatorDesc, SplitOperatorDesc, name_in_json
 from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
@@ -636,7 +636,7 @@ class CompiledGraph:
         for entry, tensor in zip(expected, owned, strict=True):
             entry.check("CompiledGraph.initialize", tensor)
         result = copy.copy(self)
-        result._owned = tuple(tensor.detach().clone() for tensor in owned)
+        result._owned = tuple(owned_copy(tensor) for tensor in owned)
         return result
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:

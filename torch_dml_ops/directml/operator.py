@@ -241,7 +241,7 @@ class Operator:
                     raise ValueError(f"{op}: {expected.name} must be None, as it is not OWNED_BY_DML")
                 expected.check(op, tensor)
         result = copy.copy(self)
-        result._owned = tuple(None if tensor is None else tensor.detach().clone() for tensor in given)
+        result._owned = tuple(None if tensor is None else owned_copy(tensor) for tensor in given)
         return result
 
     def __call__(self, *inputs: Tensor, out: Tensor | Sequence[Tensor] | None = None) -> Any:
@@ -321,6 +321,12 @@ class Operator:
             size = sum(math.prod(expected.sizes) * expected.dtype.itemsize for expected in self._outputs)
             raise _beyond_memory(self.desc.operator_type, name, size) from None
         return list(results) if self.gives_list else [results]
+
+
+def owned_copy(tensor: Tensor) -> Tensor:
+    """No inference tensor even where inference mode is on, as autograd can keep none of those."""
+    with torch.inference_mode(False):
+        return tensor.detach().clone()
 
 
 def _kind_of(out: Tensor | Sequence[Tensor]) -> str:
