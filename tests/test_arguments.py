@@ -453,7 +453,7 @@ def test_lists_in_sentences_are_shortened(function: str, kind: str) -> None:
                 refused += 1
                 assert_one_sentence(error, function)
                 assert_lists_are_shortened(str(error))
-    assert refused > len(right)
+    assert refused > len(right) or (function == "index" and isinstance(LONG[kind](), Tensor))  # it takes any tensor
 
 
 def test_a_list_that_is_not_shortened_is_found() -> None:
@@ -553,7 +553,7 @@ SENTENCES = [
         lambda x: dml.sequence_lengths_like(x[0, 0], torch.ones(4), 1),
         "sequence_lengths_like: input must have at least 1 dimension, got a 0-d tensor",
     ),
-    (lambda x: dml.index(x.numpy()), "index: input must be a tensor, got ndarray"),
+    (lambda x: dml.index(x.numpy()), "index: input must be a tensor, got an array of sizes [4, 6]"),
     (lambda x: dml.negative_steps(x), "negative_steps: function must be a function, got a tensor of sizes [4, 6]"),
     (
         lambda x: dml.sequence_lengths_like(x, torch.ones(4), None),

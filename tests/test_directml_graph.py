@@ -809,6 +809,8 @@ def test_json_of_another_structure() -> None:
     assert [str(problem) for problem in caught.value.problems] == [
         "$.Inputs[1].Sizes is required",
         "$.Nodes[1].Nam is not a field here; those that are: Operator, Name",
+        "$.Nodes[1].Operator is the operator 'GEMM', which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, "
+        "REVERSE_SUBSEQUENCES, SLICE_GRAD and ELEMENT_WISE_IDENTITY are",
         "$.Nodes[2].Operator.desc.Axis must be a whole number, got '0'",
         "$.InputEdges[1].GraphInputIndex must be a whole number, got '0'",
         "$.InputEdges[1].ToNodeInputIndex is required",

@@ -192,8 +192,8 @@ ADVANCED: list[tuple[Any, str]] = [
     (np.False_, "False"),
     (np.array(True), "True"),
     (torch.tensor(True), "True"),
-    (S[:, np.array([1, 2])], "ndarray"),
-    (np.array([1]), "ndarray"),
+    (S[:, np.array([1, 2])], "an array of sizes [2]"),
+    (np.array([1]), "an array of sizes [1]"),
     (S[:, torch.tensor([1])], "a tensor of sizes [1]"),
     (torch.ones(4, 6, dtype=torch.bool), "a tensor of sizes [4, 6]"),
 ]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -24,6 +25,9 @@ def whole_number(name: str, value: Any) -> int:
     """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take."""
     if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
         return value  # type: ignore[no-any-return]
+    if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta:
+        with suppress(TypeError):
+            return int(operator.index(value))  # or torch says why it has no value, in vmap for example
     return index(name, value)
 
 

@@ -1,7 +1,7 @@
 // The CPU engine: executes plans on plain memory, on threads that the caller provides.
 //
-// A comment with [case NAME] stands at code that is faster than simpler code would be: NAME is the benchmark case that
-// shows it, and `benchmarks/bench.py --case NAME` runs it.
+// Where code is faster than simpler code would be, a comment in brackets that begins with "case" names the benchmark
+// case that shows it; `benchmarks/bench.py --case` runs that.
 #pragma once
 
 #include <cstdint>
