@@ -44,7 +44,7 @@ WARNING = "warning: $.more is not a field here; those that are: $schema, resourc
 TELLS_ON_STDERR = {
     "run bad": PROBLEM,
     "run misspelt": WARNING + FULL,
-    "validate none": "[Errno 2] No such file or directory: 'none.json'\n",
+    "validate none": "there is no file none.json\n",
 }
 
 

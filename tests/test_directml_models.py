@@ -975,7 +975,16 @@ def test_files_that_cannot_be_read_or_written(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["run", str(folder / "none.json")]) == 1
-    assert capsys.readouterr().err == f"[Errno 2] No such file or directory: '{folder / 'none.json'}'\n"
+    assert capsys.readouterr().err == f"there is no file {folder / 'none.json'}\n"
+    with monkeypatch.context() as patch:
+
+        def run(*arguments: Any, **named: Any) -> None:
+            raise MemoryError
+
+        patch.setattr(Model, "run", run)
+        load(folder, good())
+        assert main(["run", str(folder / "model.json")]) == 1
+        assert capsys.readouterr().err == f"{folder / 'model.json'}: there is not enough memory to run it\n"
     load(folder, good())
 
     def full_disk(*_: Any, **__: Any) -> None:
@@ -1004,7 +1013,7 @@ def test_files_of_other_kinds(folder: Path, name: str, what: str, capsys: pytest
         assert main([command, str(folder / name)]) == 1
         assert "".join(capsys.readouterr()) == f"$ is by its name {what}, {NOT_RUN}\n"
     assert main(["run", str(folder / f"no {name}")]) == 1
-    assert "No such file" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"there is no file {folder / f'no {name}'}\n"
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")

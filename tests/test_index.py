@@ -168,8 +168,8 @@ S = np.s_
 MALFORMED: list[tuple[Any, str]] = [
     (S[..., ...], "index must have at most one Ellipsis, got 2"),
     (S[..., 1, ...], "index must have at most one Ellipsis, got 2"),
-    (S[:, :, 0], "index must have at most 2 slices and whole numbers, one for each dimension, got 3"),
-    (S[:, None, 0, ..., 1], "index must have at most 2 slices and whole numbers, one for each dimension, got 3"),
+    (S[:, :, 0], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
+    (S[:, None, 0, ..., 1], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
     (S[4], "index[0] must be from -4 to 3, as dimension 0 has size 4, got 4"),
     (S[-5], "index[0] must be from -4 to 3, as dimension 0 has size 4, got -5"),
     (S[..., None, 6], "index[2] must be from -6 to 5, as dimension 1 has size 6, got 6"),

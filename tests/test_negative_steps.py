@@ -250,7 +250,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (S[::-1, ::0], ValueError, "the slice of dimension 1 must not have a step of 0"),
     (S[::-1, 4], IndexError, "index[1] must be from -4 to 3, as dimension 1 has size 4, got 4"),
     (S[..., ::-1, ...], IndexError, "index must have at most one Ellipsis, got 2"),
-    (S[::-1, 0, 0], IndexError, "index must have at most 2 slices and whole numbers, one for each dimension, got 3"),
+    (S[::-1, 0, 0], IndexError, "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
     (S[1.5::-1], TypeError, "the start of the slice of dimension 0 must be a whole number, got 1.5"),
 ]
 

@@ -75,7 +75,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument(
             "--feature-level", type=_feature_level, default="6_4", metavar="6_4", help="of DirectML, to check against"
         )
-        command.add_argument("--strict", action="store_true", help="refuse fields that there are not, and comments")
+        command.add_argument("--strict", action="store_true", help="refuse unknown fields, and comments")
         folder = "(default: the model's)"
         command.add_argument("--input-path", metavar="FOLDER", help=f"what sourcePath is relative to {folder}")
         command.add_argument("--output-path", metavar="FOLDER", help=f"what targetPath is relative to {folder}")
@@ -127,6 +127,12 @@ def _model(arguments: argparse.Namespace) -> int:
                     tell(f"warning: {warning.message}")
         if arguments.command == "run":
             model.run(device=arguments.device, file=cast(TextIO, _Output()))
+    except FileNotFoundError as error:
+        _tell(f"there is no file {error.filename}" if error.filename else error)
+        return 1
+    except MemoryError:
+        _tell(f"{arguments.model}: there is not enough memory to {arguments.command} it")
+        return 1
     except (ImportError, OSError) as error:
         _tell(error)
         return 1

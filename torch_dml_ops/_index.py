@@ -190,7 +190,7 @@ def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
     given = sum(not isinstance(entry, (EllipsisType, NoneType)) for entry in entries)
     if given > len(sizes):
         raise IndexError(
-            f"{op}: index must have at most {len(sizes)} slices and whole numbers, one for each dimension, got {given}"
+            f"{op}: index must have at most one slice or whole number for each of {len(sizes)} dimensions, got {given}"
         )
     at = ellipses[0] if ellipses else len(entries)
     whole = [slice(None)] * (len(sizes) - given)

@@ -106,7 +106,7 @@ class Ignored(Problem):
 
 
 class ModelWarning(UserWarning):
-    """Something in a model file, or in a part of one, is not read: a field that there is not, or a comment."""
+    """Something in a model file, or in a part of one, is not read: an unknown field, or a comment."""
 
 
 class ModelError(ValueError):

@@ -243,7 +243,7 @@ class Model:
             path: a file of JSON, as DxDispatch reads it; :doc:`/docs/model-files` has every field.
             feature_level: the level that the operators are to be valid at, by default the newest.
             allow_outside: whether ``writeFile`` may write elsewhere than into the output path.
-            strict: whether what is not read is an error: fields that there are not, and comments.
+            strict: whether what is not read is an error: unknown fields, and comments.
             input_path: where ``sourcePath`` is looked up before the current directory, by default the model's folder.
             output_path: what ``targetPath`` is relative to, by default the model's folder.
 

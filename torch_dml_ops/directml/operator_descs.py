@@ -148,7 +148,7 @@ class OperatorDesc:
             ModelError: an object of another structure or another operator; it names every field that is wrong.
 
         Warns:
-            ModelWarning: of fields that there are not.
+            ModelWarning: of unknown fields.
 
         >>> from torch_dml_ops.directml import *
         >>> x = TensorDesc(TensorDataType.INT8, [4])

@@ -309,7 +309,7 @@ class TensorDesc:
             ModelError: an object of another structure; it names every field that is wrong.
 
         Warns:
-            ModelWarning: of fields that there are not.
+            ModelWarning: of unknown fields.
 
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
