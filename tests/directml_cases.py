@@ -1,5 +1,6 @@
 """Descriptors for the tests of torch_dml_ops.directml: plain ones of any operator, and random valid ones."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -137,6 +138,19 @@ def descs(draw: st.DrawFn, op: str) -> OperatorDesc:
     if op == "SPLIT":
         return SplitOperatorDesc(input_tensor=whole, output_tensors=pieces, axis=axis)
     return JoinOperatorDesc(input_tensors=pieces, output_tensor=whole, axis=axis)
+
+
+def arguments_of_infer_output(desc: Any) -> dict[str, Any]:
+    """Those that infer an output as `desc` has it."""
+    (output_field,) = desc.output_fields
+    fields = {field.name: getattr(desc, field.name) for field in dataclasses.fields(desc)}
+    outputs = fields.pop(output_field)
+    arguments = {name: value for name, value in fields.items() if not name.endswith("_count") and value is not None}
+    if desc.output_fields == ("output_tensors",):
+        arguments["output_axis_sizes"] = [t.sizes[desc.axis] for t in outputs]
+    if output_field == "output_gradient_tensor":
+        arguments["output_gradient_sizes"] = outputs.sizes
+    return arguments
 
 
 def along(sizes: Sequence[int], axis: int, size: int) -> list[int]:
