@@ -2,6 +2,11 @@
 TORCH_DML_OPS_TEST_DEVICE=cuda; `make gpu-check` does both.
 """
 
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -87,6 +92,55 @@ def test_graph_of_out_forms_and_backward(x):
     captured = grad.clone()
     assert torch.equal(captured, step())
     assert torch.equal(captured, x * x)
+
+
+FIRST_CALLS = """
+import torch
+from test_cuda import all_operators
+x = torch.randn(6, 50, 33, device="cuda")
+lengths = torch.randint(0, 60, (6, 1, 33), device="cuda")
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    results = all_operators(x, lengths)
+graph.replay()
+assert all(torch.equal(a, b) for a, b in zip(results, all_operators(x, lengths), strict=True))
+"""
+
+
+@pytest.mark.parametrize("loading", ["LAZY", "EAGER"])
+def test_the_first_calls_of_a_process_may_be_captured_into_a_graph(loading, monkeypatch):
+    """LAZY, which is CUDA's default, loads a kernel when it is first called."""
+    monkeypatch.setenv("CUDA_MODULE_LOADING", loading)
+    command = [sys.executable, "-c", FIRST_CALLS]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def reversed_columns(x, lengths):
+    """x of shape (time, columns), reversed along time."""
+    index = torch.arange(x.shape[0], device=x.device)[:, None]
+    return x.gather(0, torch.where(index < lengths, lengths - 1 - index, index))
+
+
+# Around the most that a block may have without asking, 48 KB, and around the most that it may have at all.
+@pytest.mark.parametrize("axis_size", [64, 190, 191, 192, 193, 383, 384, 385, 1000, 3000, 5100, 5200, 7100, 7248, 7300])
+def test_columns_of_any_size_fit_into_shared_memory(axis_size):
+    """Enough of them that panels are as wide as there is room for."""
+    x = torch.randn(axis_size, 20_000 if axis_size <= 1000 else 3000, device="cuda")
+    lengths = torch.randint(0, axis_size + 1, (1, x.shape[1]), device="cuda")
+    assert torch.equal(dml.reverse_subsequences(x, lengths, 0), reversed_columns(x, lengths))
+
+
+def test_threads_whose_launches_differ_in_shared_memory():
+    def reverse(axis_size):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            x = torch.randn(axis_size, 20_000, device="cuda")
+            lengths = torch.randint(0, axis_size + 1, (1, 20_000), device="cuda")
+            expected = reversed_columns(x, lengths)
+            return all(torch.equal(dml.reverse_subsequences(x, lengths, 0), expected) for _ in range(20))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(reverse, range(100, 900, 100)))
 
 
 def test_work_is_queued_on_the_callers_stream(x):

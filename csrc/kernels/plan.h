@@ -42,6 +42,7 @@ class CommonAlignment {
 template <class Dim>
 void split_items(std::vector<Dim>& dims, const Dim& parts) {
   for (Dim& d : dims) {
+    if (d.size == 1) continue;  // its strides may be any numbers, even such as would overflow
     d.dst_stride *= parts.size;
     d.src_stride *= parts.size;
   }

@@ -1,24 +1,30 @@
-// Runs a CUDA kernel's own source on the CPU, so that its tests need no GPU. Stands in for <cuda_runtime.h>.
+// Runs a CUDA kernel's own source on the CPU, and what launches it, so that its tests need no GPU. Stands in for
+// <cuda_runtime.h>.
 //
 // Blocks run one after another. The threads of a block are fibers that take turns at each __syncthreads(). It finds
 // wrong indices, accesses out of bounds (with AddressSanitizer), missing barriers that the order of the fibers exposes,
 // and accesses that are narrower, more, or further apart than they need be (it counts them). It cannot find races that
 // need real concurrency, errors of the memory model, or anything about speed.
+//
+// The functions of CUDA's runtime refuse what the real ones refuse, and are counted.
 #pragma once
 
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <bit>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <source_location>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
+#include <utility>
 #include <vector>
 
 #define __global__
@@ -64,11 +70,20 @@ inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
 inline int64_t max_32_bit_index = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
-inline int64_t sm_count = 1;                  // so few that blocks come back for more
-inline bool has_large_kernel_parameters = true;
-inline int64_t max_shared_bytes = 99 << 10;
-inline std::vector<uint64_t> shared_memory;  // of the block that runs
-inline bool reversed = false;                // the order in which the threads of a block take turns
+inline std::vector<uint64_t> shared_memory;   // of the block that runs
+inline bool reversed = false;                 // the order in which the threads of a block take turns
+
+// A launch, and what it was given.
+struct Launch {
+  const void* kernel;
+  int64_t blocks;
+  int threads;
+  const void* parameters;
+  std::size_t parameter_bytes;
+  int64_t shared_bytes;
+  std::function<void()> run;  // runs the kernel on the CPU
+};
+inline std::function<void(const Launch&)> instead_of_launch;  // if set, what launches do
 
 inline std::mutex one_launch_at_a_time;
 inline ucontext_t scheduler;
@@ -168,17 +183,195 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 #define threadIdx (::cuda_on_host::thread_index)
 #define __syncthreads() ::cuda_on_host::barrier()
 
+namespace cuda_on_host {
+
+// What launches ask of a device.
+struct Device {
+  int sm_count = 1;  // so few that blocks come back for more
+  int max_threads_per_sm = 256;
+  int shared_bytes_per_sm = 100 << 10, max_shared_bytes_per_block = 99 << 10, reserved_shared_bytes_per_block = 1 << 10;
+  int driver_version = 13000;
+};
+
+// What the runtime keeps of a kernel on a device.
+struct Kernel {
+  bool loaded = false;
+  int64_t max_dynamic_shared_bytes = 0;
+};
+
+// How often the runtime's functions were called that are to be called once.
+struct RuntimeCalls {
+  int64_t device_attributes = 0, kernel_attributes = 0, kernel_limits = 0;
+};
+
+constexpr int64_t kStaticSharedBytes = 512;        // of every kernel, as if it had so many
+constexpr int64_t kDefaultSharedBytes = 48 << 10;  // of a block, unless its kernel asks for more
+inline std::array<Device, 256> devices;            // constant once they are in use, as launches remember them
+inline thread_local int current_device = 0;
+inline std::atomic<bool> capturing = false;        // into a graph, by any thread: kernels are launched but do not run
+inline thread_local bool relaxed_capture = false;  // whether this thread may load kernels during a capture
+inline std::string failing;                        // the name of a runtime function that is to fail
+inline std::mutex runtime_lock;                    // of what follows
+inline std::map<std::pair<const void*, int>, Kernel> kernels;
+inline RuntimeCalls runtime_calls;
+inline int64_t launched_shared_bytes = 0;  // of the last launch
+
+}  // namespace cuda_on_host
+
+using cudaStream_t = void*;
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorUnknown = 999,
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount,
+  cudaDevAttrMaxThreadsPerMultiProcessor,
+  cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrReservedSharedMemoryPerBlock,
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed };
+struct cudaFuncAttributes {
+  std::size_t sharedSizeBytes;
+};
+struct dim3 {
+  unsigned x;
+};
+
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorInvalidValue               ? "invalid argument"
+         : error == cudaErrorStreamCaptureUnsupported ? "operation not permitted when stream is capturing"
+                                                      : "unknown error";
+}
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = cuda_on_host::current_device;
+  return cuda_on_host::failing == "cudaGetDevice" ? cudaErrorUnknown : cudaSuccess;
+}
+
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int number) {
+  using namespace cuda_on_host;
+  const std::lock_guard lock(runtime_lock);
+  ++runtime_calls.device_attributes;
+  const Device& device = devices.at(std::size_t(number));
+  switch (what) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = device.sm_count;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      *value = device.max_threads_per_sm;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = device.shared_bytes_per_sm;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = device.max_shared_bytes_per_block;
+      break;
+    case cudaDevAttrReservedSharedMemoryPerBlock:
+      *value = device.reserved_shared_bytes_per_block;
+      break;
+  }
+  return failing == "cudaDeviceGetAttribute" ? cudaErrorUnknown : cudaSuccess;
+}
+
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = cuda_on_host::devices[std::size_t(cuda_on_host::current_device)].driver_version;
+  return cuda_on_host::failing == "cudaDriverGetVersion" ? cudaErrorUnknown : cudaSuccess;
+}
+
+inline cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  const bool relaxed = *mode == cudaStreamCaptureModeRelaxed;
+  *mode = cuda_on_host::relaxed_capture ? cudaStreamCaptureModeRelaxed : cudaStreamCaptureModeGlobal;
+  cuda_on_host::relaxed_capture = relaxed;
+  return cudaSuccess;
+}
+
+namespace cuda_on_host {
+
+// The kernel on the current device, loaded by the first call that needs it. Null where a capture forbids to load it.
+inline Kernel* loaded(const void* function) {
+  Kernel& kernel = kernels[{function, current_device}];
+  if (kernel.loaded) return &kernel;
+  if (capturing && !relaxed_capture) return nullptr;
+  kernel = {true, kDefaultSharedBytes - kStaticSharedBytes};
+  return &kernel;
+}
+
+}  // namespace cuda_on_host
+
+template <class Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)(Parameters)) {
+  using namespace cuda_on_host;
+  const std::lock_guard lock(runtime_lock);
+  ++runtime_calls.kernel_attributes;
+  if (failing == "cudaFuncGetAttributes") return cudaErrorUnknown;
+  attributes->sharedSizeBytes = kStaticSharedBytes;
+  return loaded(reinterpret_cast<const void*>(kernel)) ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
+}
+
+template <class Parameters>
+cudaError_t cudaFuncSetAttribute(void (*function)(Parameters), cudaFuncAttribute, int value) {
+  using namespace cuda_on_host;
+  const std::lock_guard lock(runtime_lock);
+  ++runtime_calls.kernel_limits;
+  if (failing == "cudaFuncSetAttribute") return cudaErrorUnknown;
+  const int most = devices[std::size_t(current_device)].max_shared_bytes_per_block;
+  if (value < 0 || value + kStaticSharedBytes > most) return cudaErrorInvalidValue;
+  Kernel* kernel = loaded(reinterpret_cast<const void*>(function));
+  if (!kernel) return cudaErrorStreamCaptureUnsupported;
+  kernel->max_dynamic_shared_bytes = value;
+  return cudaSuccess;
+}
+
+template <class Parameters>
+cudaError_t cudaLaunchKernel(void (*function)(Parameters), dim3 grid, dim3 block, void** arguments,
+                             std::size_t shared_bytes, cudaStream_t) {
+  using namespace cuda_on_host;
+  {
+    const std::lock_guard lock(runtime_lock);
+    const std::size_t most = devices[std::size_t(current_device)].driver_version >= 12010 ? 32764 : 4096;
+    const Kernel* kernel = loaded(reinterpret_cast<const void*>(function));
+    if (!kernel) return cudaErrorStreamCaptureUnsupported;
+    if (grid.x < 1 || grid.x > INT32_MAX || block.x < 1 || block.x > 1024 || sizeof(Parameters) > most ||
+        int64_t(shared_bytes) > kernel->max_dynamic_shared_bytes)
+      return cudaErrorInvalidValue;
+    launched_shared_bytes = int64_t(shared_bytes);
+  }
+  if (capturing) return cudaSuccess;
+  const std::lock_guard lock(one_launch_at_a_time);
+  const auto run = [&] {
+    shared_memory.assign((shared_bytes + 7) / 8, 0);
+    shared_memory.shrink_to_fit();  // its end is the end of what may be accessed
+    body = [&] { function(*static_cast<const Parameters*>(arguments[0])); };
+    grid_size = {grid.x, 1, 1};
+    ++accesses.launches;
+    for (unsigned b = 0; b < grid.x; ++b) {
+      block_index = {b, 0, 0};
+      run_block(int(block.x));
+      ++accesses.blocks;
+      sum_up(accesses.loads, block_loads);
+      sum_up(accesses.stores, block_stores);
+    }
+  };
+  if (instead_of_launch)
+    instead_of_launch({reinterpret_cast<const void*>(function), grid.x, int(block.x), arguments[0], sizeof(Parameters),
+                       int64_t(shared_bytes), run});
+  else
+    run();
+  return cudaSuccess;
+}
+
 namespace torch_dml_ops::cuda {
 
 inline int64_t max_32_bit_index() { return cuda_on_host::max_32_bit_index; }
-inline int64_t sm_count() { return cuda_on_host::sm_count; }
-inline int64_t max_threads_per_sm() { return 256; }
-inline int64_t max_shared_bytes() { return cuda_on_host::max_shared_bytes; }
 template <class T>
 T* shared_memory() {
   return reinterpret_cast<T*>(cuda_on_host::shared_memory.data());
 }
-inline bool has_large_kernel_parameters() { return cuda_on_host::has_large_kernel_parameters; }
 
 template <class T>
 T load(const T* from, const std::source_location& place = std::source_location::current()) {
@@ -194,32 +387,6 @@ void store(T* to, T value, const std::source_location& place = std::source_locat
   note(accesses.stores, block_stores, to, sizeof(T), place);
   require(reinterpret_cast<uintptr_t>(to) % alignof(T) == 0, "a store is not aligned");
   *to = value;
-}
-
-template <class Parameters>
-void launch(const char* name, void (*kernel)(Parameters), int64_t blocks, int threads, Stream, const Parameters& given,
-            int64_t shared_bytes = 0) {
-  using cuda_on_host::require;
-  static_assert(std::is_trivially_copyable_v<Parameters>);
-  require(blocks >= 1 && blocks <= INT32_MAX, std::string(name) + " was given " + std::to_string(blocks) + " blocks");
-  require(threads >= 1 && threads <= 1024, std::string(name) + " was given " + std::to_string(threads) + " threads");
-  const std::size_t most = cuda_on_host::has_large_kernel_parameters ? 32764 : 4096;
-  require(sizeof(Parameters) <= most,
-          std::string(name) + " has more than " + std::to_string(most) + " bytes of parameters");
-  require(shared_bytes <= cuda_on_host::max_shared_bytes, std::string(name) + " asks for too much shared memory");
-  const std::lock_guard lock(cuda_on_host::one_launch_at_a_time);
-  cuda_on_host::shared_memory.assign(std::size_t(shared_bytes + 7) / 8, 0);
-  cuda_on_host::shared_memory.shrink_to_fit();  // its end is the end of what may be accessed
-  cuda_on_host::body = [&] { kernel(given); };
-  cuda_on_host::grid_size = {unsigned(blocks), 1, 1};
-  ++cuda_on_host::accesses.launches;
-  for (int64_t b = 0; b < blocks; ++b) {
-    cuda_on_host::block_index = {unsigned(b), 0, 0};
-    cuda_on_host::run_block(threads);
-    ++cuda_on_host::accesses.blocks;
-    cuda_on_host::sum_up(cuda_on_host::accesses.loads, cuda_on_host::block_loads);
-    cuda_on_host::sum_up(cuda_on_host::accesses.stores, cuda_on_host::block_stores);
-  }
 }
 
 }  // namespace torch_dml_ops::cuda

@@ -8,6 +8,7 @@
 
 #include "../../csrc/kernels/affine_copy.h"
 #include "../../csrc/kernels/cuda/dims.h"
+#include "../../csrc/kernels/cuda/launch.h"
 #include "../../csrc/kernels/cuda/vec_partition.h"
 
 namespace {
@@ -34,7 +35,7 @@ bool right(bool with_barrier, bool reversed) {
   ++round;
   for (int i = 0; i < kSize; ++i) in[i] = round * kSize + i;
   cuda_on_host::reversed = reversed;
-  torch_dml_ops::cuda::launch("reverse_block", reverse_block, 1, kSize, nullptr, Numbers{in, out, with_barrier});
+  torch_dml_ops::cuda::launch<reverse_block>("reverse_block", 1, kSize, nullptr, Numbers{in, out, with_barrier});
   for (int i = 0; i < kSize; ++i)
     if (out[i] != in[kSize - 1 - i]) return false;
   return true;
@@ -58,7 +59,7 @@ bool counts(int apart, int times, int64_t sectors) {
   alignas(32) static int in[32 * 8], out[32 * 8];
   cuda_on_host::accesses = {};
   cuda_on_host::recording = true;
-  torch_dml_ops::cuda::launch("move_apart", move_apart, 1, 32, nullptr, Apart{in, out, apart, times});
+  torch_dml_ops::cuda::launch<move_apart>("move_apart", 1, 32, nullptr, Apart{in, out, apart, times});
   const auto right = [&](const cuda_on_host::Traffic& t) {
     return t.count == 32 * times && t.bytes == 4 * t.count && t.by_width[2] == t.count && t.distinct_bytes == 4 * 32 &&
            t.sectors == sectors * times && t.distinct_sectors == sectors;
@@ -89,12 +90,14 @@ bool vectors_are_bounded() {
   for (const Item& first : items)
     for (int64_t ranges = 1; ranges <= 3; ++ranges)
       for (int64_t size = 1; size <= 3 * kVecSize; ++size)
-        for (int64_t gap = 0; gap <= kVecSize; ++gap) {
-          const std::vector<CopyDim> dims = {plain_dim(ranges, size + gap, size), plain_dim(size, 1, 1)};
-          const auto* dst = reinterpret_cast<const char*>(&first);
-          const auto vecs = cuda::VecPartition<int32_t>::of<Item, kVecSize>(dst, dims, 0);
-          if (vecs.count > ranges * size || vecs.count + cuda::kMaxVecsPerChunk > cuda::index_bound(dims)) return false;
-        }
+        for (int64_t gap = 0; gap <= kVecSize; ++gap)
+          for (const bool may_span_rows : {false, true}) {
+            const std::vector<CopyDim> dims = {plain_dim(ranges, size + gap, size), plain_dim(size, 1, 1)};
+            const auto* dst = reinterpret_cast<const char*>(&first);
+            const auto vecs = cuda::VecPartition<int32_t>::of<Item, kVecSize>(dst, dims, may_span_rows);
+            const bool bounded = vecs.count + cuda::kMaxVecsPerChunk <= cuda::index_bound(dims);
+            if (vecs.count > ranges * size || !bounded) return false;
+          }
   return true;
 }
 

@@ -5,17 +5,23 @@
 //   thread  up to 4 vectors of a chunk, 256 apart, so that neighbouring threads store neighbouring vectors
 //   chunk   up to 256 · 4 vectors of one copy; a block takes every gridDim.x-th chunk of all copies
 //
+// copy_line, for large copies of one dimension whose destination has gaps, or whose items of less than 4 bytes do in
+// the source:
+//   vector  4 items of a destination without gaps, or a single item
+//   thread  16 items of a chunk, in vectors that are 256 apart; a block takes every gridDim.x-th chunk of all copies
+//
 // copy_tiled, where the source is contiguous along another dimension than the destination:
 //   tile    32 × 32 items (64 × 64 of less than 4 bytes) of these two dimensions, transposed in shared memory
-//   thread  4 to 16 items of a tile; a block takes every gridDim.x-th tile
+//   word    an item, or as many as fill 4 bytes, if alignment allows it
+//   thread  4 to 16 words of a tile; a block takes every gridDim.x-th tile
 #include "../affine_copy.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
 
-#include "device.h"
 #include "dims.h"
+#include "launch.h"
 #include "vec_partition.h"
 #include "vectors.h"
 
@@ -34,19 +40,41 @@ struct WindowDim : Dim<Offset> {
   FastDivmod<Offset> step;
 };
 
-// How many tiles lie along the last two dimensions; dimensions [outer_dim, kRank - 2) come before them.
+// How the items of most copies are accessed, where a row is what lies along the last dimension.
+enum class AccessPattern {
+  kContiguous,       // rows of the source vector by vector, forwards or backwards
+  kStrided,          // rows item by item into vectors
+  kWindowed,         // as kContiguous, but some indices are zero instead
+  kWindowedStrided,  // as kStrided, but some indices are zero instead
+  kTiled,            // in tiles, item by item
+  kTiledWords,       // in tiles, several items at a time
+  kLine,             // as kStrided, but there is one row
+  kLineWithGaps,     // item by item, along the only dimension
+};
+
+constexpr bool is_windowed(AccessPattern access) {
+  return access == AccessPattern::kWindowed || access == AccessPattern::kWindowedStrided;
+}
+constexpr bool is_line(AccessPattern access) {
+  return access == AccessPattern::kLine || access == AccessPattern::kLineWithGaps;
+}
+constexpr bool is_tiled(AccessPattern access) {
+  return access == AccessPattern::kTiled || access == AccessPattern::kTiledWords;
+}
+
+template <class Item, AccessPattern kAccess>
+constexpr int kVecSizeOf =
+    kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed ? kItemsPerVector<Item>
+    : kAccess == AccessPattern::kLineWithGaps                                    ? 1
+                                                                                 : std::min(4, kItemsPerVector<Item>);
+
+// How many items of a chunk a thread moves in copy_line.
+constexpr int kItemsPerThread = 16;
+
+// How many tiles lie along the last two dimensions.
 template <class Offset>
 struct TilePartition {
   FastDivmod<Offset> column_tiles, row_tiles;
-  int outer_dim;
-};
-
-// How most rows of the source are read, a row being what lies along the last dimension.
-enum class AccessPattern {
-  kContiguous,  // vector by vector, forwards or backwards
-  kStrided,     // item by item into vectors
-  kScalar,      // item by item, because rows are too short for vectors
-  kWindowed,    // as kContiguous, but some indices are zero instead
 };
 
 // Where an item lies in destination and source, in items.
@@ -57,32 +85,34 @@ struct CopyOffsets {
 };
 
 // One copy. If it has fewer than kRank dimensions, the outermost have size 1.
-template <class Offset, int kRankOf, bool kWindowed>
+template <class OffsetOf, int kRankOf, AccessPattern kAccess>
 struct CopyParams {
   static constexpr int kRank = kRankOf;
+  static constexpr bool kWindowed = is_windowed(kAccess);
+  using Offset = OffsetOf;
   using Offsets = CopyOffsets<Offset>;
 
   char* dst;
   const char* src;
-  Bounds source_bounds;
   union {
     VecPartition<Offset> vecs;
     TilePartition<Offset> tiles;
   };
+  VectorOffsets<Offset> vector_loads;  // none if the items of rows do not follow one another
   uint32_t first_chunk;
   std::conditional_t<kWindowed, WindowDim<Offset>, Dim<Offset>> dims[kRank];
 
-  // Unravels the linear index `index` over dims [from, to) and adds the offsets.
-  __device__ __forceinline__ void add_offsets(int from, int to, Offset index, Offsets& offsets) const {
+  // Unravels the linear index `index` over dims [0, kDims) and adds the offsets.
+  template <int kDims>
+  __device__ __forceinline__ void add_offsets(Offset index, Offsets& offsets) const {
 #pragma unroll
-    for (int k = kRank - 1; k >= 0; --k) {
-      if (k < from || k >= to) continue;
-      const Offset j = take_index(index, dims[k].size, k <= from);
+    for (int k = kDims - 1; k >= 0; --k) {
+      const Offset j = take_index(index, dims[k].size, k == 0);
       const auto& dim = dims[k];
       offsets.dst += j * dim.dst_stride;
       if constexpr (kWindowed) {
         const Offset distance = j - dim.begin;
-        const Offset q = distance < 0 ? 0 : dim.step.div(distance);
+        const Offset q = dim.step.div(distance);  // anything if negative
         const bool outside = distance < 0 || q * Offset(dim.step.divisor) != distance || q >= dim.count;
         offsets.outside |= outside;
         if (!outside) offsets.src += q * dim.src_stride;  // outside, it could overflow
@@ -90,6 +120,9 @@ struct CopyParams {
         offsets.src += j * dim.src_stride;
       }
     }
+  }
+  __device__ __forceinline__ void add_row_offsets(Offset row, Offsets& offsets) const {
+    add_offsets<kRank - 1>(row, offsets);
   }
 };
 
@@ -130,103 +163,200 @@ struct CopyBatch {
   }
 };
 
-template <class Item, AccessPattern kAccess>
-constexpr int kVecSizeOf = kAccess == AccessPattern::kScalar    ? 1
-                           : kAccess == AccessPattern::kStrided ? std::min(4, kItemsPerVector<Item>)
-                                                                : kItemsPerVector<Item>;
-
-// The load of a full vector within one row of the source.
-template <class Item, AccessPattern kAccess,
-          bool kVectorized = kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed>
-struct VecLoad {
-  UnalignedLoad<Item> vector;
-
-  // Issues the loads from index i of a row on. Returns false if the vector cannot be loaded in one piece.
-  template <class Dim, class Offset>
-  __device__ bool load_from(const Dim& inner, const Bounds& source_bounds, const char* src, CopyOffsets<Offset> from,
-                            Offset i) {
+// The load of a vector from a row that is contiguous in the source.
+template <class Item, bool kWindowed>
+class ContiguousLoad {
+ public:
+  // Only issues the loads. Returns false if the items have to be loaded one by one.
+  template <class Params, class Vec>
+  __device__ bool load_from(const Params& copy, const Vec& at) {
     constexpr int kVecSize = kItemsPerVector<Item>;
-    if constexpr (kAccess == AccessPattern::kWindowed) {
+    const auto& inner = copy.dims[Params::kRank - 1];
+    auto i = at.i;
+    if constexpr (kWindowed) {
       i -= inner.begin;
-      const auto step = Offset(inner.step.divisor);
-      if (from.outside || i + kVecSize <= 0 || i > (inner.count - 1) * step) {
-        vector.set_zero();
+      if (at.row.outside || i + kVecSize <= 0 || i >= inner.count) {
+        vector_.set_zero();
         return true;
       }
-      if (step != 1 || i < 0 || i + kVecSize > inner.count) return false;
     }
-    if (inner.src_stride != 1 && inner.src_stride != -1) return false;
-    const Item* first = reinterpret_cast<const Item*>(src) + from.src;
-    const char* low = reinterpret_cast<const char*>(inner.src_stride < 0 ? first - i - (kVecSize - 1) : first + i);
-    if (!source_bounds.hold_vectors_at(low)) return false;
-    vector.load_from(low);
+    const auto first = at.row.src + (inner.src_stride < 0 ? -i - (kVecSize - 1) : i);
+    if (!copy.vector_loads.include(first)) return false;
+    vector_.load_from(reinterpret_cast<const Item*>(copy.src) + first);
     return true;
   }
-  template <class Dim>
-  __device__ auto items(const Dim& inner) const {
-    return vector.items(inner.src_stride < 0);
+  // `index` is the vector's in its row.
+  template <class Params, class Offset>
+  __device__ Vector items(const Params& copy, Offset index) const {
+    constexpr int kVecSize = kItemsPerVector<Item>;
+    const auto& inner = copy.dims[Params::kRank - 1];
+    Vector v = vector_.items(inner.src_stride < 0);
+    if constexpr (kWindowed) {
+      const Offset begin = inner.begin - index, end = begin + inner.count;
+      if ((begin > 0 && begin < kVecSize) || (end > 0 && end < kVecSize))
+        v = select_items<Item>(begin, end, v, Vector{});
+    }
+    return v;
   }
+
+ private:
+  UnalignedLoad<Item> vector_;
 };
 
-template <class Item, AccessPattern kAccess>
-struct VecLoad<Item, kAccess, false> {
-  AlignedVector<Item, kVecSizeOf<Item, kAccess>> loaded;
-
-  template <class Dim, class Offset>
-  __device__ bool load_from(const Dim& inner, const Bounds&, const char* src, CopyOffsets<Offset> from, Offset i) {
-    const Item* first = reinterpret_cast<const Item*>(src) + (from.src + i * inner.src_stride);
+// The load of a vector item by item.
+template <class Item, bool kWindowed>
+class StridedLoad {
+ public:
+  template <class Params, class Vec>
+  __device__ bool load_from(const Params& copy, const Vec& at) {
+    using Offset = typename Params::Offset;
+    const Item* src = reinterpret_cast<const Item*>(copy.src);
+    const auto& inner = copy.dims[Params::kRank - 1];
+    if constexpr (kWindowed) {
+      // Item q of the source's row is item `next` of the vector, and no earlier one is.
+      const Offset distance = at.i - inner.begin, count = at.row.outside ? 0 : inner.count;
+      Offset q = 0, next = -distance;
+      if (distance > 0) {
+        const auto [quotient, remainder] = inner.step.divmod(distance);
+        q = quotient + (remainder != 0);
+        next = remainder != 0 ? Offset(inner.step.divisor) - remainder : 0;
+      }
 #pragma unroll
-    for (int j = 0; j < kVecSizeOf<Item, kAccess>; ++j) loaded.item[j] = load(first + j * inner.src_stride);
+      for (int j = 0; j < kVecSize; ++j) {
+        items_[j] = Item{};
+        if (j != next) continue;
+        if (q < count) items_[j] = load(src + (at.row.src + q * inner.src_stride));
+        ++q;
+        next += Offset(inner.step.divisor);
+      }
+    } else {
+      const auto size = Offset(inner.size.divisor);
+      if (kVecSize == 1 || (at.i >= 0 && at.i + kVecSize <= size)) {
+        const Item* first = src + (at.row.src + at.i * inner.src_stride);
+#pragma unroll
+        for (int j = 0; j < kVecSize; ++j) items_[j] = load(first + j * inner.src_stride);
+        return true;
+      }
+      // Unsigned, because offsets of items that are not loaded may overflow.
+      using Unsigned = std::make_unsigned_t<Offset>;
+      const auto stride = Unsigned(inner.src_stride);
+      const auto to_next_row = Unsigned(copy.dims[Params::kRank - 2].src_stride) - Unsigned(size) * stride;
+      Offset i = at.i;
+      auto from = Unsigned(at.row.src) + Unsigned(i) * stride;
+#pragma unroll
+      for (int j = 0; j < kVecSize; ++j) {
+        if (Unsigned(at.index + j) < Unsigned(copy.vecs.range_size)) items_[j] = load(src + Offset(from));
+        from += stride;
+        if (++i < size) continue;
+        i = 0;
+        from += to_next_row;
+      }
+    }
     return true;
   }
-  template <class Dim>
-  __device__ const auto& items(const Dim&) const {
-    return loaded;
+  template <class Params, class Offset>
+  __device__ auto items(const Params&, Offset) const {
+    return to_vector(items_);
   }
+
+ private:
+  static constexpr int kVecSize = kVecSizeOf<Item, AccessPattern::kStrided>;
+  Item items_[kVecSize] = {};
 };
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vectorized(
-    const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>, kMaxCopies>
-        batch) {
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+    copy_vectorized(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
   constexpr int kVecSize = kVecSizeOf<Item, kAccess>;
+  constexpr bool kWindowed = is_windowed(kAccess);
+  constexpr bool kContiguous = kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed;
+  using Load = std::conditional_t<kContiguous, ContiguousLoad<Item, kWindowed>, StridedLoad<Item, kWindowed>>;
+  const auto locate_vec = [](const auto& copy, Offset number) {
+    return locate<Item, kVecSize, kAccess == AccessPattern::kStrided>(copy, number);
+  };
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
     const auto [copy, number] = batch.chunk(chunk);
-    const auto& inner = copy.dims[kRank - 1];
-    const auto first = Offset(number) * batch.vecs_per_chunk + Offset(threadIdx.x);
+    const Offset chunk_begin = Offset(number) * batch.vecs_per_chunk, first = chunk_begin + Offset(threadIdx.x);
+    const Offset end = std::min(chunk_begin + batch.vecs_per_chunk, copy.vecs.count);
+    const Offset range_size = copy.vecs.range_size;
     Item* dst = reinterpret_cast<Item*>(copy.dst);
-    VecLoad<Item, kAccess> loads[kVecsPerThread<Offset>];
-    Offset at[kVecsPerThread<Offset>];
-    uint32_t loaded = 0, remaining = 0;  // a bit for each vector
+    Load loads[kVecsPerThread<Offset>];
+    Offset at[kVecsPerThread<Offset>] = {}, index[kVecsPerThread<Offset>] = {};
+    uint32_t remaining = 0;  // a bit for each vector
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
-      if (u * kThreadsPerBlock >= batch.vecs_per_chunk) break;
-      const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
-      if (!l.vec.has_items()) continue;
-      at[u] = l.vec.offset;
-      if (l.in_one_row && l.vec.is_full(kVecSize) &&
-          loads[u].load_from(inner, copy.source_bounds, copy.src, l.row, l.i))
-        loaded |= 1u << u;
-      else
+      index[u] = range_size;  // nothing to store
+      if (first + u * kThreadsPerBlock >= end) continue;
+      const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
+      if (kVecSize > 1 && v.index >= range_size) continue;
+      if (loads[u].load_from(copy, v)) {
+        at[u] = v.dst();
+        index[u] = v.index;
+      } else {
         remaining |= 1u << u;
+      }
     }
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u)
-      if (loaded >> u & 1) store_items(dst + at[u], loads[u].items(inner), 0, kVecSize);
-    // Vectors at the ends of ranges, rows, windows and of the source's memory.
+      store_items(dst + at[u], loads[u].items(copy, index[u]), -index[u], range_size - index[u]);
+    // Vectors at the ends of the source's memory, and rows that are not contiguous.
+    if constexpr (kContiguous) {
 #pragma unroll 1
-    for (int u = 0; remaining >> u != 0; ++u) {
-      if ((remaining >> u & 1) == 0) continue;
-      const auto l = locate<Item, kVecSize>(copy, first + u * kThreadsPerBlock);
-      const Item* src = reinterpret_cast<const Item*>(copy.src);
-      copy_items<Item, kVecSize>(dst + l.vec.offset, l.vec.begin, l.vec.end, [&](int j) {
-        CopyOffsets<Offset> from = l.in_one_row ? l.row : l.range;
-        if (l.in_one_row)
-          copy.add_offsets(kRank - 1, kRank, l.i + j, from);
-        else
-          copy.add_offsets(copy.vecs.range_dim, kRank, l.vec.first + j, from);
-        return from.outside ? Item{} : load(src + from.src);
-      });
+      for (; remaining != 0; remaining &= remaining - 1) {
+        const int u = lowest_bit<kVecsPerThread<Offset>>(remaining);
+        const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
+        copy_items<Item, kVecSize>(dst + v.dst(), -v.index, range_size - v.index, [&](int j) {
+          const auto& inner = copy.dims[kRank - 1];
+          Offset i = v.i + j;
+          if constexpr (kWindowed) {
+            i -= inner.begin;
+            if (v.row.outside || i < 0 || i >= inner.count) return Item{};
+          }
+          return load(reinterpret_cast<const Item*>(copy.src) + (v.row.src + i * inner.src_stride));
+        });
+      }
+    }
+  }
+}
+
+// Every copy has one dimension.
+template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+    copy_line(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
+  static_assert(kRank == 1);
+  constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kItemsPerThread / kVecSize;
+  constexpr int kStep = kThreadsPerBlock * kVecSize;  // from one vector of a thread to the next, in items
+  for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
+    const auto [copy, number] = batch.chunk(chunk);
+    const auto& dim = copy.dims[0];
+    const Offset first = Offset(number) * (kStep * kVecs) + Offset(threadIdx.x) * kVecSize;
+    const Offset left = Offset(dim.size.divisor) - first;
+    if (left <= 0) continue;
+    const Item* src = reinterpret_cast<const Item*>(copy.src) + first * dim.src_stride;
+    Item* dst = reinterpret_cast<Item*>(copy.dst) + first * dim.dst_stride;
+    const auto src_stride = int64_t(dim.src_stride), dst_stride = int64_t(dim.dst_stride);
+    const int64_t src_step = kStep * src_stride, dst_step = kStep * dst_stride;
+    if (left >= kStep * (kVecs - 1) + kVecSize) {
+      Item items[kVecs][kVecSize];
+#pragma unroll
+      for (int k = 0; k < kVecs; ++k)
+#pragma unroll
+        for (int j = 0; j < kVecSize; ++j) items[k][j] = load(src + k * src_step + j * src_stride);
+#pragma unroll
+      for (int k = 0; k < kVecs; ++k) {
+        if constexpr (kVecSize == 1) {
+          store(dst + k * dst_step, items[k][0]);
+        } else {
+          const auto vector = to_vector(items[k]);
+          store(reinterpret_cast<std::remove_const_t<decltype(vector)>*>(dst + k * kStep), vector);
+        }
+      }
+    } else {
+#pragma unroll 1
+      for (int k = 0; k < kVecs; ++k)
+#pragma unroll 1
+        for (int j = k * kStep; j < k * kStep + kVecSize && j < left; ++j)
+          store(dst + j * dst_stride, load(src + j * src_stride));
     }
   }
 }
@@ -235,15 +365,36 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM) copy_vector
 template <class Item>
 constexpr int kTileSide = sizeof(Item) < 4 ? 64 : 32;
 
+template <class Item>
+constexpr int kItemsPerWord = std::max(4 / int(sizeof(Item)), 1);
+
+// Transposes a square of 2 × 2 items of 2 bytes, or of 4 × 4 bytes.
+__device__ __forceinline__ void transpose(uint32_t (&rows)[2]) {
+  const uint32_t first = permute_bytes(rows[0], rows[1], 0x5410);
+  rows[1] = permute_bytes(rows[0], rows[1], 0x7632);
+  rows[0] = first;
+}
+__device__ __forceinline__ void transpose(uint32_t (&rows)[4]) {
+  uint32_t left[2] = {permute_bytes(rows[0], rows[1], 0x5140), permute_bytes(rows[2], rows[3], 0x5140)};
+  uint32_t right[2] = {permute_bytes(rows[0], rows[1], 0x7362), permute_bytes(rows[2], rows[3], 0x7362)};
+  transpose(left);
+  transpose(right);
+  rows[0] = left[0], rows[1] = left[1], rows[2] = right[0], rows[3] = right[1];
+}
+template <class Item>
+__device__ __forceinline__ void transpose(Item (&)[1]) {}
+
 // The destination is contiguous along the last dimension, the source along the last but one.
-template <class Item, class Offset, int kRank, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
-    copy_tiled(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, false>, kMaxCopies> batch) {
-  constexpr int kSide = kTileSide<Item>, kRowsPerStep = kThreadsPerBlock / kSide, kSteps = kSide / kRowsPerStep;
-  constexpr int kPadding =
-      sizeof(Item) < 4 ? 4 / int(sizeof(Item)) : 1;  // puts the items of a column into different banks
-  __shared__ Item tile[kSide][kSide + kPadding];
-  const int x = int(threadIdx.x) % kSide, y = int(threadIdx.x) / kSide;
+template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+    copy_tiled(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
+  constexpr int kPerWord = kAccess == AccessPattern::kTiledWords ? kItemsPerWord<Item> : 1;
+  using Word = std::conditional_t<kPerWord == 1, Item, uint32_t>;
+  constexpr int kSide = kTileSide<Item>, kWords = kSide / kPerWord, kRowsPerStep = kThreadsPerBlock / kWords;
+  constexpr int kLoads = kWords / kRowsPerStep, kStores = kSide / kRowsPerStep;
+  constexpr int kPadding = sizeof(Word) < 4 ? 4 / int(sizeof(Word)) : 1;  // puts a column into different banks
+  __shared__ Word tile[kSide][kWords + kPadding];
+  const int x = int(threadIdx.x) % kWords, y = int(threadIdx.x) / kWords;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
     const auto [copy, tile_number] = batch.chunk(chunk);
     const auto& column = copy.dims[kRank - 1];
@@ -258,20 +409,30 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     const int rows = rows_left < kSide ? int(rows_left) : kSide;
     CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
                            first_column * column.src_stride + first_row * row.src_stride};
-    copy.add_offsets(tiles.outer_dim, kRank - 2, outer, at);
-    const Item* src = reinterpret_cast<const Item*>(copy.src) + at.src + y * column.src_stride + x * row.src_stride;
-    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + x * column.dst_stride + y * row.dst_stride;
-    Item items[kSteps] = {};
+    copy.template add_offsets<kRank - 2>(outer, at);
+    // Word j of a square of kPerWord × kPerWord items lies in the source's row of column kPerWord · y + j.
+    const Item* src = reinterpret_cast<const Item*>(copy.src) + at.src + kPerWord * y * column.src_stride +
+                      kPerWord * x * row.src_stride;
+    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + kPerWord * x * column.dst_stride + y * row.dst_stride;
+    Word words[kLoads][kPerWord] = {};
 #pragma unroll
-    for (int u = 0; u < kSteps; ++u)
-      if (x < rows && u * kRowsPerStep < columns - y) items[u] = load(src + u * kRowsPerStep * column.src_stride);
+    for (int u = 0; u < kLoads; ++u)
+      if (kPerWord * x < rows && kPerWord * u * kRowsPerStep < columns - kPerWord * y)
 #pragma unroll
-    for (int u = 0; u < kSteps; ++u) tile[y + u * kRowsPerStep][x] = items[u];
+        for (int j = 0; j < kPerWord; ++j)
+          words[u][j] =
+              load(reinterpret_cast<const Word*>(src + (kPerWord * u * kRowsPerStep + j) * column.src_stride));
+#pragma unroll
+    for (int u = 0; u < kLoads; ++u) {
+      transpose(words[u]);
+#pragma unroll
+      for (int j = 0; j < kPerWord; ++j) tile[kPerWord * x + j][y + u * kRowsPerStep] = words[u][j];
+    }
     __syncthreads();
 #pragma unroll
-    for (int u = 0; u < kSteps; ++u)
-      if (x < columns && u * kRowsPerStep < rows - y)
-        store(dst + u * kRowsPerStep * row.dst_stride, tile[x][y + u * kRowsPerStep]);
+    for (int u = 0; u < kStores; ++u)
+      if (kPerWord * x < columns && u * kRowsPerStep < rows - y)
+        store(reinterpret_cast<Word*>(dst + u * kRowsPerStep * row.dst_stride), tile[y + u * kRowsPerStep][x]);
     __syncthreads();
   }
 }
@@ -280,7 +441,6 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 struct CopyLaunches {
   std::vector<AffineCopy> copies;
   int64_t item_size;
-  bool tiles;
   AccessPattern access;
   std::size_t rank;
   int64_t max_index;  // of all copies, as index_bound says
@@ -288,18 +448,32 @@ struct CopyLaunches {
 };
 
 template <class Item, class Params>
-int64_t partition_into_tiles(const AffineCopy& copy, Params& params, int padding) {
+int64_t partition_into_tiles(const AffineCopy& copy, Params& params) {
   const auto tiles = [](int64_t size) { return (size + kTileSide<Item> - 1) / kTileSide<Item>; };
   const int64_t size = copy.dims.back().size, row_size = copy.dims[copy.dims.size() - 2].size;
   const int64_t column_tiles = tiles(size), row_tiles = tiles(row_size);
-  using Offset = decltype(params.dims[0].dst_stride);
-  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles), padding};
+  using Offset = typename Params::Offset;
+  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles)};
   return numel(copy.dims) / (size * row_size) * column_tiles * row_tiles;
 }
 
+template <class Item, AccessPattern kAccess, class Params>
+int64_t partition_into_vectors(const AffineCopy& copy, Params& params) {
+  using Offset = typename Params::Offset;
+  constexpr int kVecSize = kVecSizeOf<Item, kAccess>;
+  constexpr bool kMaySpanRows = kAccess == AccessPattern::kStrided;
+  params.vecs = VecPartition<Offset>::template of<Item, kVecSize>(copy.dst, copy.dims, kMaySpanRows);
+  if (const int64_t stride = copy.dims.back().src_stride; stride == 1 || stride == -1) {
+    const Bounds bounds = source_bounds(copy.src, copy.dims, int64_t(sizeof(Item)));
+    params.vector_loads = VectorOffsets<Offset>::of(copy.src, bounds, int64_t(sizeof(Item)));
+  }
+  return int64_t(params.vecs.count);
+}
+
 template <class Params>
-void set_dims(const AffineCopy& copy, Params& params, int padding) {
-  using Offset = decltype(params.dims[0].dst_stride);
+void set_dims(const AffineCopy& copy, Params& params) {
+  using Offset = typename Params::Offset;
+  const int padding = Params::kRank - int(copy.dims.size());
   int k = 0;
   for (auto& to : params.dims) {
     const CopyDim dim = k < padding ? plain_dim(1, 0, 0) : copy.dims[std::size_t(k - padding)];
@@ -315,42 +489,46 @@ void set_dims(const AffineCopy& copy, Params& params, int padding) {
   }
 }
 
-template <class Item, class Offset, int kRank, AccessPattern kAccess, bool kTiles, int kMaxCopies>
+template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
 void launch_batches(const CopyLaunches& launches) {
-  CopyBatch<CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>, kMaxCopies> batch;
+  CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch;
   batch.copies = 0;
   batch.chunks = 0;
   batch.same_chunks = true;
   int64_t vecs = 0;
   for (const AffineCopy& copy : launches.copies) vecs += numel(copy.dims) / kVecSizeOf<Item, kAccess>;
-  batch.vecs_per_chunk = kTiles ? 1 : vecs_per_chunk<Offset>(vecs);
+  batch.vecs_per_chunk = is_tiled(kAccess)  ? 1
+                         : is_line(kAccess) ? kThreadsPerBlock * kItemsPerThread
+                                            : vecs_per_chunk<Offset>(vecs);
   for (std::size_t c = 0; c < launches.copies.size(); ++c) {
     const AffineCopy& copy = launches.copies[c];
     auto& params = batch.copy[batch.copies++];
+    params = {};
     params.dst = copy.dst;
     params.src = copy.src;
-    params.source_bounds = source_bounds(copy.src, copy.dims, int64_t(sizeof(Item)));
     params.first_chunk = batch.chunks;
-    const int padding = kRank - int(copy.dims.size());
-    set_dims(copy, params, padding);
+    set_dims(copy, params);
     int64_t units = 0;
-    if constexpr (kTiles) {
-      units = partition_into_tiles<Item>(copy, params, padding);
-    } else {
-      params.vecs = VecPartition<Offset>::template of<Item, kVecSizeOf<Item, kAccess>>(copy.dst, copy.dims, padding);
-      units = int64_t(params.vecs.count);
-    }
+    if constexpr (is_tiled(kAccess))
+      units = partition_into_tiles<Item>(copy, params);
+    else if constexpr (is_line(kAccess))
+      units = numel(copy.dims);
+    else
+      units = partition_into_vectors<Item, kAccess>(copy, params);
     const int64_t chunks = (units + batch.vecs_per_chunk - 1) / batch.vecs_per_chunk;
     batch.chunks = checked_chunks(batch.chunks + chunks);
     batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;
     batch.by_copy = FastDivmod<int32_t>(batch.copies);
     if (batch.copies < kMaxCopies && c + 1 < launches.copies.size()) continue;
-    if constexpr (kTiles)
-      launch("copy_tiled", copy_tiled<Item, Offset, kRank, kMaxCopies>, grid_size(batch.chunks), kThreadsPerBlock,
-             launches.stream, batch);
+    if constexpr (is_tiled(kAccess))
+      launch<copy_tiled<Item, Offset, kRank, kAccess, kMaxCopies>>("copy_tiled", grid_size(batch.chunks),
+                                                                   kThreadsPerBlock, launches.stream, batch);
+    else if constexpr (is_line(kAccess))
+      launch<copy_line<Item, Offset, kRank, kAccess, kMaxCopies>>("copy_line", grid_size(batch.chunks),
+                                                                  kThreadsPerBlock, launches.stream, batch);
     else
-      launch("copy_vectorized", copy_vectorized<Item, Offset, kRank, kAccess, kMaxCopies>, grid_size(batch.chunks),
-             kThreadsPerBlock, launches.stream, batch);
+      launch<copy_vectorized<Item, Offset, kRank, kAccess, kMaxCopies>>("copy_vectorized", grid_size(batch.chunks),
+                                                                        kThreadsPerBlock, launches.stream, batch);
     batch.copies = 0;
     batch.chunks = 0;
     batch.same_chunks = true;
@@ -359,54 +537,83 @@ void launch_batches(const CopyLaunches& launches) {
 
 // Kernels exist for one copy, whose parameters are quick to send to the GPU, for as many as fit into the parameters
 // that any driver allows, and for as many as newer drivers allow.
-template <class Item, class Offset, int kRank, AccessPattern kAccess, bool kTiles = false>
+template <class Item, class Offset, int kRank, AccessPattern kAccess>
 void launch_access(const CopyLaunches& launches) {
-  using Params = CopyParams<Offset, kRank, kAccess == AccessPattern::kWindowed>;
+  using Params = CopyParams<Offset, kRank, kAccess>;
   constexpr std::size_t kFixedBytes = sizeof(CopyBatch<Params, 1>) - sizeof(Params);
   constexpr int kFew = int((kMaxParameterBytes - kFixedBytes) / sizeof(Params));
   constexpr int kMany = int((kMaxLargeParameterBytes - kFixedBytes) / sizeof(Params));
   const auto copies = int64_t(launches.copies.size());
   // Several copies with windows occur only where a copy with too many dimensions was split: one launch each will do.
-  if constexpr (kAccess != AccessPattern::kWindowed) {
-    // Many copies in tiles or with 64-bit offsets are too rare for kernels of their own.
-    if constexpr (!kTiles && kRank == int(kSmallRank))
-      if (copies > kFew && has_large_kernel_parameters())
-        return launch_batches<Item, Offset, kRank, kAccess, kTiles, kMany>(launches);
-    if (copies > 1) return launch_batches<Item, Offset, kRank, kAccess, kTiles, kFew>(launches);
+  if constexpr (is_line(kAccess)) {
+    return launch_batches<Item, Offset, kRank, kAccess, kFew>(launches);
+  } else {
+    if constexpr (!is_windowed(kAccess)) {
+      // Many copies in tiles or with more dimensions are too rare for kernels of their own.
+      if constexpr (kRank == int(kMatrixRank))
+        if (copies > kFew && limits().large_kernel_parameters)
+          return launch_batches<Item, Offset, kRank, kAccess, kMany>(launches);
+      if (copies > 1) return launch_batches<Item, Offset, kRank, kAccess, kFew>(launches);
+    }
+    launch_batches<Item, Offset, kRank, kAccess, 1>(launches);
   }
-  launch_batches<Item, Offset, kRank, kAccess, kTiles, 1>(launches);
 }
 
 template <class Item, class Offset, int kRank>
 void launch_copies(const CopyLaunches& launches) {
-  if (launches.tiles) return launch_access<Item, Offset, kRank, AccessPattern::kStrided, true>(launches);
-  switch (launches.access) {
-    case AccessPattern::kContiguous:
-      return launch_access<Item, Offset, kRank, AccessPattern::kContiguous>(launches);
-    case AccessPattern::kStrided:
-      return launch_access<Item, Offset, kRank, AccessPattern::kStrided>(launches);
-    case AccessPattern::kScalar:
-      return launch_access<Item, Offset, kRank, AccessPattern::kScalar>(launches);
-    case AccessPattern::kWindowed:
-      return launch_access<Item, Offset, kRank, AccessPattern::kWindowed>(launches);
+  using enum AccessPattern;
+  const auto try_access = [&]<AccessPattern kAccess>() {
+    if (launches.access == kAccess) launch_access<Item, Offset, kRank, kAccess>(launches);
+  };
+  try_access.template operator()<kStrided>();
+  try_access.template operator()<kWindowedStrided>();
+  if constexpr (sizeof(Item) < kMaxItemBytes) {
+    try_access.template operator()<kContiguous>();
+    try_access.template operator()<kWindowed>();
   }
+  if constexpr (kRank >= int(kSmallRank)) try_access.template operator()<kTiled>();
+  if constexpr (kRank == int(kSmallRank) && kItemsPerWord<Item> > 1) try_access.template operator()<kTiledWords>();
 }
 
 // The pattern that suits most items of the copies.
 AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item_size) {
-  const int64_t vector = kMaxItemBytes / item_size;
-  int64_t contiguous = 0, strided = 0, scalar = 0;
+  bool windowed = false, steps = false;
+  int64_t contiguous = 0, strided = 0;
   for (const AffineCopy& copy : copies) {
-    if (!std::all_of(copy.dims.begin(), copy.dims.end(), [](const CopyDim& d) { return d.reads_all(); }))
-      return AccessPattern::kWindowed;
-    const bool is_contiguous = std::abs(copy.dims.back().src_stride) == 1;
-    const int64_t vec_size = is_contiguous ? vector : std::min<int64_t>(vector, 4);
-    // In rows of less than two vectors, most vectors would be partial.
-    const bool is_scalar = vec_size > 1 && copy.dims.back().size < 2 * vec_size;
-    (is_scalar ? scalar : is_contiguous ? contiguous : strided) += numel(copy.dims);
+    windowed =
+        windowed || !std::all_of(copy.dims.begin(), copy.dims.end(), [](const CopyDim& d) { return d.reads_all(); });
+    // In rows of less than two vectors, most vectors would be partial. An item of 16 bytes is a vector by itself.
+    const CopyDim& row = copy.dims.back();
+    const bool is_contiguous =
+        std::abs(row.src_stride) == 1 && item_size < kMaxItemBytes && row.size * item_size >= 2 * kMaxItemBytes;
+    steps = steps || row.step != 1;
+    (is_contiguous ? contiguous : strided) += numel(copy.dims);
   }
-  if (scalar > contiguous + strided) return AccessPattern::kScalar;
-  return contiguous >= strided ? AccessPattern::kContiguous : AccessPattern::kStrided;
+  using enum AccessPattern;
+  if (contiguous > strided && !steps) return windowed ? kWindowed : kContiguous;
+  return windowed ? kWindowedStrided : kStrided;
+}
+
+// Chooses copy_line where it can execute all copies and they are large enough for each SM to get a chunk. (An item of
+// 16 bytes is a vector by itself, and of 4 bytes vectors are quick enough.)
+void try_lines(CopyLaunches& launches) {
+  if (launches.item_size >= kMaxItemBytes) return;
+  bool gaps = true;
+  int64_t items = 0;
+  CommonAlignment vec(4 * launches.item_size);
+  for (const AffineCopy& copy : launches.copies) {
+    gaps = gaps && copy.dims.size() == 2 && copy.dims.back().size == 1;
+    vec.include(copy.dst);
+    vec.include(copy.dims.size() == 1 && launches.item_size < 4 ? 0 : 1);
+    items += numel(copy.dims);
+  }
+  if (items < limits().sm_count * kThreadsPerBlock * kItemsPerThread) return;
+  if (gaps) {
+    launches.access = AccessPattern::kLineWithGaps;
+    for (AffineCopy& copy : launches.copies) copy.dims.pop_back();
+  } else if (vec.value() == 4 * launches.item_size) {
+    launches.access = AccessPattern::kLine;
+  }
 }
 
 // Moves the dimension along which the source is contiguous next to the last one, along which the destination is.
@@ -424,6 +631,23 @@ bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
   return true;
 }
 
+// Whether tiles can be moved in words of 4 bytes: if no word is cut by an end, none lies across an unaligned address,
+// and the source's rows run forwards.
+bool tiles_have_words(const AffineCopy& copy, int64_t item_size) {
+  constexpr int64_t kWordBytes = 4;
+  const std::size_t column = copy.dims.size() - 1, row = column - 1;
+  CommonAlignment word(kWordBytes);
+  word.include(copy.dst);
+  word.include(copy.src);
+  word.include(copy.dims[column].size * item_size);
+  word.include(copy.dims[row].size * item_size);
+  for (std::size_t k = 0; k <= column; ++k) {
+    if (k != column) word.include(copy.dims[k].dst_stride * item_size);
+    if (k != row) word.include(copy.dims[k].src_stride * item_size);
+  }
+  return item_size < kWordBytes && word.value() == kWordBytes && copy.dims[row].src_stride == 1;
+}
+
 }  // namespace
 
 void execute(AffineCopies plan, Stream stream) {
@@ -433,7 +657,7 @@ void execute(AffineCopies plan, Stream stream) {
     reorder_and_coalesce(copy);
     vec_size = std::min(vec_size, max_vec_size(copy.dims, plan.item_size, copy.dst, copy.src));
   }
-  CopyLaunches launches{{}, plan.item_size * vec_size, false, AccessPattern::kContiguous, 0, 0, stream};
+  CopyLaunches launches{{}, plan.item_size * vec_size, AccessPattern::kStrided, 0, 0, stream};
   for (AffineCopy& copy : plan.copies) {
     vectorize(copy.dims, vec_size);
     if (copy.dims.empty() || copy.dims.back().dst_stride != 1) copy.dims.push_back(plain_dim(1, 1, 1));
@@ -443,19 +667,33 @@ void execute(AffineCopies plan, Stream stream) {
     launches.max_index = std::max(launches.max_index, index_bound(copy.dims));
     launches.rank = std::max(launches.rank, copy.dims.size());
   }
+  const bool fits_32_bits = launches.max_index <= max_32_bit_index() && launches.rank <= kSmallRank;
   launches.access = access_pattern(launches.copies, launches.item_size);
+  if (launches.access == AccessPattern::kStrided && fits_32_bits) try_lines(launches);
   if (launches.access == AccessPattern::kStrided) {
     std::vector<AffineCopy> arranged = launches.copies;
-    launches.tiles = std::all_of(arranged.begin(), arranged.end(),
-                                 [&](AffineCopy& copy) { return arrange_tiles(copy, launches.item_size); });
-    if (launches.tiles) launches.copies = std::move(arranged);
+    const auto all = [&](auto condition) { return std::all_of(arranged.begin(), arranged.end(), condition); };
+    if (all([&](AffineCopy& copy) { return arrange_tiles(copy, launches.item_size); })) {
+      const bool words =
+          fits_32_bits && all([&](AffineCopy& copy) { return tiles_have_words(copy, launches.item_size); });
+      launches.access = words ? AccessPattern::kTiledWords : AccessPattern::kTiled;
+      launches.copies = std::move(arranged);
+    }
   }
   dispatch_item_size(launches.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (launches.max_index <= max_32_bit_index() && launches.rank <= kSmallRank)
+    if constexpr (sizeof(Item) < kMaxItemBytes)
+      if (launches.access == AccessPattern::kLineWithGaps)
+        return launch_access<Item, int32_t, 1, AccessPattern::kLineWithGaps>(launches);
+    if constexpr (sizeof(Item) < 4)
+      if (launches.access == AccessPattern::kLine)
+        return launch_access<Item, int32_t, 1, AccessPattern::kLine>(launches);
+    if (!fits_32_bits)
+      launch_copies<Item, int64_t, int(kMaxRank)>(launches);
+    else if (launches.rank > kMatrixRank || is_tiled(launches.access))
       launch_copies<Item, int32_t, int(kSmallRank)>(launches);
     else
-      launch_copies<Item, int64_t, int(kMaxRank)>(launches);
+      launch_copies<Item, int32_t, int(kMatrixRank)>(launches);
   });
 }
 

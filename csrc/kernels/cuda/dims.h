@@ -11,9 +11,9 @@
 
 namespace torch_dml_ops::cuda {
 
-// Kernels exist for up to kSmallRank dimensions and 32-bit offsets, which nearly all plans need, and for up to kMaxRank
-// dimensions and 64-bit offsets.
-constexpr std::size_t kSmallRank = 4, kMaxRank = 8;
+// Kernels exist with 32-bit offsets for as many dimensions as most copies have, rows in a matrix, for as many as most
+// reversals have, rows in a batch of matrices, and for kSmallRank; and with 64-bit offsets for kMaxRank.
+constexpr std::size_t kMatrixRank = 2, kBatchRank = 3, kSmallRank = 4, kMaxRank = 8;
 
 // Calls f with parts of at most kMaxRank dimensions that make up `copy`: with the copy itself, or with one part for
 // each index of its smallest outer dimension, split again as needed.

@@ -1,19 +1,20 @@
 // Reversals by length on a GPU.
 //
 // reverse_vectorized, for most reversals: vectors, threads and chunks as in copy_vectorized (affine_copy.cu). Vectors
-// that lie within one row and on one side of its length are moved whole.
+// that lie on one side of their row's length are moved whole.
 //
 // reverse_panels, where each column has a length of its own:
 //   panel   up to 64 columns by the whole axis, in shared memory: loaded row by row, and stored row by row from the
 //           indices that the columns' lengths say
-//   thread  one column of a panel, every (256 / columns)-th row; a block takes every gridDim.x-th panel
+//   word    an item, or as many as fill 4 bytes, if alignment allows it
+//   thread  one word of a panel's columns, in every so many rows; a block takes every gridDim.x-th panel
 #include "../reverse_copy.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "device.h"
 #include "dims.h"
+#include "launch.h"
 #include "vec_partition.h"
 #include "vectors.h"
 
@@ -27,11 +28,10 @@ struct ReverseOffsets {
   Offset dst = 0, src = 0, length = 0, axis_index = 0;
 };
 
-// How many panels lie along the last dimension; dimensions [outer_dim, kRank - 2) come before the axis.
+// How many panels lie along the last dimension.
 template <class Offset>
 struct PanelPartition {
   FastDivmod<Offset> column_panels;
-  int outer_dim;
   int log2_columns;  // of a panel
 };
 
@@ -47,118 +47,138 @@ struct ReverseParams {
   char* dst;
   const char* src;
   const void* lengths;
-  Bounds source_bounds;
   LengthType length_type;
   Offset axis_size, axis_src_stride;
   union {
     VecPartition<Offset> vecs;
     PanelPartition<Offset> panels;
   };
+  VectorOffsets<Offset> vector_loads;
   uint32_t chunks;
   int vecs_per_chunk;  // or one panel
   int axis;
   bool vectorized;  // rows are contiguous in the source, and each has one length
   Dim dims[kRank];  // src_stride is 0 for the axis, along which the source depends on the length
 
-  // Unravels the linear index `index` over dims [from, to) and adds the offsets.
-  __device__ __forceinline__ void add_offsets(int from, int to, Offset index, Offsets& offsets) const {
+  // Unravels the linear index `index` over dims [0, kDims) and adds the offsets.
+  template <int kDims>
+  __device__ __forceinline__ void add_offsets(Offset index, Offsets& offsets) const {
 #pragma unroll
-    for (int k = kRank - 1; k >= 0; --k) {
-      if (k < from || k >= to) continue;
-      const Offset j = take_index(index, dims[k].size, k <= from);
+    for (int k = kDims - 1; k >= 0; --k) {
+      const Offset j = take_index(index, dims[k].size, k == 0);
       offsets.dst += j * dims[k].dst_stride;
       offsets.src += j * dims[k].src_stride;
       offsets.length += j * dims[k].length_stride;
       if (k == axis) offsets.axis_index = j;
     }
   }
-};
-
-template <class Offset, int kRank>
-__device__ __forceinline__ Offset clamped_length_at(const ReverseParams<Offset, kRank>& params, Offset at) {
-  uint64_t length = 0;
-  bool negative = false;
-  if (params.length_type == LengthType::kInt32 || params.length_type == LengthType::kUInt32) {
-    const uint32_t given = load(static_cast<const uint32_t*>(params.lengths) + at);
-    length = given;
-    negative = params.length_type == LengthType::kInt32 && int32_t(given) < 0;
-  } else {
-    length = load(static_cast<const uint64_t*>(params.lengths) + at);
-    negative = params.length_type == LengthType::kInt64 && int64_t(length) < 0;
+  __device__ __forceinline__ void add_row_offsets(Offset row, Offsets& offsets) const {
+    add_offsets<kRank - 1>(row, offsets);
   }
-  if (negative) return 0;
-  return length < uint64_t(params.axis_size) ? Offset(length) : params.axis_size;
-}
+
+  // A length as 64 bits; clamp_length waits for it.
+  __device__ __forceinline__ uint64_t load_length(Offset at) const {
+    if (length_type == LengthType::kInt64 || length_type == LengthType::kUInt64)
+      return load(static_cast<const uint64_t*>(lengths) + at);
+    const uint32_t length = load(static_cast<const uint32_t*>(lengths) + at);
+    return length_type == LengthType::kInt32 ? uint64_t(int64_t(int32_t(length))) : length;
+  }
+  __device__ __forceinline__ Offset clamp_length(uint64_t length) const {
+    const bool is_signed = length_type == LengthType::kInt32 || length_type == LengthType::kInt64;
+    if (is_signed && int64_t(length) < 0) return 0;
+    return length < uint64_t(axis_size) ? Offset(length) : axis_size;
+  }
+  __device__ __forceinline__ Offset clamped_length_at(Offset at) const { return clamp_length(load_length(at)); }
+};
 
 template <class Offset>
 __device__ Offset reversed_index(Offset length, Offset i) {
   return i < length ? length - 1 - i : i;
 }
 
-template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+template <class Item, class Offset, int kRank, bool kAlongAxis>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     reverse_vectorized(const __grid_constant__ ReverseParams<Offset, kRank> params) {
   constexpr int kVecSize = kItemsPerVector<Item>;
   Item* dst = reinterpret_cast<Item*>(params.dst);
   const Item* src = reinterpret_cast<const Item*>(params.src);
-  const bool along_axis = params.axis == kRank - 1;
+  const Offset range_size = params.vecs.range_size;
+  const auto locate_vec = [&](Offset number) { return locate<Item, kVecSize, false>(params, number); };
   for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
-    const auto first = Offset(chunk) * params.vecs_per_chunk + Offset(threadIdx.x);
+    const Offset chunk_begin = Offset(chunk) * params.vecs_per_chunk, first = chunk_begin + Offset(threadIdx.x);
+    const Offset end = std::min(chunk_begin + params.vecs_per_chunk, params.vecs.count);
     UnalignedLoad<Item> loads[kVecsPerThread<Offset>];
-    Offset at[kVecsPerThread<Offset>], from[kVecsPerThread<Offset>], i[kVecsPerThread<Offset>],
-        length[kVecsPerThread<Offset>];
-    uint32_t loaded = 0, reversed = 0, remaining = 0;  // a bit for each vector
+    // Each has a value, because where one has none, compilers compute more of them at once than there are registers
+    // for.
+    Offset at[kVecsPerThread<Offset>] = {}, i[kVecsPerThread<Offset>] = {}, from[kVecsPerThread<Offset>] = {},
+           axis_index[kVecsPerThread<Offset>] = {};
+    uint64_t lengths[kVecsPerThread<Offset>] = {};
+    uint32_t reversed = 0, remaining = 0;  // a bit for each vector
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
-      if (u * kThreadsPerBlock >= params.vecs_per_chunk) break;
-      const auto l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
-      if (!l.vec.has_items()) continue;
-      ReverseOffsets<Offset> first_item = l.row;
-      params.add_offsets(kRank - 1, kRank, l.i, first_item);
-      if (!params.vectorized || !l.in_one_row || !l.vec.is_full(kVecSize)) {
+      i[u] = range_size;  // nothing to move
+      if (first + u * kThreadsPerBlock >= end) continue;
+      const auto v = locate_vec(first + u * kThreadsPerBlock);
+      if (kVecSize > 1 && v.i >= range_size) continue;
+      if (!params.vectorized) {
         remaining |= 1u << u;
         continue;
       }
-      loaded |= 1u << u;
-      at[u] = l.vec.offset;
-      from[u] = first_item.src;
-      i[u] = first_item.axis_index;
-      length[u] = clamped_length_at(params, first_item.length);
+      at[u] = v.dst();
+      i[u] = v.i;
+      from[u] = v.row.src + v.i;
+      axis_index[u] = v.row.axis_index;
+      lengths[u] = params.load_length(v.row.length);
     }
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
-      if ((loaded >> u & 1) == 0) continue;
-      bool whole_vectors = true;
-      if (!along_axis) {
-        from[u] += reversed_index(length[u], i[u]) * params.axis_src_stride;
-      } else if (i[u] + kVecSize <= length[u]) {
-        from[u] += length[u] - i[u] - kVecSize;
+      if (i[u] >= range_size) continue;
+      const Offset length = params.clamp_length(lengths[u]);
+      bool one_by_one = false;
+      if constexpr (!kAlongAxis) {
+        from[u] += reversed_index(length, axis_index[u]) * params.axis_src_stride;
+      } else if (std::min(i[u] + kVecSize, range_size) <= length) {
+        from[u] += length - i[u] - kVecSize - i[u];
         reversed |= 1u << u;
       } else {
-        from[u] += i[u];
-        whole_vectors = i[u] >= length[u];
+        one_by_one = std::max<Offset>(i[u], 0) < length;
       }
-      const char* low = reinterpret_cast<const char*>(src + from[u]);
-      if (whole_vectors && params.source_bounds.hold_vectors_at(low)) {
-        loads[u].load_from(low);
+      if (!one_by_one && (kVecSize == 1 || params.vector_loads.include(from[u]))) {
+        loads[u].load_from(src + from[u]);
       } else {
-        loaded &= ~(1u << u);
+        i[u] = range_size;
         remaining |= 1u << u;
       }
     }
 #pragma unroll
     for (int u = 0; u < kVecsPerThread<Offset>; ++u)
-      if (loaded >> u & 1) store_items(dst + at[u], loads[u].items(reversed >> u & 1), 0, kVecSize);
-    // Vectors at the ends of ranges, rows, lengths and of the source's memory, and lengths that differ item by item.
+      store_items(dst + at[u], loads[u].items(reversed >> u & 1), -i[u], range_size - i[u]);
+    // Vectors where lengths and the source's memory end, and rows that are not contiguous or have several lengths.
 #pragma unroll 1
-    for (int u = 0; remaining >> u != 0; ++u) {
-      if ((remaining >> u & 1) == 0) continue;
-      const auto l = locate<Item, kVecSize>(params, first + u * kThreadsPerBlock);
-      copy_items<Item, kVecSize>(dst + l.vec.offset, l.vec.begin, l.vec.end, [&](int j) {
-        ReverseOffsets<Offset> offsets = l.range;
-        params.add_offsets(params.vecs.range_dim, kRank, l.vec.first + j, offsets);
-        const Offset within = reversed_index(clamped_length_at(params, offsets.length), offsets.axis_index);
-        return load(src + offsets.src + within * params.axis_src_stride);
+    for (; remaining != 0; remaining &= remaining - 1) {
+      const int u = lowest_bit<kVecsPerThread<Offset>>(remaining);
+      const auto v = locate_vec(first + u * kThreadsPerBlock);
+      const auto& inner = params.dims[kRank - 1];
+      if constexpr (kAlongAxis && kVecSize > 1) {
+        // The end of a length: a reversed vector before it, and one that stays as it is after it.
+        if (params.vectorized) {
+          const Offset length = params.clamped_length_at(v.row.length), from = v.row.src + v.i;
+          const Offset from_reversed = v.row.src + length - kVecSize - v.i;
+          if (params.vector_loads.include(from) && params.vector_loads.include(from_reversed)) {
+            UnalignedLoad<Item> reversed_load, load;
+            reversed_load.load_from(src + from_reversed);
+            load.load_from(src + from);
+            const Vector vector =
+                select_items<Item>(Offset(0), length - v.i, reversed_load.items(true), load.items(false));
+            store_items(dst + v.dst(), vector, -v.i, range_size - v.i);
+            continue;
+          }
+        }
+      }
+      copy_items<Item, kVecSize>(dst + v.dst(), -v.i, range_size - v.i, [&](int j) {
+        const Offset k = v.i + j, length = params.clamped_length_at(v.row.length + k * inner.length_stride);
+        const Offset within = reversed_index(length, kAlongAxis ? k : v.row.axis_index);
+        return load(src + (v.row.src + k * inner.src_stride + within * params.axis_src_stride));
       });
     }
   }
@@ -166,41 +186,69 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 
 constexpr int kMaxPanelColumns = 64;
 
-// The last dimension is the columns, the last but one the axis.
-template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+// The last dimension is the columns, the last but one the axis. If kWords, 4 bytes of columns are moved at once.
+template <class Item, class Offset, int kRank, bool kWords>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     reverse_panels(const __grid_constant__ ReverseParams<Offset, kRank> params) {
+  using Word = std::conditional_t<kWords, uint32_t, Item>;
+  constexpr int kPerWord = int(sizeof(Word) / sizeof(Item));
   __shared__ Offset lengths[kMaxPanelColumns];
   Item* panel = shared_memory<Item>();
   const auto& column = params.dims[kRank - 1];
   const auto& axis = params.dims[kRank - 2];
-  const int bits = params.panels.log2_columns, columns = 1 << bits, rows = kThreadsPerBlock >> bits,
-            size = int(params.axis_size);
-  const int c = int(threadIdx.x) & (columns - 1), first_row = int(threadIdx.x) >> bits;
+  const int bits = params.panels.log2_columns, columns = 1 << bits, words = columns / kPerWord,
+            rows = kThreadsPerBlock * kPerWord >> bits, size = int(params.axis_size);
+  const int c = (int(threadIdx.x) & (words - 1)) * kPerWord, first_row = int(threadIdx.x) * kPerWord >> bits;
   for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
     const auto [outer, panel_number] = params.panels.column_panels.divmod(Offset(chunk));
     const Offset first = panel_number * columns;
     ReverseOffsets<Offset> offsets{};
-    params.add_offsets(params.panels.outer_dim, kRank - 2, outer, offsets);
-    const bool in_bounds = first + c < Offset(column.size.divisor);
+    params.template add_offsets<kRank - 2>(outer, offsets);
+    const Offset columns_left = Offset(column.size.divisor) - first;
+    const bool in_bounds = c < columns_left;
     const Item* src = reinterpret_cast<const Item*>(params.src) + offsets.src + (first + c) * column.src_stride;
     Item* dst = reinterpret_cast<Item*>(params.dst) + offsets.dst + (first + c) * column.dst_stride;
-    if (int(threadIdx.x) < columns && in_bounds)
-      lengths[threadIdx.x] = clamped_length_at(params, offsets.length + (first + c) * column.length_stride);
+    if (int(threadIdx.x) < columns && Offset(threadIdx.x) < columns_left)
+      lengths[threadIdx.x] =
+          params.clamped_length_at(offsets.length + (first + Offset(threadIdx.x)) * column.length_stride);
     if (in_bounds) {
 #pragma unroll 8
       for (int i = first_row; i < size; i += rows)
-        panel[(i << bits) + c] = load(src + Offset(i) * params.axis_src_stride);
+        *reinterpret_cast<Word*>(panel + (i << bits) + c) =
+            load(reinterpret_cast<const Word*>(src + Offset(i) * params.axis_src_stride));
     }
     __syncthreads();
     if (in_bounds) {
-      const Offset length = lengths[c];
-#pragma unroll 8
-      for (int i = first_row; i < size; i += rows)
-        store(dst + Offset(i) * axis.dst_stride, panel[(int(reversed_index(length, Offset(i))) << bits) + c]);
+      Offset length[kPerWord];
+#pragma unroll
+      for (int j = 0; j < kPerWord; ++j) length[j] = lengths[c + j];
+#pragma unroll 8 / kPerWord
+      for (int i = first_row; i < size; i += rows) {
+        Item items[kPerWord];
+#pragma unroll
+        for (int j = 0; j < kPerWord; ++j)
+          items[j] = panel[(int(reversed_index(length[j], Offset(i))) << bits) + c + j];
+        store(reinterpret_cast<Word*>(dst + Offset(i) * axis.dst_stride), to_word<Word>(items));
+      }
     }
     __syncthreads();
   }
+}
+
+// Whether panels can be moved in words of 4 bytes: if no word is cut by an end, and none lies across an unaligned
+// address.
+bool panels_have_words(const ReverseCopy& copy, int columns) {
+  constexpr int64_t kWordBytes = 4;
+  CommonAlignment word(kWordBytes);
+  word.include(copy.dst);
+  word.include(copy.src);
+  word.include(columns * copy.item_size);
+  word.include(copy.dims.back().size * copy.item_size);
+  for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
+    word.include(copy.dims[k].dst_stride * copy.item_size);
+    word.include(copy.dims[k].src_stride * copy.item_size);
+  }
+  return copy.item_size < kWordBytes && word.value() == kWordBytes;
 }
 
 // How many columns a panel has, 0 if reverse_vectorized is to be used.
@@ -209,7 +257,10 @@ int panel_columns(const ReverseCopy& copy) {
   const ReverseDim& axis = copy.dims[copy.axis()];
   if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
   const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // in items; fewer columns would waste part of it
-  const int64_t room = max_shared_bytes() - kMaxPanelColumns * int64_t(sizeof(int64_t));
+  const DeviceLimits& device = limits();
+  const auto room = [&](int64_t panels_on_sm) {
+    return device.dynamic_shared_bytes(panels_on_sm, kMaxPanelColumns * int64_t(sizeof(int64_t)));
+  };
   const int64_t strips = numel(copy.dims) / axis.size / column.size;
   const auto bytes = [&](int64_t columns) { return columns * axis.size * copy.item_size; };
   const auto panels = [&](int64_t columns) { return (column.size + columns - 1) / columns * strips; };
@@ -217,10 +268,10 @@ int panel_columns(const ReverseCopy& copy) {
   // panels for each SM. Below two sectors, room for two panels is enough.
   int64_t columns = std::min<int64_t>(kMaxPanelColumns, int64_t(std::bit_ceil(uint64_t(column.size))));
   while (columns > sector &&
-         (bytes(columns) > room / (columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * sm_count()))
+         (bytes(columns) > room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))
     columns /= 2;
   const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // less than two items for each thread
-  return bytes(columns) > room || idle ? 0 : int(columns);
+  return bytes(columns) > room(1) || idle ? 0 : int(columns);
 }
 
 template <class Item, class Offset, int kRank>
@@ -246,22 +297,32 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
                       Offset(dim.length_stride)};
   }
   constexpr auto kItem = int64_t(sizeof(Item));
-  params.source_bounds = source_bounds(copy.src, copy.dims, kItem);
+  params.vector_loads = VectorOffsets<Offset>::of(copy.src, source_bounds(copy.src, copy.dims, kItem), kItem);
   if (columns > 0) {
     const int64_t panels = (copy.dims.back().size + columns - 1) / columns;
-    params.panels = {FastDivmod<Offset>(panels), padding, std::countr_zero(unsigned(columns))};
+    params.panels = {FastDivmod<Offset>(panels), std::countr_zero(unsigned(columns))};
     params.chunks = checked_chunks(numel(copy.dims) / (copy.dims.back().size * axis.size) * panels);
-    launch("reverse_panels", reverse_panels<Item, Offset, kRank>, grid_size(params.chunks), kThreadsPerBlock, stream,
-           params, columns * axis.size * kItem);
-    return;
+    const auto queue = [&]<bool kWords>() {
+      launch<reverse_panels<Item, Offset, kRank, kWords>>("reverse_panels", grid_size(params.chunks), kThreadsPerBlock,
+                                                          stream, params, columns * axis.size * kItem);
+    };
+    if constexpr (sizeof(Item) < 4 && sizeof(Offset) == 4)
+      if (panels_have_words(copy, columns)) return queue.template operator()<true>();
+    return queue.template operator()<false>();
   }
-  params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, copy.dims, padding);
+  params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, copy.dims, false);
   const ReverseDim& row = copy.dims.back();
   params.vectorized = row.length_stride == 0 && row.src_stride == 1;
   params.vecs_per_chunk = vecs_per_chunk<Offset>(int64_t(params.vecs.count));
   params.chunks = checked_chunks((int64_t(params.vecs.count) + params.vecs_per_chunk - 1) / params.vecs_per_chunk);
-  launch("reverse_vectorized", reverse_vectorized<Item, Offset, kRank>, grid_size(params.chunks), kThreadsPerBlock,
-         stream, params);
+  const auto queue = [&]<bool kAlongAxis>() {
+    launch<reverse_vectorized<Item, Offset, kRank, kAlongAxis>>("reverse_vectorized", grid_size(params.chunks),
+                                                                kThreadsPerBlock, stream, params);
+  };
+  if (params.axis == kRank - 1)
+    queue.template operator()<true>();
+  else
+    queue.template operator()<false>();
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {
@@ -269,10 +330,12 @@ void launch_part(const ReverseCopy& copy, Stream stream) {
   for (const ReverseDim& dim : copy.dims) length += max_offset(dim.size, dim.length_stride);
   dispatch_item_size(copy.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (std::max(index_bound(copy.dims), length) <= max_32_bit_index() && copy.dims.size() <= kSmallRank)
+    if (std::max(index_bound(copy.dims), length) > max_32_bit_index() || copy.dims.size() > kSmallRank)
+      launch_reversal<Item, int64_t, int(kMaxRank)>(copy, stream);
+    else if (copy.dims.size() > kBatchRank)
       launch_reversal<Item, int32_t, int(kSmallRank)>(copy, stream);
     else
-      launch_reversal<Item, int64_t, int(kMaxRank)>(copy, stream);
+      launch_reversal<Item, int32_t, int(kBatchRank)>(copy, stream);
   });
 }
 

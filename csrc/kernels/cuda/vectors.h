@@ -1,19 +1,21 @@
 // Vectors of 16 bytes in registers: loaded from any address, reversed, stored.
 #pragma once
 
+#include <algorithm>
+#include <type_traits>
+
 #include "device.h"
 
 namespace torch_dml_ops::cuda {
 
-struct Vector {
-  uint32_t word[4];
-} __attribute__((aligned(16)));
-
-// Items that are loaded or stored at once.
-template <class Item, int kVecSize>
+// What is loaded or stored at once. It holds words and not items, because a compiler that sees bytes takes registers
+// apart and puts them together again.
+template <int kBytes>
 struct AlignedVector {
-  Item item[kVecSize];
-} __attribute__((aligned(sizeof(Item) * kVecSize)));
+  uint32_t word[kBytes / 4];
+} __attribute__((aligned(kBytes)));
+
+using Vector = AlignedVector<16>;
 
 template <class Item>
 constexpr int kItemsPerVector = 16 / int(sizeof(Item));
@@ -22,18 +24,77 @@ constexpr int kItemsPerVector = 16 / int(sizeof(Item));
 struct Bounds {
   const char* begin;
   const char* end;
-
-  // Whether the one or two aligned vectors that hold the 16 bytes at `from` lie within the bounds.
-  __device__ bool hold_vectors_at(const char* from) const {
-    const auto first = reinterpret_cast<uintptr_t>(from) & ~uintptr_t(15);
-    const auto last = (reinterpret_cast<uintptr_t>(from) + 15) | 15;
-    return first >= reinterpret_cast<uintptr_t>(begin) && last < reinterpret_cast<uintptr_t>(end);
-  }
 };
+
+// From which offsets, in items, 16 bytes may be loaded: from those where the one or two aligned vectors that hold them
+// lie within the bounds.
+template <class Offset>
+struct VectorOffsets {
+  using Unsigned = std::make_unsigned_t<Offset>;
+  Offset first = 0;
+  Unsigned count = 0;
+
+  static VectorOffsets of(const char* src, const Bounds& bounds, int64_t item_size) {
+    constexpr int64_t kBytes = sizeof(Vector);
+    const int64_t begin = (int64_t(reinterpret_cast<uintptr_t>(bounds.begin)) + kBytes - 1) / kBytes * kBytes;
+    const int64_t last = int64_t(reinterpret_cast<uintptr_t>(bounds.end)) / kBytes * kBytes - kBytes;
+    if (last < begin) return {};
+    const int64_t first = begin - int64_t(reinterpret_cast<uintptr_t>(src));
+    return {Offset(first / item_size), Unsigned((last - begin) / item_size + 1)};
+  }
+  __device__ bool include(Offset offset) const { return Unsigned(offset) - Unsigned(first) < count; }
+};
+
+// Result byte k is byte (selector >> 4 * k) % 8 of high:low.
+__device__ __forceinline__ uint32_t permute_bytes(uint32_t low, uint32_t high, uint32_t selector) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(low, high, selector);
+#else
+  const uint64_t bytes = uint64_t(high) << 32 | low;
+  uint32_t result = 0;
+  for (int k = 0; k < 4; ++k) result |= uint32_t(bytes >> 8 * (selector >> 4 * k & 7) & 0xff) << 8 * k;
+  return result;
+#endif
+}
 
 // The lower 32 bits of high:low shifted right by less than 32.
 __device__ __forceinline__ uint32_t funnel_shift(uint32_t low, uint32_t high, uint32_t bits) {
   return uint32_t(((uint64_t(high) << 32) | low) >> bits);
+}
+
+// A word whose bits from number `first` on are set: all of them if it is negative, none if it is 32 or more.
+__device__ __forceinline__ uint32_t ones_from(int first) {
+  const auto bits = uint32_t(std::max(first, 0));
+#ifdef __CUDA_ARCH__
+  return __funnelshift_lc(0, UINT32_MAX, bits);
+#else
+  return bits < 32 ? UINT32_MAX << bits : 0;
+#endif
+}
+
+// The number of the lowest of kBits bits that is set.
+template <int kBits>
+__device__ __forceinline__ int lowest_bit(uint32_t bits) {
+  int lowest = kBits - 1;
+#pragma unroll
+  for (int k = kBits - 2; k >= 0; --k) lowest = bits >> k & 1 ? k : lowest;
+  return lowest;
+}
+
+// Items [begin, end) of `inside` and the others of `outside`.
+template <class Item, class Offset>
+__device__ __forceinline__ Vector select_items(Offset begin, Offset end, const Vector& inside, const Vector& outside) {
+  constexpr Offset kItems = kItemsPerVector<Item>;
+  constexpr int kBits = 8 * int(sizeof(Item));
+  const int first = kBits * int(std::clamp(begin, Offset(0), kItems));
+  const int last = kBits * int(std::clamp(end, Offset(0), kItems));
+  Vector result;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    const uint32_t mask = ones_from(first - 32 * k) & ~ones_from(last - 32 * k);
+    result.word[k] = (inside.word[k] & mask) | (outside.word[k] & ~mask);
+  }
+  return result;
 }
 
 // The same items in reverse order.
@@ -44,14 +105,10 @@ __device__ __forceinline__ Vector reverse_items(const Vector& v) {
   } else if constexpr (sizeof(Item) == 8) {
     return {v.word[2], v.word[3], v.word[0], v.word[1]};
   } else {
+    constexpr uint32_t kSelector = sizeof(Item) == 4 ? 0x3210 : sizeof(Item) == 2 ? 0x1032 : 0x0123;
     Vector result;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      uint32_t word = v.word[3 - k];
-      if constexpr (sizeof(Item) <= 2) word = word << 16 | word >> 16;
-      if constexpr (sizeof(Item) == 1) word = (word & 0x00ff00ffu) << 8 | (word >> 8 & 0x00ff00ffu);
-      result.word[k] = word;
-    }
+    for (int k = 0; k < 4; ++k) result.word[k] = permute_bytes(v.word[3 - k], 0, kSelector);
     return result;
   }
 }
@@ -61,7 +118,8 @@ __device__ __forceinline__ Vector reverse_items(const Vector& v) {
 template <class Item>
 class UnalignedLoad {
  public:
-  __device__ void load_from(const char* from) {
+  __device__ void load_from(const Item* items) {
+    const char* from = reinterpret_cast<const char*>(items);
     offset_ = uint32_t(reinterpret_cast<uintptr_t>(from) & 15);
     const Vector* aligned = reinterpret_cast<const Vector*>(from - offset_);
     low_ = load(aligned);
@@ -72,9 +130,9 @@ class UnalignedLoad {
 
   // The items, in reverse order if `reversed`. They are selected by conditions and not by an index, because registers
   // that are indexed at run time would be placed in local memory.
-  __device__ AlignedVector<Item, kItemsPerVector<Item>> items(bool reversed) const {
+  __device__ Vector items(bool reversed) const {
     Vector v = low_;
-    if constexpr (sizeof(Item) < 16) {
+    if (sizeof(Item) < 16 && offset_ != 0) {
       uint32_t word[8];
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
@@ -94,10 +152,7 @@ class UnalignedLoad {
       v = {word[0], word[1], word[2], word[3]};
     }
     if (reversed) v = reverse_items<Item>(v);
-    AlignedVector<Item, kItemsPerVector<Item>> result;
-    static_assert(sizeof(result) == sizeof(v));
-    memcpy(&result, &v, sizeof(v));
-    return result;
+    return v;
   }
 
  private:
@@ -105,29 +160,75 @@ class UnalignedLoad {
   uint32_t offset_ = 0;
 };
 
-// Stores items [begin, end) of a vector. `to` is where its item 0 would go, an address aligned to the whole vector.
-template <class Item, int kVecSize>
-__device__ __forceinline__ void store_items(Item* to, const AlignedVector<Item, kVecSize>& items, int begin, int end) {
-  if (begin <= 0 && end >= kVecSize) {
-    store(reinterpret_cast<AlignedVector<Item, kVecSize>*>(to), items);
-    return;
+// Stores items [begin, end) of a word: all of them at once, or otherwise those of its halves in turn. `to` is where its
+// item 0 would go, an address aligned to the whole word.
+template <class Item, class Word, class Offset>
+__device__ __forceinline__ void store_items(Item* to, const Word& word, Offset begin, Offset end) {
+  constexpr int kItems = sizeof(Word) / sizeof(Item), kHalf = kItems / 2;
+  if (begin <= 0 && end >= kItems) {
+    store(reinterpret_cast<Word*>(to), word);
+  } else if constexpr (kItems > 1) {
+    if (begin >= kItems || end <= 0) return;
+    using Half = std::conditional_t<sizeof(Word) == 4, uint16_t, uint8_t>;
+    store_items(to, Half(word), begin, end);
+    store_items(to + kHalf, Half(word >> 4 * sizeof(Word)), begin - kHalf, end - kHalf);
   }
-#pragma unroll
-  for (int j = 0; j < kVecSize; ++j)
-    if (j >= begin && j < end) store(to + j, items.item[j]);
 }
 
-// Stores items [begin, end) of a vector, item j being item_at(j - begin): a few at a time, so that their loads overlap.
-template <class Item, int kVecSize, class ItemAt>
-__device__ __forceinline__ void copy_items(Item* to, int begin, int end, ItemAt item_at) {
+// The same of a vector.
+template <class Item, int kBytes, class Offset>
+__device__ __forceinline__ void store_items(Item* to, const AlignedVector<kBytes>& vector, Offset begin, Offset end) {
+  constexpr int kItems = kBytes / int(sizeof(Item)), kHalf = kItems / 2;
+  if constexpr (kBytes == 4) {
+    store_items(to, vector.word[0], begin, end);
+  } else if (begin <= 0 && end >= kItems) {
+    store(reinterpret_cast<AlignedVector<kBytes>*>(to), vector);
+  } else if constexpr (kItems > 1) {
+    if (begin >= kItems || end <= 0) return;
+    AlignedVector<kBytes / 2> low, high;
+#pragma unroll
+    for (int k = 0; k < kBytes / 8; ++k) {
+      low.word[k] = vector.word[k];
+      high.word[k] = vector.word[k + kBytes / 8];
+    }
+    store_items(to, low, begin, end);
+    store_items(to + kHalf, high, begin - kHalf, end - kHalf);
+  }
+}
+
+// As many items as a word has, in a word.
+template <class Word, class Item, int kItems>
+__device__ __forceinline__ Word to_word(const Item (&items)[kItems]) {
+  static_assert(sizeof(Word) == kItems * sizeof(Item));
+  if constexpr (kItems == 1) {
+    return items[0];
+  } else {
+    Word word = 0;
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) word |= Word(items[j]) << 8 * int(sizeof(Item)) * j;
+    return word;
+  }
+}
+
+template <class Item, int kItems>
+__device__ __forceinline__ auto to_vector(const Item (&items)[kItems]) {
+  AlignedVector<kItems* int(sizeof(Item))> vector;
+  memcpy(&vector, items, sizeof(vector));
+  return vector;
+}
+
+// Stores items [begin, end) of a vector, item j being item_at(j): a few at a time, so that their loads overlap.
+template <class Item, int kVecSize, class Offset, class ItemAt>
+__device__ __forceinline__ void copy_items(Item* to, Offset begin, Offset end, ItemAt item_at) {
+  if constexpr (kVecSize == 1) return store(to, item_at(0));
   constexpr int kGroup = kVecSize < 4 ? kVecSize : 4;
 #pragma unroll 1
-  for (int g = begin / kGroup * kGroup; g < end; g += kGroup) {
-    AlignedVector<Item, kGroup> items{};
+  for (int g = 0; g < kVecSize; g += kGroup) {
+    Item items[kGroup] = {};
 #pragma unroll
     for (int j = 0; j < kGroup; ++j)
-      if (g + j >= begin && g + j < end) items.item[j] = item_at(g + j - begin);
-    store_items(to + g, items, begin - g, end - g);
+      if (g + j >= begin && g + j < end) items[j] = item_at(g + j);
+    store_items(to + g, to_vector(items), begin - g, end - g);
   }
 }
 

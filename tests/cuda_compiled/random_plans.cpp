@@ -1,0 +1,401 @@
+// Executes random plans, which check_plans.cpp checks.
+//
+//     random_plans CASES SEED [SECONDS]        after so many seconds of the processor's time, no more are begun
+//
+// Sizes are small, edges of windows and lengths lie at and beside the edges of vectors, and devices differ, so that
+// small plans run through the code of large ones.
+#include <sys/mman.h>
+
+#include <ctime>
+#include <iterator>
+#include <numeric>
+
+#include "../../csrc/kernels/cuda/device.h"
+#include "check_plans.h"
+
+using namespace torch_dml_ops;
+
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+std::mt19937_64 random_bits;
+
+int64_t any(int64_t least, int64_t most) { return least + int64_t(random_bits() % uint64_t(most - least + 1)); }
+bool chance(double p) { return double(random_bits() >> 11) * 0x1p-53 < p; }
+template <class T>
+T one_of(std::initializer_list<T> values) {
+  return std::data(values)[any(0, int64_t(values.size()) - 1)];
+}
+
+// At and beside a multiple of `unit`, from 0 to `most`.
+int64_t near_multiple(int64_t unit, int64_t most) {
+  return std::clamp<int64_t>(any(0, most / unit) * unit + any(-1, 1), 0, most);
+}
+
+// ---- Memory ----
+
+constexpr int64_t kMemoryBytes = int64_t(48) << 30;  // addresses; of most of it nothing is touched
+constexpr int64_t kFarBytes = 4 << 20;               // of a source that is filled only where it is read
+
+char* memory() {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* at = mmap(nullptr, std::size_t(kMemoryBytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (at == MAP_FAILED) {
+    std::printf("there are no addresses for %lld bytes\n", static_cast<long long>(kMemoryBytes));
+    std::exit(2);
+  }
+  return static_cast<char*>(at);
+}
+
+void fill(char* at, int64_t bytes) {
+  for (int64_t k = 0; k < bytes; k += 8) {
+    const uint64_t bits = random_bits();
+    std::memcpy(at + k, &bits, std::size_t(std::min<int64_t>(bytes - k, 8)));
+  }
+}
+
+// Hands out memory for the tensors of a case, one behind another.
+class Memory {
+ public:
+  explicit Memory(char* base) : base_(base) {}
+
+  // For items `low` to `high`; returns where item 0 is. Most items are aligned to their size, or to 16 bytes.
+  char* take(int64_t low, int64_t high, int64_t item) {
+    const int64_t offset = chance(0.4) ? 0 : chance(0.1) ? any(0, 15) : any(0, 32 / item - 1) * item;
+    char* at = base_ + (used_ + 15) / 16 * 16 + offset;
+    const int64_t bytes = (high - low + 1) * item;
+    used_ = at - base_ + bytes + any(0, 40);
+    if (used_ > kMemoryBytes) std::abort();
+    if (bytes <= kFarBytes) fill(at, bytes);
+    return at - low * item;
+  }
+
+ private:
+  char* base_;
+  int64_t used_ = 64;
+};
+char *dst_memory, *src_memory;
+
+// ---- Sizes and strides ----
+
+// Of at most so many items.
+Sizes any_sizes(int64_t rank, int64_t numel) {
+  Sizes sizes(static_cast<std::size_t>(rank));
+  for (int64_t& n : sizes) {
+    const int64_t most = std::min(numel, rank > 3 ? any(2, 5) : chance(0.5) ? 40 : any(1, numel));
+    n = any(1, most);
+    numel /= n;
+  }
+  std::shuffle(sizes.begin(), sizes.end(), random_bits);
+  return sizes;
+}
+
+// Strides in some order of dimensions, from `inner` on, with gaps; no two indices meet.
+Sizes any_strides(const Sizes& sizes, double shuffled, double gaps, int64_t inner = 1) {
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (chance(shuffled)) std::shuffle(order.begin(), order.end(), random_bits);
+  Sizes strides(sizes.size());
+  for (std::size_t k = order.size(); k-- > 0;) {
+    strides[order[k]] = inner;
+    inner *= sizes[order[k]];
+    if (chance(gaps)) inner += any(0, 40);
+  }
+  return strides;
+}
+
+int64_t numel_of(const Sizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+// ---- Affine copies ----
+
+enum class Kind {
+  kDense,
+  kBackward,     // the source's last stride is -1
+  kStrided,      // or some other number
+  kWindow,       // some indices are zero instead, in any dimension
+  kWindowEdges,  // only in the last one, with edges at and beside those of vectors
+  kTiles,
+  kNarrow,  // the last size is smaller than a vector
+  kManyDims,
+  kFar,  // few items, so far apart that offsets need more than 31 bits
+  kPieces,
+  kLines,  // copies of one dimension, with gaps in the destination or without
+  kReverseRows,
+  kReverseOuter,
+  kPanels,
+  kCount,
+};
+const char* const kNames[] = {
+    "dense", "backward", "strided", "window",       "window edges",       "tiles", "narrow", "many dims",
+    "far",   "pieces",   "lines",   "reverse rows", "reverse outer axis", "panels"};
+static_assert(std::size(kNames) == std::size_t(Kind::kCount));
+
+Sizes copy_sizes(Kind kind, int64_t item, int64_t numel, bool is_piece) {
+  if (kind == Kind::kManyDims) {
+    Sizes sizes(std::size_t(any(9, 11)), 2);
+    for (int64_t& n : sizes) n = chance(0.8) ? 2 : any(1, 3);
+    return sizes;
+  }
+  if (kind == Kind::kTiles) {
+    Sizes sizes(std::size_t(is_piece ? 2 : any(2, 5)));
+    for (int64_t& n : sizes) n = any(1, 3);
+    for (std::size_t k : {sizes.size() - 1, sizes.size() - 2}) sizes[k] = any(8, is_piece ? 40 : 130);
+    return sizes;
+  }
+  const int64_t vector = 16 / item;
+  if (kind == Kind::kWindowEdges) return {any(1, 4), any(2, 12 * vector)};
+  Sizes sizes = any_sizes(is_piece || chance(0.5) ? any(1, 4) : any(1, 8), numel);
+  if (kind == Kind::kNarrow) sizes.back() = any(1, std::max<int64_t>(vector + 1, 3));
+  return sizes;
+}
+
+CopyDim any_window(int64_t size) {
+  CopyDim d = plain_dim(size, 0, 0);
+  d.step = chance(0.6) ? 1 : any(2, 5);
+  d.count = any(1, 1 + (size - 1) / d.step);
+  d.begin = any(0, size - 1 - (d.count - 1) * d.step);
+  return d;
+}
+
+CopyDim window_with_edges(int64_t size, int64_t vector) {
+  CopyDim d = plain_dim(size, 0, 0);
+  d.step = chance(0.7) ? 1 : any(2, 5);
+  d.begin = near_multiple(vector, size - 1);
+  const int64_t most = 1 + (size - 1 - d.begin) / d.step;
+  d.count = chance(0.3) ? most : std::clamp<int64_t>(near_multiple(vector, most), 1, most);
+  return d;
+}
+
+std::vector<CopyDim> copy_dims(Kind kind, const Sizes& sizes, int64_t item) {
+  std::vector<CopyDim> dims;
+  for (const int64_t n : sizes) {
+    const bool is_window = chance(kind == Kind::kWindow ? 0.6 : kind == Kind::kManyDims ? 0.15 : 0);
+    dims.push_back(is_window ? any_window(n) : plain_dim(n, 0, 0));
+  }
+  if (kind == Kind::kWindowEdges) dims.back() = window_with_edges(sizes.back(), 16 / item);
+  return dims;
+}
+
+// In items, of the source's sizes.
+Sizes source_strides(Kind kind, const Sizes& counts, int64_t item) {
+  if (kind == Kind::kTiles) {  // contiguous along the last dimension but one
+    Sizes turned = counts;
+    std::swap(turned[turned.size() - 1], turned[turned.size() - 2]);
+    Sizes strides = any_strides(turned, 0, 0.2);
+    std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
+    for (int64_t& s : strides)
+      if (chance(0.2)) s = -s;
+    return strides;
+  }
+  const bool is_plain = kind == Kind::kDense || kind == Kind::kBackward || kind == Kind::kWindowEdges;
+  const int64_t inner = kind == Kind::kStrided ? any(2, 6) : 1;
+  Sizes strides = any_strides(counts, is_plain ? 0.1 : 0.25, 0.3, inner);
+  if (kind == Kind::kBackward || (kind == Kind::kWindowEdges && chance(0.4))) strides.back() = -strides.back();
+  for (int64_t& s : strides) {
+    if (!is_plain && chance(0.25)) s = -s;
+    if (chance(0.04)) s = 0;
+  }
+  if (kind == Kind::kFar) {
+    const auto k = std::size_t(any(0, int64_t(counts.size()) - 1));
+    if (counts[k] > 1 && counts[k] < 60)
+      strides[k] = (strides[k] < 0 ? -1 : 1) * (any(1, 8) << 28) / (counts[k] > 8 ? 8 * item : item);
+  }
+  return strides;
+}
+
+// `is_piece`: one of many.
+AffineCopy any_copy(Kind kind, int64_t item, int64_t numel, bool is_piece, Memory& dst, Memory& src) {
+  const Sizes sizes = copy_sizes(kind, item, numel, is_piece);
+  std::vector<CopyDim> dims = copy_dims(kind, sizes, item);
+  Sizes counts;
+  for (const CopyDim& d : dims) counts.push_back(d.count);
+  const bool is_ordered = kind == Kind::kTiles || kind == Kind::kWindowEdges;
+  const int64_t inner = !is_ordered && kind != Kind::kNarrow && chance(0.06) ? any(2, 4) : 1;
+  const Sizes dst_strides = any_strides(sizes, is_ordered ? 0 : 0.2, 0.25, inner);
+  // Often the same, so that dimensions coalesce.
+  const bool is_same = counts == sizes && !is_ordered && kind != Kind::kStrided && chance(0.25);
+  const Sizes src_strides = is_same ? dst_strides : source_strides(kind, counts, item);
+  int64_t low = 0, high = 0, dst_high = 0;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    dims[k].dst_stride = dst_strides[k];
+    dims[k].src_stride = src_strides[k];
+    (src_strides[k] < 0 ? low : high) += (counts[k] - 1) * src_strides[k];
+    dst_high += (sizes[k] - 1) * dst_strides[k];
+  }
+  AffineCopy copy{dst.take(0, dst_high, item), src.take(low, high, item), dims};
+  if ((high - low + 1) * item > kFarBytes) {
+    for (int64_t i = 0; i < numel_of(counts); ++i) {
+      int64_t from = 0, rest = i;
+      for (std::size_t k = 0; k < counts.size(); ++k) {
+        from += rest % counts[k] * src_strides[k];
+        rest /= counts[k];
+      }
+      fill(const_cast<char*>(copy.src) + from * item, item);
+    }
+  }
+  return copy;
+}
+
+// A split or a join along the last axis.
+std::vector<AffineCopy> any_pieces(int64_t item, int64_t count, Memory& dst, Memory& src) {
+  const bool is_join = chance(0.5), equal = chance(0.5), backward = !is_join && chance(0.2);
+  const int64_t most = chance(0.3) ? 4 : chance(0.8) ? 60 : 700;
+  Sizes sizes;
+  for (int64_t k = 0; k < count; ++k) sizes.push_back(equal && k > 0 ? sizes[0] : any(1, most));
+  const int64_t stride = std::accumulate(sizes.begin(), sizes.end(), int64_t(0)) + (chance(0.4) ? any(1, 9) : 0);
+  const int64_t rows = any(1, std::clamp<int64_t>(40000 / stride, 1, 30));
+  char* whole = (is_join ? dst : src).take(0, rows * stride - 1, item);
+  std::vector<AffineCopy> copies;
+  int64_t at = 0;
+  for (const int64_t n : sizes) {
+    char* piece = (is_join ? src : dst).take(0, rows * n - 1, item);
+    char* part = whole + (at + (backward ? n - 1 : 0)) * item;
+    if (is_join)
+      copies.push_back({part, piece, {plain_dim(rows, stride, n), plain_dim(n, 1, 1)}});
+    else
+      copies.push_back({piece, part, {plain_dim(rows, n, stride), plain_dim(n, 1, backward ? -1 : 1)}});
+    at += n;
+  }
+  return copies;
+}
+
+std::vector<AffineCopy> any_lines(int64_t item, Memory& dst, Memory& src) {
+  const int64_t count = any(1, 6), size = any(1, 12000);
+  const bool equal = chance(0.5), gaps = chance(0.5);
+  std::vector<AffineCopy> copies;
+  for (int64_t k = 0; k < count; ++k) {
+    const int64_t n = equal ? size : any(1, size), dst_stride = gaps ? any(2, 7) : 1, src_stride = any(-4, 4);
+    const int64_t last = (n - 1) * src_stride;
+    char* to = dst.take(0, (n - 1) * dst_stride, item);
+    const char* from = src.take(std::min<int64_t>(last, 0), std::max<int64_t>(last, 0), item);
+    copies.push_back({to, from, {plain_dim(n, dst_stride, src_stride)}});
+  }
+  return copies;
+}
+
+void execute_affine(Kind kind) {
+  Memory dst(dst_memory), src(src_memory);
+  AffineCopies plan{int64_t(1) << any(0, 4), {}};
+  if (kind == Kind::kLines) {
+    plan.copies = any_lines(plan.item_size, dst, src);
+  } else if (kind != Kind::kPieces) {
+    const int64_t numel = chance(0.2) ? 40000 : chance(0.6) ? 9000 : 400;
+    plan.copies.push_back(any_copy(kind, plan.item_size, numel, false, dst, src));
+  } else if (chance(0.5)) {
+    const auto each = one_of({Kind::kDense, Kind::kBackward, Kind::kStrided, Kind::kTiles, Kind::kNarrow});
+    for (int64_t k = any(1, chance(0.2) ? 60 : 10); k > 0; --k)
+      plan.copies.push_back(any_copy(each, plan.item_size, 400, true, dst, src));
+  } else {
+    plan.copies = any_pieces(plan.item_size, chance(0.3) ? any(1, 10) : any(1, 200), dst, src);
+  }
+  cuda::execute(std::move(plan), nullptr);
+}
+
+// ---- Reversals ----
+
+void execute_reverse(Kind kind) {
+  Memory dst(dst_memory), src(src_memory);
+  const int64_t item = int64_t(1) << any(0, 4), vector = 16 / item;
+  const bool rows = kind == Kind::kReverseRows, panels = kind == Kind::kPanels;
+  const int64_t rank = panels ? any(2, 5) : chance(0.6) ? any(1, 4) : any(1, chance(0.1) ? 10 : 8);
+  Sizes sizes = any_sizes(rank, rank <= 8 && chance(0.2) ? 30000 : 3000);
+  const auto axis = std::size_t(rows ? rank - 1 : any(0, std::max<int64_t>(rank - 2, 0)));
+  if (panels) {
+    for (int64_t& n : sizes) n = std::min<int64_t>(n, 3);
+    sizes[axis] = any(4, 120);
+    sizes.back() = chance(0.5) ? 4 * any(2, 25) : any(8, 100);
+  }
+  const Sizes dst_strides = any_strides(sizes, panels ? 0.05 : 0.1, 0.25, chance(0.04) ? 2 : 1);
+  Sizes src_strides = chance(0.5) ? dst_strides : any_strides(sizes, 0.15, 0.25, chance(0.1) ? 2 : 1);
+  for (int64_t& s : src_strides) {
+    if (chance(0.03)) s = 0;
+    if (chance(0.05)) s = -s;
+  }
+  Sizes length_sizes = sizes;
+  length_sizes[axis] = 1;
+  Sizes length_strides = any_strides(length_sizes, 0.1, 0.1);
+  for (int64_t& s : length_strides)
+    if (chance(0.15)) s = 0;
+  if (!panels && chance(0.8)) length_strides.back() = 0;
+  if (panels && chance(0.95)) {
+    length_strides.back() = std::max<int64_t>(length_strides.back(), 1);
+    src_strides.back() = 1;
+  }
+  length_strides[axis] = 0;
+
+  ReverseCopy plan{item, nullptr, nullptr, nullptr, LengthType(any(0, 3)), {}};
+  int64_t low = 0, high = 0, dst_high = 0, last_length = 0;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    plan.dims.push_back({sizes[k], dst_strides[k], src_strides[k], length_strides[k], k == axis});
+    (src_strides[k] < 0 ? low : high) += (sizes[k] - 1) * src_strides[k];
+    dst_high += (sizes[k] - 1) * dst_strides[k];
+    last_length += (sizes[k] - 1) * length_strides[k];
+  }
+  plan.dst = dst.take(0, dst_high, item);
+  plan.src = src.take(low, high, item);
+  const int64_t bytes = length_bytes(plan.length_type);
+  std::vector<char> lengths(std::size_t((last_length + 1) * bytes));
+  for (int64_t k = 0; k <= last_length; ++k) {
+    const int64_t n = chance(0.04)  ? int64_t(random_bits())
+                      : chance(0.2) ? sizes[axis]
+                      : chance(0.4) ? near_multiple(vector, sizes[axis])
+                                    : any(-2, sizes[axis] + 2);
+    std::memcpy(lengths.data() + k * bytes, &n, std::size_t(bytes));
+  }
+  plan.lengths = lengths.data();
+  cuda::execute(std::move(plan), nullptr);
+}
+
+constexpr int kDevices = 100;
+
+void choose_devices() {
+  random_bits.seed(0);
+  for (int k = 0; k < kDevices; ++k) {
+    cuda_on_host::Device& device = cuda_on_host::devices[std::size_t(k)];
+    device.sm_count = int(chance(0.8) ? any(1, 3) : any(4, 140));
+    device.max_shared_bytes_per_block = int(chance(0.2) ? any(1, 100) : one_of<int64_t>({48, 99, 163, 227})) << 10;
+    device.shared_bytes_per_sm = device.max_shared_bytes_per_block + (int(any(1, 100)) << 10);
+    device.driver_version = chance(0.25) ? 12000 : 13000;
+  }
+}
+
+Kind any_kind() {
+  if (chance(0.15)) return Kind::kPieces;
+  if (chance(0.15)) return Kind::kWindowEdges;
+  return Kind(any(0, int64_t(Kind::kCount) - 1));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int64_t cases = argc > 1 ? std::atoll(argv[1]) : 1000;
+  const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
+  const double seconds = argc > 3 ? std::atof(argv[3]) : 1e9;
+  dst_memory = memory();
+  src_memory = memory();
+  choose_devices();
+  int64_t done = 0, of_kind[std::size_t(Kind::kCount)] = {};
+  for (; done < cases && double(std::clock()) / CLOCKS_PER_SEC < seconds; ++done) {
+    random_bits.seed(seed * 1'000'003 + uint64_t(done));
+    cuda_compiled::order_bits.seed(seed + uint64_t(done));
+    const Kind kind = any_kind();
+    cuda_compiled::case_name = std::string("case ") + std::to_string(done) + " of seed " + std::to_string(seed) + ", " +
+                               kNames[std::size_t(kind)];
+    cuda_on_host::max_32_bit_index = chance(0.3) ? 0 : INT32_MAX;
+    cuda_on_host::current_device = int(any(0, kDevices - 1));
+    if (kind == Kind::kReverseRows || kind == Kind::kReverseOuter || kind == Kind::kPanels)
+      execute_reverse(kind);
+    else
+      execute_affine(kind);
+    ++of_kind[std::size_t(kind)];
+    if (done % 500 == 499)  // the pages of sources that are far apart
+      for (char* at : {dst_memory, src_memory}) madvise(at, std::size_t(kMemoryBytes), MADV_DONTNEED);
+  }
+  std::printf("%lld cases right:", static_cast<long long>(done));
+  for (std::size_t k = 0; k < std::size(of_kind); ++k)
+    std::printf(" %s %lld%s", kNames[k], static_cast<long long>(of_kind[k]), k + 1 < std::size(of_kind) ? "," : "\n");
+  return 0;
+}
