@@ -23,6 +23,11 @@
 #define TORCH_DML_OPS_NAMESPACE torch_dml_ops
 #endif
 
+// libstdc++ asks glibc by this name whether atomic operations can do without their locks. glibc has it since 2.32; with
+// a name of their own, which always says no, the libraries load on older ones too.
+extern "C" char __libc_single_threaded;
+char __libc_single_threaded = 0;
+
 namespace torch_dml_ops {
 namespace {
 

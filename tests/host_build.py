@@ -25,7 +25,7 @@ COVERAGE = FOLDER / "coverage.txt"  # which lines of the kernels the tests ran, 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
-def _compile(target: Path, *arguments: str) -> Path:
+def compile_to(target: Path, *arguments: str, compiler: str = "g++") -> Path:
     """Runs the compiler for `target` unless that is newer than all sources."""
     sources = [p for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.[chi]*")]  # .cpp, .cu, .h, .inl
     newest = max(p.stat().st_mtime for p in [*sources, Path(__file__)])
@@ -34,30 +34,36 @@ def _compile(target: Path, *arguments: str) -> Path:
         if target.exists() and target.stat().st_mtime > newest:
             return target
         warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
-        command = ["g++", "-std=c++20", "-g", *warnings, f"-I{EMULATION}", *arguments, "-o", str(target)]
+        command = [compiler, "-std=c++20", "-g", *warnings, f"-I{EMULATION}", *arguments, "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{target.name} does not compile:\n{done.stderr}"
     return target
 
 
-def compile_cpp(name: str, sources: Sequence[Path], *options: str) -> Path:
+def compile_cpp(name: str, sources: Sequence[Path], *options: str, compiler: str = "g++") -> Path:
     """The program or library `name`, made from C++ and, as C++, from .cu sources."""
     cpp = [str(s) for s in sources if s.suffix == ".cpp"]
     cuda = ["-x", "c++", *(str(s) for s in sources if s.suffix == ".cu"), "-x", "none"]
-    return _compile(FOLDER / name, *cpp, *cuda, *options)
+    return compile_to(FOLDER / name, *cpp, *cuda, *options, compiler=compiler)
 
 
-def kernels_with_coverage() -> list[Path]:
-    """Objects of all kernels that note which of their lines run; their notes lie beside them."""
+def with_coverage(sources: Sequence[Path]) -> list[Path]:
+    """Objects that note which lines of the sources run; their notes lie beside them."""
     return [
-        _compile(FOLDER / "coverage" / f"{s.parent.name}_{s.stem}.o", "--coverage", "-O0", "-x", "c++", "-c", str(s))
-        for s in [*CPU_KERNELS, *CUDA_KERNELS]
+        compile_to(FOLDER / "coverage" / f"{s.parent.name}_{s.stem}.o", "--coverage", "-O0", "-x", "c++", "-c", str(s))
+        for s in sources
     ]
 
 
-def run_program(program: Path, *arguments: object, **environment: str) -> str:
+def launch_test() -> tuple[Path, list[Path]]:
+    """The program that tests launches, and its objects, which note which of their lines run."""
+    objects = with_coverage([EMULATION / "launch_test.cpp", *CUDA_KERNELS])
+    return compile_cpp("launch_test", [], *map(str, objects), "-lgcov"), objects
+
+
+def run_program(program: Path, *arguments: object, emulator: Sequence[str] = (), **environment: str) -> str:
     """What the program prints; it must exit with 0."""
-    command = [str(program), *map(str, arguments)]
+    command = [*emulator, str(program), *map(str, arguments)]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{program.name} {arguments} failed:\n{done.stdout}\n{done.stderr}"
     return done.stdout

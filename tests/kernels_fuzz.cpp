@@ -1,8 +1,9 @@
 // Runs both engines on random plans, without torch and under the sanitizers, and compares their results with the
 // definitions of the plans.
 //
-//     kernels_fuzz CASES SEED
-//     kernels_fuzz alignments      every alignment, with rows and lengths around every width of a vector
+//     kernels_fuzz CASES SEED           both engines
+//     kernels_fuzz CASES SEED threads   the CPU engine alone, on threads
+//     kernels_fuzz alignments           every alignment, with rows and lengths around every width of a vector
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
 // the written items must stay as it was.
@@ -12,7 +13,9 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../csrc/kernels/cpu/engine.h"
@@ -28,11 +31,19 @@ std::mt19937_64 random_bits;
 int64_t any(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_bits); }
 bool chance(double p) { return std::bernoulli_distribution(p)(random_bits); }
 
-// Threads that get every odd split there can be.
+constexpr bool kEngines[] = {false, true};  // the CPU's, CUDA's
+std::span<const bool> engines = kEngines;
+bool threaded = false;
+
+// Every odd split there can be: one part after another, or each on a thread of its own.
 void ragged_parallel_for(int64_t total, int64_t, const std::function<void(int64_t, int64_t)>& body) {
+  std::vector<std::jthread> threads;
   for (int64_t begin = 0; begin < total;) {
-    const int64_t end = chance(0.3) ? total : any(begin + 1, total);
-    body(begin, end);
+    const int64_t end = chance(0.3) || threads.size() == 7 ? total : any(begin + 1, total);
+    if (threaded)
+      threads.emplace_back(body, begin, end);
+    else
+      body(begin, end);
     begin = end;
   }
 }
@@ -43,7 +54,7 @@ int64_t any_size() {
 }
 
 std::vector<int64_t> any_sizes() {
-  if (chance(0.06)) return std::vector<int64_t>(std::size_t(any(9, 11)), 2);  // more than one launch takes
+  if (chance(0.12)) return std::vector<int64_t>(std::size_t(any(9, 11)), 2);  // more than one launch takes
   std::vector<int64_t> sizes(std::size_t(any(1, chance(0.1) ? 11 : 4)));
   int64_t numel = 1;
   for (int64_t& n : sizes) {
@@ -117,6 +128,14 @@ struct Placed {
   char* data;
 };
 
+template <class Plan>
+void execute(Plan plan, bool on_cuda) {
+  if (on_cuda)
+    cuda::execute(std::move(plan), nullptr);
+  else
+    cpu::execute(std::move(plan), ragged_parallel_for);
+}
+
 bool same(const char* engine, const Placed& got, const std::vector<char>& expected) {
   if (std::memcmp(got.data, expected.data(), expected.size()) == 0) return true;
   std::printf("%s is wrong\n", engine);
@@ -186,16 +205,13 @@ bool affine_case() {
     c.copy = {nullptr, c.src->data + src.first, dims};
     cases.push_back(std::move(c));
   }
-  for (const bool cuda : {false, true}) {
+  for (const bool cuda : engines) {
     AffineCopies plan{item, {}};
     for (const Case& c : cases) {
       plan.copies.push_back(c.copy);
       plan.copies.back().dst = (cuda ? c.cuda_dst : c.cpu_dst)->data + c.dst_first;
     }
-    if (cuda)
-      cuda::execute(std::move(plan), nullptr);
-    else
-      cpu::execute(std::move(plan), ragged_parallel_for);
+    execute(std::move(plan), cuda);
     for (const Case& c : cases)
       if (!same(cuda ? "affine_copy on CUDA" : "affine_copy on the CPU", *(cuda ? c.cuda_dst : c.cpu_dst), c.expected))
         return false;
@@ -206,7 +222,10 @@ bool affine_case() {
 // The pieces of a split or a join: rows of one tensor, with a gap between them or none, from or to pieces of it.
 bool pieces_case() {
   const bool ones = chance(0.2);  // single items in turn
-  const int64_t item = int64_t(1) << any(0, 4), rows = any(1, ones ? 400 : 40), count = any(1, ones ? 6 : 20);
+  const int64_t item = int64_t(1) << any(0, 4), rows = any(1, ones ? chance(0.3) ? 9000 : 400 : 40),
+                count = any(1, ones          ? 6
+                               : chance(0.1) ? 70
+                                             : 20);
   const int64_t most = ones ? 1 : chance(0.3) ? 4 : 200;
   const bool join = chance(0.5);
   std::vector<int64_t> sizes;
@@ -221,7 +240,7 @@ bool pieces_case() {
     piece_bytes.emplace_back(std::size_t(rows * size * item));
     for (char& b : piece_bytes.back()) b = char(random_bits());
   }
-  for (const bool cuda : {false, true}) {
+  for (const bool cuda : engines) {
     Placed whole(whole_bytes, offset);
     std::vector<char> whole_expected = whole_bytes;
     std::vector<std::vector<char>> expected = piece_bytes;
@@ -242,14 +261,31 @@ bool pieces_case() {
       }
       at += size;
     }
-    if (cuda)
-      cuda::execute(std::move(plan), nullptr);
-    else
-      cpu::execute(std::move(plan), ragged_parallel_for);
+    execute(std::move(plan), cuda);
     const char* engine = cuda ? "split or join on CUDA" : "split or join on the CPU";
     if (!same(engine, whole, whole_expected)) return false;
     for (std::size_t k = 0; k < pieces.size(); ++k)
       if (!same(engine, *pieces[k], expected[k])) return false;
+  }
+  return true;
+}
+
+// A matrix of small items that is transposed, most of its sizes and addresses multiples of 4 bytes.
+bool transposed_case() {
+  const int64_t item = int64_t(1) << any(0, 2), rows = 4 * any(2, 40), row_stride = 4 * any(2, 40);
+  const int64_t columns = row_stride - (chance(0.3) ? any(0, 7) : 0), offset = chance(0.3) ? item : 0;
+  std::vector<char> bytes(std::size_t(rows * row_stride * item)), expected(std::size_t(rows * columns * item));
+  for (char& b : bytes) b = char(random_bits());
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c)
+      std::memcpy(expected.data() + (c * rows + r) * item, bytes.data() + (r * row_stride + c) * item,
+                  std::size_t(item));
+  const Placed source(bytes, offset);
+  for (const bool cuda : engines) {
+    const Placed out(std::vector<char>(expected.size()), 0);
+    AffineCopies plan{item, {{out.data, source.data, {plain_dim(columns, rows, 1), plain_dim(rows, 1, row_stride)}}}};
+    execute(std::move(plan), cuda);
+    if (!same(cuda ? "a transposed copy on CUDA" : "a transposed copy on the CPU", out, expected)) return false;
   }
   return true;
 }
@@ -282,30 +318,29 @@ bool reverse_case(LengthType type) {
   const auto offset = [&] { return chance(0.5) ? 0 : chance(0.1) ? any(0, 15) : item * any(0, 16 / item - 1); };
   const Placed source(src.bytes, offset());
   const int64_t at = offset();
-  for (const bool cuda : {false, true}) {
+  for (const bool cuda : engines) {
     const Placed out(dst.bytes, at);
     ReverseCopy plan{item, out.data + dst.first, source.data + src.first, lengths.data(), type, {}};
     for (std::size_t d = 0; d < sizes.size(); ++d)
       plan.dims.push_back({sizes[d], dst_strides[d], src_strides[d], length_strides[d], d == axis});
-    if (cuda)
-      cuda::execute(std::move(plan), nullptr);
-    else
-      cpu::execute(std::move(plan), ragged_parallel_for);
+    execute(std::move(plan), cuda);
     if (!same(cuda ? "reverse_copy on CUDA" : "reverse_copy on the CPU", out, expected)) return false;
   }
   return true;
 }
 
 // Two rows of n items: every stride-th of the source's, and with `window` zeros on both sides of them.
-bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t stride, bool window) {
+bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t stride, bool window,
+              int64_t rows = 2) {
   const int64_t margin = window ? 2 : 0, reach = (n - 1) * std::abs(stride) + 1;
   const int64_t src_pitch = reach + 1, dst_pitch = n + 2 * margin + 1;  // which puts the rows at different offsets
-  std::vector<char> from(std::size_t((src_pitch + reach) * item)), to(std::size_t((2 * dst_pitch - 1) * item));
+  std::vector<char> from(std::size_t(((rows - 1) * src_pitch + reach) * item)),
+      to(std::size_t((rows * dst_pitch - 1) * item));
   for (char& b : from) b = char(random_bits());
   for (char& b : to) b = char(random_bits());
   std::vector<char> expected = to;
   const int64_t first = stride < 0 ? reach - 1 : 0;
-  for (int64_t r = 0; r < 2; ++r) {
+  for (int64_t r = 0; r < rows; ++r) {
     char* row = expected.data() + r * dst_pitch * item;
     std::memset(row, 0, std::size_t((n + 2 * margin) * item));
     for (int64_t i = 0; i < n; ++i)
@@ -313,14 +348,11 @@ bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, i
                   std::size_t(item));
   }
   const Placed src(from, src_offset);
-  for (const bool cuda : {false, true}) {
+  for (const bool cuda : engines) {
     const Placed dst(to, dst_offset);
-    AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(2, dst_pitch, src_pitch)}}}};
+    AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(rows, dst_pitch, src_pitch)}}}};
     plan.copies[0].dims.push_back({n + 2 * margin, 1, stride, margin, 1, n});
-    if (cuda)
-      cuda::execute(std::move(plan), nullptr);
-    else
-      cpu::execute(std::move(plan), ragged_parallel_for);
+    execute(std::move(plan), cuda);
     if (!same(cuda ? "a row on CUDA" : "a row on the CPU", dst, expected)) return false;
   }
   return true;
@@ -339,15 +371,38 @@ bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int
                   std::size_t(item));
   }
   const Placed src(from, src_offset);
-  for (const bool cuda : {false, true}) {
+  for (const bool cuda : engines) {
     const Placed dst(std::vector<char>(from.size()), dst_offset);
     ReverseCopy plan{item, dst.data, src.data, lengths, LengthType::kInt32, {}};
     plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
-    if (cuda)
-      cuda::execute(std::move(plan), nullptr);
-    else
-      cpu::execute(std::move(plan), ragged_parallel_for);
+    execute(std::move(plan), cuda);
     if (!same(cuda ? "a reversed row on CUDA" : "a reversed row on the CPU", dst, expected)) return false;
+  }
+  return true;
+}
+
+// Two matrices of n rows, each column of them reversed up to a length of its own.
+bool panel_case(int64_t item, int64_t offset, int64_t n, int64_t columns) {
+  std::vector<int64_t> lengths(std::size_t(2 * columns));
+  for (int64_t& length : lengths) length = any(-1, n + 1);
+  std::vector<char> from(std::size_t(2 * n * columns * item));
+  for (char& b : from) b = char(random_bits());
+  std::vector<char> expected = from;
+  for (int64_t at = 0; at < 2 * columns; ++at) {
+    const int64_t reversed = std::clamp<int64_t>(lengths[std::size_t(at)], 0, n);
+    const int64_t first = at / columns * n * columns + at % columns;
+    for (int64_t i = 0; i < reversed; ++i)
+      std::memcpy(expected.data() + (first + i * columns) * item,
+                  from.data() + (first + (reversed - 1 - i) * columns) * item, std::size_t(item));
+  }
+  const Placed src(from, offset);
+  for (const bool cuda : engines) {
+    const Placed dst(std::vector<char>(from.size()), offset);
+    ReverseCopy plan{item, dst.data, src.data, lengths.data(), LengthType::kInt64, {}};
+    plan.dims = {
+        {2, n * columns, n * columns, columns, false}, {n, columns, columns, 0, true}, {columns, 1, 1, 1, false}};
+    execute(std::move(plan), cuda);
+    if (!same(cuda ? "a panel on CUDA" : "a panel on the CPU", dst, expected)) return false;
   }
   return true;
 }
@@ -375,14 +430,26 @@ void choose_tuning() {
                    .panel_bytes = 4096};
 }
 
+constexpr int kDevices = 100;
+
+void choose_devices() {
+  random_bits.seed(0);
+  for (int k = 0; k < kDevices; ++k) {
+    cuda_on_host::Device& device = cuda_on_host::devices[std::size_t(k)];
+    device.sm_count = int(any(1, 3));
+    device.max_shared_bytes_per_block = int(any(1, 100)) << 10;
+    device.reserved_shared_bytes_per_block = chance(0.5) ? 0 : 1 << 10;
+    device.shared_bytes_per_sm = device.max_shared_bytes_per_block + (int(any(1, 100)) << 10);
+    device.driver_version = chance(0.5) ? 12000 : 13000;
+  }
+}
+
 bool run_case() {
   cuda_on_host::max_32_bit_index = chance(0.2) ? 0 : INT32_MAX;
   cuda_on_host::reversed = chance(0.5);
-  cuda_on_host::sm_count = any(1, 3);
-  cuda_on_host::has_large_kernel_parameters = chance(0.5);
-  cuda_on_host::max_shared_bytes = any(1, 100) << 10;
+  cuda_on_host::current_device = int(any(0, kDevices - 1));
   choose_tuning();
-  switch (any(0, 10)) {
+  switch (any(0, 11)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);
     case 1:
@@ -397,6 +464,8 @@ bool run_case() {
     case 6:
     case 7:
       return rows_case();
+    case 8:
+      return transposed_case();
     default:
       return affine_case();
   }
@@ -446,6 +515,14 @@ int64_t alignment_cases() {
         choose_tuning();
         if (!row_case(item, 0, 0, 100 * v, stride, false)) return -1;
       }
+      for (const int64_t columns : {32, 45, 96, 260}) {
+        choose_tuning();
+        if (!panel_case(item, chance(0.5) ? 0 : item, any(1, 300), columns)) return -1;
+        ++cases;
+      }
+      // So long a row that each SM gets chunks of it.
+      for (int k = 0; k < 2; ++k, ++cases)
+        if (!row_case(item, 0, 0, 13'000 + k, stride, false, 1)) return -1;
     }
     for (int64_t src_offset = 0; src_offset < 16; ++src_offset) {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
@@ -472,16 +549,27 @@ int64_t alignment_cases() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "tuning") {
+    const cpu::Tuning of = cpu::tuning_for(std::atoll(argv[2]), std::atoll(argv[3]));
+    std::printf("%lld %lld %lld\n", (long long)of.chunk_bytes, (long long)of.panel_bytes,
+                (long long)of.non_temporal_bytes);
+    return 0;
+  }
   if (argc == 2 && std::string(argv[1]) == "alignments") {
     const int64_t cases = alignment_cases();
     if (cases >= 0) std::printf("%d cases right\n", int(cases));
     return cases < 0;
   }
   const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
+  if (argc > 3 && std::string(argv[3]) == "threads") {
+    threaded = true;
+    engines = engines.first(1);  // the other's fibers are unknown to ThreadSanitizer
+  }
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const Placed large(std::vector<char>(40 << 20), 1), small(std::vector<char>(1 << 20), 1);
   for (const Placed* memory : {&large, &small})
     cpu::prefault_huge_pages(memory->data, int64_t(memory->size), ragged_parallel_for);
+  choose_devices();
   for (int k = 0; k < cases; ++k) {
     random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
     if (!run_case()) {

@@ -1,5 +1,7 @@
 """Which `out` is taken, what is written there, and what is refused."""
 
+import itertools
+
 import numpy as np
 import oracle
 import pytest
@@ -83,6 +85,22 @@ def test_strides_of_dimensions_of_size_1_mean_nothing(backend: Backend, t: Make)
         ):
             assert_right(backend(op, *arguments), op, arguments)
             assert_right(backend(op, *arguments, out=given_as_out(op, out)), op, arguments)
+
+
+def test_strides_of_dimensions_of_size_1_mean_nothing_where_items_are_not_aligned() -> None:
+    stride = 2**62
+    memory = bytearray(3 * 8 + 1)
+    for size, strides in (((1, 3, 1), (stride, 1, stride)), ((1, 1, 3), (stride, stride, 1))):
+        x = torch.frombuffer(memory, dtype=torch.float64, count=3, offset=1).as_strided(size, strides)
+        for op, arguments in (
+            ("slice1", (x, [0, 0, 0], size, [-1, 1, 1])),
+            ("slice_grad", (x, size, [0, 0, 0], size, [5, -1, 1])),
+            ("split", (x, [1], 0)),
+            ("join", ([x], 0)),
+            ("reverse_subsequences", (x, torch.ones(1, *size[1:], dtype=torch.int64), 0)),
+        ):
+            result = getattr(torch.ops.torch_dml_ops, op)(*arguments)
+            assert_right(result, op, arguments)
 
 
 @every_op
@@ -278,3 +296,16 @@ def test_out_that_is_an_inference_tensor_is_refused_outside_of_inference_mode() 
     with pytest.raises(RuntimeError, match=r"^slice1: out must not be an inference tensor outside of"):
         dml.slice1(torch.ones(2, 3, device=DEVICE), [0, 0], [2, 3], [1, 1], out=out)
     assert not out.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128])
+@pytest.mark.parametrize("stride", [1, -1, 2, 3])
+def test_slice_grad_writes_the_zeros_around_a_window(dtype, stride):
+    """Into what holds other numbers: fresh memory may happen to be zero."""
+    for before, n, after in itertools.product((0, 1, 2, 9, 40), (1, 5, 70), (0, 1, 2, 9, 40)):
+        extent = (n - 1) * abs(stride) + 1
+        size = before + extent + after
+        out, expected = torch.full((3, size), 7, dtype=dtype), torch.zeros(3, size, dtype=dtype)
+        expected[:, before : before + extent : abs(stride)] = 1
+        dml.slice_grad(torch.ones(3, n, dtype=dtype), [3, size], [0, before], [3, extent], [1, stride], out=out)
+        assert torch.equal(out, expected)

@@ -18,7 +18,8 @@ from torch_dml_ops._text import shown
 
 def records_calls(value: Any) -> bool:
     """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
-    return hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor)
+    # Not of None: torch.compile of torch 2.11 cannot ask that.
+    return value is not None and hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor)
 
 
 def whole_number(name: str, value: Any) -> int:

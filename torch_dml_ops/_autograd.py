@@ -18,15 +18,18 @@ torch.compile, and calls of an overload such as torch.ops.torch_dml_ops.slice1.d
 shortcuts: without them, the overhead of a small call would be larger than its work.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any, ClassVar
 
 import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_dml_ops import _fast
 from torch_dml_ops._arguments import explanation
@@ -94,6 +97,20 @@ def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
     return transforms_active() or forward_ad._current_level >= 0 or _requires_grad(tensors)
 
 
+# Set by torch_dml_ops.distributed when it registers the rules for DTensors: makes a call on them past the dispatcher,
+# or returns None, as the functions of `fast` do, if the call has to be made in the ordinary way.
+call_on_dtensors: Callable[[str, Any, tuple[Any, ...]], Any] | None = None
+# Set by it too: tells the other ranks why this one refuses to write into `out`, if there is a DTensor. They are on the
+# way to the rule, which sends something.
+tell_other_ranks: Callable[[Exception, Sequence[Tensor]], object] | None = None
+
+
+def _load_rules_for_dtensors() -> None:
+    """Registers them once there can be a DTensor: importing torch.distributed.tensor takes longer than this package."""
+    if call_on_dtensors is None and "torch.distributed.tensor" in sys.modules:
+        import_module("torch_dml_ops.distributed")
+
+
 def call(name: str, first: Any, *others: Any) -> Any:
     """Calls the operator, the short way if possible; where torch refuses the arguments, one sentence says why.
 
@@ -104,9 +121,12 @@ def call(name: str, first: Any, *others: Any) -> Any:
         result = getattr(fast, name, _fast.not_plain)(first, *others, None)
         if result is not None:
             return result
+        if call_on_dtensors is not None and (result := call_on_dtensors(name, first, others)) is not None:
+            return result
     op = getattr(_ops, name).default
     if is_compiling():
         return op(first, *others)
+    _load_rules_for_dtensors()
     try:
         return op(first, *others)
     except _REFUSALS:
@@ -123,14 +143,18 @@ def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
         return
     if getattr(fast, name, _fast.not_plain)(first, *others, out) is not None:
         return
+    _load_rules_for_dtensors()
     try:
         # Inference tensors skip the Autograd key, whose kernel would check this.
-        _check_writable(name, _named_tensors([("out", out)]))
+        _check(partial(check_writable, name, out), [first, *others, out])
         op(first, *others, out=out)
     except _REFUSALS:
         if (reason := explanation(op, (first, *others), out)) is not None:
             raise reason from None
         raise
+
+
+linears: dict[str, "_Linear"] = {}  # by the operator's name; empty on a torch that lacks private names
 
 
 def register_linear(name: str, transpose: Transpose) -> None:
@@ -139,7 +163,7 @@ def register_linear(name: str, transpose: Transpose) -> None:
     if not has_private_names:
         _register_autograd(op, transpose)
         return
-    linear = _Linear(op, transpose)
+    linear = linears[name] = _Linear(op, transpose)
     if fast is not _fast.nothing:
         function = linear.plain_function(getattr(fast, f"{name}_forward"))
         fast.record_with(_fast.OPERATORS.index(name), function, NotPlain)
@@ -148,9 +172,12 @@ def register_linear(name: str, transpose: Transpose) -> None:
     missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
 
     def kernel(keyset: Any, first: Tensor | Sequence[Tensor], *others: Any) -> Any:
+        if call_on_dtensors is not None and (results := call_on_dtensors(name, first, others)) is not None:
+            return results
         results = short_way(first, *others, *missing[len(others) :])
         if results is not None:
             return results
+        _load_rules_for_dtensors()
         if _derivative_needed(_as_list(first)):
             return linear.record(keyset, first, others)
         with _AutoDispatchBelowAutograd():
@@ -300,8 +327,18 @@ def _register_autograd(op: Any, transpose: Transpose) -> None:
     torch.library.register_autograd(op.name(), backward, setup_context=setup_context)
 
 
-def _check_writable(name: str, outs: Iterable[tuple[str, Tensor]]) -> None:
-    for argument, t in outs:
+def _check(check: Callable[[], None], arguments: Sequence[Any]) -> None:
+    """Makes a check of `out` that may fail on one rank alone."""
+    try:
+        check()
+    except RuntimeError as refusal:
+        if tell_other_ranks is not None:
+            tell_other_ranks(refusal, [t for _, t in _named_tensors(("", a) for a in arguments)])
+        raise
+
+
+def check_writable(name: str, out: Any) -> None:
+    for argument, t in _named_tensors([("out", out)]):
         if t.is_conj() or t.is_neg():
             raise RuntimeError(
                 f"{name}: {argument} must not be a lazily conjugated or negated view, whose elements are not what its "
@@ -316,7 +353,7 @@ def _register_out(name: str) -> None:
     op = getattr(_ops, name).out
     names = [a.name for a in op._schema.arguments]
 
-    def check_no_derivative(keyset: Any, *args: Any, out: Any) -> None:
+    def check_arguments(args: Any, out: Any) -> None:
         for argument, t in _named_tensors((*zip(names, args, strict=False), ("out", out))):
             if torch.is_grad_enabled() and t.requires_grad:
                 raise RuntimeError(
@@ -328,7 +365,11 @@ def _register_out(name: str) -> None:
                     f"{name}: with out there is no automatic differentiation, and {argument} has a tangent; call it "
                     "without out"
                 )
-        _check_writable(name, _named_tensors([("out", out)]))
+        check_writable(name, out)
+
+    def check(keyset: Any, *args: Any, out: Any) -> None:
+        _load_rules_for_dtensors()
+        _check(partial(check_arguments, args, out), [*args, out])
         with _AutoDispatchBelowAutograd():
             op.redispatch(keyset & _after_autograd_keyset, *args, out=out)
 
@@ -337,7 +378,7 @@ def _register_out(name: str) -> None:
             op.redispatch(keyset & _after_ADInplaceOrView_keyset, *args, out=out)
         torch.autograd.graph.increment_version(tuple(_as_list(out)))
 
-    _library.impl(f"{name}.out", check_no_derivative, "Autograd", with_keyset=True)
+    _library.impl(f"{name}.out", check, "Autograd", with_keyset=True)
     _library.impl(f"{name}.out", count_write, "ADInplaceOrView", with_keyset=True)
 
 
@@ -362,7 +403,15 @@ def _transpose_of_split(
     cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
 ) -> list[Tensor]:
     _, axis = others
-    return [call("join", cotangents, axis)]
+    return [call("join", _of_one_type(cotangents), axis)]
+
+
+def _of_one_type(cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
+    """For a result that the loss does not depend on, torch gives plain zeros, also where the others are DTensors."""
+    like: Any = next(filter(is_traceable_wrapper_subclass, cotangents), None)
+    if like is None:
+        return cotangents
+    return [t if isinstance(t, type(like)) else like.new_zeros(t.shape) for t in cotangents]
 
 
 def _transpose_of_join(

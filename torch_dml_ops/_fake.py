@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_dml_ops import _fusion
 from torch_dml_ops._checks import (
     check_out,
     check_reverse_subsequences,
@@ -66,33 +67,44 @@ def _reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int) ->
     return Result(input.shape, {"input": input}, (("sequence_lengths", sequence_lengths),))
 
 
+def checked_outs(name: str, result: Result, out: Any) -> list[tuple[str, Tensor]]:
+    """The tensors to write into, with their names; raises where one does not fit the result."""
+    several = name == "split"
+    outs = [(f"out[{k}]", tensor) for k, tensor in enumerate(out)] if several else [("out", out)]
+    every_size = result.sizes if several else [result.sizes]
+    require(
+        len(outs) == len(every_size),
+        f"{name}: out must have length {len(every_size)}, a tensor for each of split_sizes, got {len(outs)}",
+    )
+    first_name, first = next(iter(result.like.items()))
+    for (out_name, tensor), wanted in zip(outs, every_size, strict=True):
+        check_out(name, out_name, tensor, wanted, first_name, first)
+    return outs
+
+
 def _register(name: str, rule: Callable[..., Result]) -> None:
     gives_list = name == "split"
 
     def new(*arguments: Any, **named: Any) -> Tensor | list[Tensor]:
+        _fusion.prepare()
         sizes, like, _ = rule(*arguments, **named)
         order_of = list(like.values())
         return [new_dense(name, s, order_of) for s in sizes] if gives_list else new_dense(name, sizes, order_of)
 
     def given(*arguments: Any, out: Any, **named: Any) -> None:
-        sizes, like, also_read = rule(*arguments, **named)
-        outs = [(f"out[{k}]", tensor) for k, tensor in enumerate(out)] if gives_list else [("out", out)]
-        every_size = sizes if gives_list else [sizes]
-        require(
-            len(outs) == len(every_size),
-            f"{name}: out must have length {len(every_size)}, a tensor for each of split_sizes, got {len(outs)}",
-        )
-        first_name, first = next(iter(like.items()))
-        for (out_name, tensor), wanted in zip(outs, every_size, strict=True):
-            check_out(name, out_name, tensor, wanted, first_name, first)
-        check_memory(name, outs, [*like.items(), *also_read])
+        result = rule(*arguments, **named)
+        check_memory(name, checked_outs(name, result, out), [*result.like.items(), *result.also_read])
 
     torch.library.register_fake(f"torch_dml_ops::{name}", new)
     torch.library.register_fake(f"torch_dml_ops::{name}.out", given)
 
 
-_register("slice1", _slice1)
-_register("slice_grad", _slice_grad)
-_register("split", _split)
-_register("join", _join)
-_register("reverse_subsequences", _reverse_subsequences)
+RULES: dict[str, Callable[..., Result]] = {
+    "slice1": _slice1,
+    "slice_grad": _slice_grad,
+    "split": _split,
+    "join": _join,
+    "reverse_subsequences": _reverse_subsequences,
+}
+for _name, _rule in RULES.items():
+    _register(_name, _rule)

@@ -12,17 +12,20 @@ from itertools import takewhile
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_dynamo_compiling, is_exporting
 
 from torch_dml_ops._checks import require
 
 
 def known(condition: bool) -> bool:
+    """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
     if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
         return condition
-    from torch.fx.experimental.symbolic_shapes import guard_or_false  # takes as long to import as this package
+    # Takes as long to import as this package.
+    from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
 
-    return guard_or_false(condition)
+    # A guard would limit the sizes of an exported program, and be lost in ONNX.
+    return statically_known_true(condition) if is_exporting() else guard_or_false(condition)
 
 
 def _at_least(a: int, b: int) -> bool:
@@ -52,7 +55,7 @@ def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
     return True
 
 
-def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
+def shared_order(tensors: Sequence[Tensor]) -> list[int]:
     """The memory order of the first tensor in whose order all of them are dense, or the contiguous order.
 
     The tensors have equal sizes except in one dimension, and there none is 0.
@@ -68,27 +71,40 @@ def _shared_order(tensors: Sequence[Tensor]) -> list[int]:
     return next((own for own in map(memory_order, before) if _dense_in(own, widest)), order)
 
 
-def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
-    """A new dense tensor. Its dimensions are in the memory order in which all of `order_of` are dense, if there is one;
-    otherwise it is contiguous."""
-    like = order_of[0]
-    is_empty = any(isinstance(size, int) and size == 0 for size in sizes)
-    wrong = (
-        "be empty, but its other sizes multiply to more than 2^63 - 1" if is_empty else "have more than 2^63 - 1 bytes"
-    )
-
-    def require_fits(fits: bool) -> None:
-        require(fits, f"{op}: a result of sizes %s would {wrong}", sizes)
-
-    strides: list[int] = [0] * like.dim()
+def dense_strides(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> tuple[int, ...]:
+    """The strides of a new dense tensor: its dimensions are in the memory order in which all of `order_of` are dense,
+    if there is one; otherwise it is contiguous."""
+    strides: list[int] = [0] * len(sizes)
     stride = 1
-    for d in reversed(_shared_order(order_of)):
-        require_fits(not isinstance(stride, int) or stride <= sys.maxsize)
+    for d in reversed(shared_order(order_of)):
+        _require_fits(op, sizes, not isinstance(stride, int) or stride <= sys.maxsize)
         strides[d] = stride
         stride *= torch.sym_max(sizes[d], 1)
-    require_fits(is_empty or not isinstance(stride, int) or stride <= sys.maxsize // like.element_size())
+    fits = not isinstance(stride, int) or stride <= sys.maxsize // order_of[0].element_size()
+    _require_fits(op, sizes, _is_empty(sizes) or fits)
+    return tuple(strides)
+
+
+def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
+    """A new tensor with these strides, of the dtype and device of the first of `order_of`."""
+    strides = dense_strides(op, sizes, order_of)
     try:
-        return like.new_empty_strided(tuple(sizes), tuple(strides))
+        return order_of[0].new_empty_strided(tuple(sizes), strides)
     except RuntimeError:
-        require_fits(not is_empty)  # torch multiplies the sizes before the 0, and their product overflows
+        _require_fits(op, sizes, not _is_empty(sizes))  # torch multiplies the sizes before the 0: that overflows
         raise
+
+
+def _is_empty(sizes: Sequence[int]) -> bool:
+    return any(isinstance(size, int) and size == 0 for size in sizes)
+
+
+def _require_fits(op: str, sizes: Sequence[int], fits: bool) -> None:
+    if fits:
+        return
+    wrong = (
+        "be empty, but its other sizes multiply to more than 2^63 - 1"
+        if _is_empty(sizes)
+        else "have more than 2^63 - 1 bytes"
+    )
+    require(False, f"{op}: a result of sizes %s would {wrong}", sizes)

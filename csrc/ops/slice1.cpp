@@ -100,7 +100,7 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
       static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(grad_output.const_data_ptr()), {}};
   copy.dims.reserve(sizes.size());
   for (std::size_t d = 0; d < sizes.size(); ++d) {
-    const int64_t count = counts[d], stride = src_strides[d];
+    const int64_t count = counts[d], stride = count == 1 ? 0 : src_strides[d];
     CopyDim dim{sizes[d], dst_strides[d], stride, w.start(d), 1, count};
     if (count > 1 && w.strides[d] > 0) dim.step = w.strides[d];
     if (count > 1 && w.strides[d] < 0) {  // the same indices in ascending order, with the source read backwards

@@ -31,11 +31,13 @@ void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_i
   const auto sizes = sizes_of(whole), whole_strides = strides_of(whole);
   AffineCopies plan{item, {}};
   plan.copies.reserve(pieces.size());
-  char* at = data_of(whole, !whole_is_source);
+  char* const first = data_of(whole, !whole_is_source);
+  int64_t begin = 0;  // of the piece along the axis
   for (const Tensor& piece : pieces) {
     const auto piece_strides = strides_of(piece);
     const int64_t piece_size = piece.size(axis);
     char* data = data_of(piece, whole_is_source);
+    char* at = first + begin * whole_strides[std::size_t(axis)] * item;
     AffineCopy copy{whole_is_source ? data : at, whole_is_source ? at : data, {}};
     copy.dims.reserve(sizes.size());
     const auto dst_strides = whole_is_source ? piece_strides : whole_strides;
@@ -43,7 +45,7 @@ void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_i
     for (std::size_t d = 0; d < sizes.size(); ++d)
       copy.dims.push_back(plain_dim(int64_t(d) == axis ? piece_size : sizes[d], dst_strides[d], src_strides[d]));
     plan.copies.push_back(std::move(copy));
-    at += piece_size * whole_strides[std::size_t(axis)] * item;
+    begin += piece_size;
   }
   execute(std::move(plan), whole);
 }

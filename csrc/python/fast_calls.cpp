@@ -9,6 +9,7 @@
 // The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
 // FastCall. So whatever the dispatcher handles (conjugate views and functional tensors, for example) works as usual,
 // and the profiler sees the call.
+#undef Py_LIMITED_API  // torch's builds define the same in other letters
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -4,7 +4,7 @@
 //   chunk         what a thread writes at a time, about 64 KB of all fused copies together: one index of each dimension
 //                 before `chunk_dim`, a range of indices of that dimension, and all of the later dimensions
 //   tile          the last two dimensions of a chunk: one call of an inner loop
-//   vector        16, 32 or 64 bytes, which an inner loop loads and stores at once
+//   vector        16 or 32 bytes, which an inner loop loads and stores at once
 //
 // parallel_for runs over the chunks of all copies; at least grain_bytes of them go to a thread.
 #include "../affine_copy.h"

@@ -72,6 +72,7 @@ class ChunkWriter {
         non_temporal_(total * item_size >= tuning.non_temporal_bytes),
         copy_tile_(inner_loops().copy_tile[index_of_item_size(item_size)]),
         dilate_(inner_loops().dilate[index_of_item_size(item_size)]),
+        copy_windowed_rows_(inner_loops().copy_windowed_rows[index_of_item_size(item_size)]),
         interleave_(inner_loops().interleave[index_of_item_size(item_size)]),
         copy_segments_(inner_loops().copy_segments),
         copy_segments_non_temporal_(inner_loops().copy_segments_non_temporal),
@@ -102,6 +103,12 @@ class ChunkWriter {
       const CopyDim& row = dims[1];
       copy_tile_({dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride), end - begin, d.dst_stride,
                   d.src_stride, row.size, row.dst_stride, row.src_stride});
+      return;
+    }
+    if (dims.size() == 2 && src && d.reads_all() && dims[1].count > 0 && dims[1].dst_stride == 1) {
+      const CopyDim& row = dims[1];
+      copy_windowed_rows_({dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride), end - begin, row.size,
+                           d.dst_stride, d.src_stride, row.begin, row.step, row.count, row.src_stride});
       return;
     }
     for (int64_t j = begin; j < end; ++j)
@@ -231,6 +238,7 @@ class ChunkWriter {
   const bool non_temporal_;
   void (*const copy_tile_)(const Tile&);
   void (*const dilate_)(char*, const char*, int64_t, int64_t, int64_t);
+  void (*const copy_windowed_rows_)(const WindowedRows&);
   void (*const interleave_)(char*, const char* const*, int64_t, int64_t);
   void (*const copy_segments_)(const SegmentBatch&);
   void (*const copy_segments_non_temporal_)(const SegmentBatch&);

@@ -4,6 +4,7 @@
 // case that shows it; `benchmarks/bench.py --case` runs that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -22,8 +23,9 @@ void execute(ReverseCopy plan, ParallelFor parallel_for);
 constexpr int64_t kCacheLineBytes = 64;
 constexpr int64_t kMaxChunkBytes = 64 << 10;
 
-// Sizes, in bytes, at which the engine changes its method. (The tests set them low, to reach every method with small
-// tensors.)
+// Sizes, in bytes, at which the engine changes its method: these numbers are for a processor with caches of 1 MB (L2)
+// and 32 MB (L3), on which they were measured; see tuning_for. (The tests set them low, to reach every method with
+// small tensors.)
 struct Tuning {
   // Minimum work per thread; below it the wake-up cost dominates.
   int64_t grain_bytes = 1 << 17;
@@ -56,6 +58,19 @@ struct Tuning {
   // The largest workspace of a panel that fits into a core's L2 cache.
   int64_t panel_bytes = 1 << 20;
 };
-inline Tuning tuning;
+
+// For a processor with caches of these sizes, in bytes; 0 where that is unknown. A larger L3 cache than 32 MB is shared
+// with what else runs, of a larger L2 cache than 2 MB nothing was measured.
+inline Tuning tuning_for(int64_t l2_bytes, int64_t l3_bytes) {
+  Tuning result;
+  if (l2_bytes > 0) result.panel_bytes = std::clamp<int64_t>(l2_bytes, 256 << 10, 2 << 20);
+  if (l2_bytes > 0) result.chunk_bytes = std::clamp<int64_t>(l2_bytes / 16, 16 << 10, kMaxChunkBytes);
+  if (l3_bytes > 0) result.non_temporal_bytes = std::clamp<int64_t>(l3_bytes, 4 << 20, 32 << 20);
+  return result;
+}
+
+// What this processor's caches ask for.
+Tuning tuning_here();
+inline Tuning tuning = tuning_here();
 
 }  // namespace torch_dml_ops::cpu

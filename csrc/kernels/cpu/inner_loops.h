@@ -43,6 +43,23 @@ struct SegmentBatch {
   int64_t prefetch_rows = 0;  // how many rows ahead the source is prefetched
 };
 
+// Rows of `size` contiguous items: src[i · src_stride] at begin + i · step for i in [0, n), and zeros elsewhere. n is
+// at least 1.
+struct WindowedRows {
+  char* dst;
+  const char* src;
+  int64_t rows, size, dst_row_stride, src_row_stride;  // strides in items
+  int64_t begin, step, n, src_stride;
+};
+
+// Rows of n items that are contiguous in source and destination, each reversed up to a length of its own.
+struct ReversedRows {
+  char* dst;
+  const char* src;
+  const int64_t* lengths;                           // one for each row, clamped to [0, n]
+  int64_t rows, n, dst_row_stride, src_row_stride;  // strides in items
+};
+
 // Neighbouring columns (stride 1 in source and destination) along the whole axis of a reversal, each with a length of
 // its own.
 struct Panel {
@@ -51,7 +68,7 @@ struct Panel {
   const int64_t* lengths;  // one for each column, clamped to [0, axis_size]
   int64_t columns;
   int64_t axis_size, dst_axis_stride, src_axis_stride;
-  char* workspace;  // for 2 · columns · panel_stride items
+  char* workspace;  // for (2 · columns + 1) · panel_stride items
 };
 
 // The distance between columns in a panel's workspace, in items: not a power of two, so that columns do not compete for
@@ -66,8 +83,10 @@ struct InnerLoops {
   void (*copy_tile[5])(const Tile&);
   // dst[i · step] = src[i · src_stride] for i in [0, n), and zeros between those items.
   void (*dilate[5])(char* dst, const char* src, int64_t src_stride, int64_t n, int64_t step);
+  void (*copy_windowed_rows[5])(const WindowedRows&);
   // dst[i · count + k] = sources[k][i] for i in [0, n), k in [0, count); count is from 2 to kMaxInterleaved.
   void (*interleave[5])(char* dst, const char* const* sources, int64_t count, int64_t n);
+  void (*reverse_rows[5])(const ReversedRows&);
   void (*reverse_panel[5])(const Panel&);
   void (*copy_segments)(const SegmentBatch&);
   void (*copy_segments_non_temporal)(const SegmentBatch&);  // the same with non-temporal stores

@@ -4,8 +4,9 @@
 //
 //   tile     rows of n items at any strides             -> copy_tile, which picks the loop for its strides
 //   segment  contiguous bytes of the destination        -> copy_segments, copy_segments_non_temporal
+//   rows     each reversed up to a length of its own    -> reverse_rows
 //   panel    columns of a reversal, each with a length  -> reverse_panel
-//   vector   kVectorBytes (16, 32 or 64), loaded and stored at once
+//   vector   kVectorBytes (16 or 32), loaded and stored at once
 //
 
 // clang-format off: files use those before them
@@ -35,10 +36,10 @@ void copy_tile(const Tile& tile) {
       break;
   }
   if (t.dst_stride == 1) {
-    constexpr int64_t kShortRow = 16;  // items; too few for vectors to pay
+    constexpr int64_t kShortRow = 16;  // bytes; too few for vectors
     switch (t.src_stride) {
       case -1:
-        return t.n < kShortRow ? copy_strided_rows<T>(t) : copy_reversed_rows<T>(t);
+        return t.n * int64_t(sizeof(T)) < kShortRow ? copy_strided_rows<T>(t) : copy_reversed_rows<T>(t);
       case 0:
         return fill_rows<T>(t);
       case 2:
@@ -66,7 +67,9 @@ void copy_tile(const Tile& tile) {
 constexpr InnerLoops kInnerLoops = {kLevel,
                                     BY_ITEM_SIZE(copy_tile),
                                     BY_ITEM_SIZE(dilate),
+                                    BY_ITEM_SIZE(copy_windowed_rows),
                                     BY_ITEM_SIZE(interleave),
+                                    BY_ITEM_SIZE(reverse_rows),
                                     BY_ITEM_SIZE(reverse_panel),
                                     copy_segments,
                                     copy_segments_non_temporal,

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -64,6 +65,7 @@ class ReverseExecutor {
         axis_(axis),
         column_(column),
         writer_(copy.item_size, total),
+        reverse_rows_(inner_loops().reverse_rows[index_of_item_size(copy.item_size)]),
         reverse_panel_(inner_loops().reverse_panel[index_of_item_size(copy.item_size)]),
         panel_columns_(0) {
     if (column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return;
@@ -89,7 +91,7 @@ class ReverseExecutor {
 
  private:
   int64_t panel_bytes(int64_t columns) const {
-    return writer_.bytes(2 * columns * panel_stride(axis_.size, copy_.item_size));
+    return writer_.bytes((2 * columns + 1) * panel_stride(axis_.size, copy_.item_size));
   }
   char* dst_at(const Chunk& c, int64_t column, int64_t i) const {
     return c.dst + writer_.bytes(column * column_.dst_stride + i * axis_.dst_stride);
@@ -117,7 +119,19 @@ class ReverseExecutor {
 
   // The destination is contiguous along the axis: column by column.
   void along_axis(const Chunk& c, ReverseWorkspace& workspace) const {
+    const bool contiguous = axis_.dst_stride == 1 && axis_.src_stride == 1;
+    if (contiguous && !writer_.non_temporal() && c.begin == 0 && c.end == axis_.size) return reverse_rows(c);
     for (int64_t j = c.column; j < c.column_end; ++j) write(c, j, 1, length(c, j), workspace);
+  }
+
+  void reverse_rows(const Chunk& c) const {
+    std::array<int64_t, 64> lengths;
+    for (int64_t j = c.column; j < c.column_end; j += std::ssize(lengths)) {
+      const int64_t rows = std::min(c.column_end - j, std::ssize(lengths));
+      for (int64_t k = 0; k < rows; ++k) lengths[std::size_t(k)] = length(c, j + k);
+      reverse_rows_(
+          {dst_at(c, j, 0), src_at(c, j, 0), lengths.data(), rows, axis_.size, column_.dst_stride, column_.src_stride});
+    }
   }
 
   // All columns share one length: rows of columns are copied whole.
@@ -139,6 +153,7 @@ class ReverseExecutor {
   const ReverseCopy& copy_;
   const ReverseDim axis_, column_;
   const ChunkWriter writer_;
+  void (*const reverse_rows_)(const ReversedRows&);
   void (*const reverse_panel_)(const Panel&);
   int64_t panel_columns_;
 };

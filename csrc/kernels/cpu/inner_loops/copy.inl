@@ -110,6 +110,13 @@ inline void copy_contiguous_rows(const ContiguousRows t) {
     copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes);
 }
 
+// One row of any length.
+inline void copy_row(char* dst, const char* src, int64_t bytes) {
+  if (bytes >= kVectorBytes) return copy_segment(dst, src, bytes);
+  if (bytes > 1) return copy_contiguous_rows({dst, src, 1, 0, 0, bytes});
+  if (bytes > 0) *dst = *src;
+}
+
 // Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
 // apart, compete for the same cache sets and evict one another's lines before the next row needs them.
 // [case join last axis of 16, 4 MB]

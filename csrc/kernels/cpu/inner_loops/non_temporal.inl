@@ -7,8 +7,14 @@ inline int64_t bytes_to_line(const void* address) {
 }
 
 inline void store_line_non_temporal(char* dst, const char* src) {
-  for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes)
-    store_non_temporal(reinterpret_cast<Vector*>(dst + k), reinterpret_cast<const UnalignedVector*>(src + k)->bits);
+  for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes) {
+    const Vector bits = reinterpret_cast<const UnalignedVector*>(src + k)->bits;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    *reinterpret_cast<Vector*>(dst + k) = bits;  // the sanitizers see only ordinary stores
+#else
+    store_non_temporal(reinterpret_cast<Vector*>(dst + k), bits);
+#endif
+  }
 }
 
 // Into the L2 cache.

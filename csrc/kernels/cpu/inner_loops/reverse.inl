@@ -1,34 +1,118 @@
 // Copies that reverse the order of the items: rows, rows at a negative stride below -1, panels of columns.
 
-// Reversed rows, read upwards: the hardware prefetches better in that direction. [case stride -1, last axis, 4 MB]
+// The order of reversed lanes, and with smaller items in a lane, of its bytes.
+template <class T, int64_t kBytes>
+struct ReversedLanes {
+  static constexpr int64_t at(int64_t lane) {
+    constexpr int64_t kLanes = UnalignedLanes<T, kBytes>::kLanes;
+    return sizeof(T) == 16 ? kLanes - 2 - lane + 2 * (lane % 2) : kLanes - 1 - lane;
+  }
+};
+template <class T>
+struct ReversedInLane {
+  static constexpr int64_t at(int64_t byte) { return byte ^ (sizeof(T) == 1 ? 3 : 2); }
+};
+
+// kBytes bytes whose last item is src[0], reversed.
+template <class T, int64_t kBytes>
+__attribute__((always_inline)) inline auto load_reversed(const T* src) {
+  using Lane = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // smaller ones are not shuffled throughout a vector
+  using Vec = UnalignedLanes<Lane, kBytes>;
+  const auto* from = reinterpret_cast<const Vec*>(src + 1 - kBytes / int64_t(sizeof(T)));
+  auto lanes = shuffle<Vec::kLanes>(from->bits, from->bits, ReversedLanes<Lane, kBytes>());
+  if constexpr (sizeof(T) < 4 && kVectorBytes > 16) {
+    const auto bytes = (typename UnalignedLanes<uint8_t, kBytes>::Lanes)lanes;
+    lanes = (typename Vec::Lanes)shuffle<kBytes>(bytes, bytes, ReversedInLane<T>());
+  } else if constexpr (sizeof(T) < 4) {  // SSE2 does not shuffle bytes
+    lanes = lanes << 16 | lanes >> 16;
+    const auto pairs = (typename UnalignedLanes<uint16_t, kBytes>::Lanes)lanes;
+    if constexpr (sizeof(T) == 1) lanes = (typename Vec::Lanes)(pairs << 8 | pairs >> 8);
+  }
+  return (typename UnalignedLanes<T, kBytes>::Lanes)lanes;
+}
+
+template <class T, int64_t kBytes>
+__attribute__((always_inline)) inline void reverse_row_by(T* dst, const T* src, int64_t n) {
+  // Read upwards: the hardware prefetches better in that direction.
+  cover_row<T, kBytes, false>(dst, n, [&](int64_t i) {
+    reinterpret_cast<UnalignedLanes<T, kBytes>*>(dst + i)->bits = load_reversed<T, kBytes>(src - i);
+  });
+}
+
+// dst[i] = src[-i] for i in [0, n).
+template <class T>
+__attribute__((always_inline)) inline void reverse_row(T* __restrict dst, const T* __restrict src, int64_t n) {
+  constexpr auto kSize = int64_t(sizeof(T));
+  if (n * kSize >= kVectorBytes) return reverse_row_by<T, kVectorBytes>(dst, src, n);
+  if constexpr (kVectorBytes > 16)
+    if (n * kSize >= 16) return reverse_row_by<T, 16>(dst, src, n);
+  if constexpr (kSize < 8)
+    if (n * kSize >= 8) return reverse_row_by<T, 8>(dst, src, n);
+  for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
+}
+
+// [case stride -1, last axis, 4 MB]
 template <class T>
 void copy_reversed_rows(const Tile t) {
+  for (int64_t r = 0; r < t.rows; ++r)
+    reverse_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
+                reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
+}
+
+// [case reverse last axis, a length per row]
+template <class T>
+void reverse_rows(const ReversedRows& rows) {
+  const ReversedRows t = rows;
   for (int64_t r = 0; r < t.rows; ++r) {
-    T* __restrict last = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride + t.n - 1;
-    const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride - (t.n - 1);
-    for (int64_t i = 0; i < t.n; ++i) last[-i] = src[i];
+    const int64_t length = t.lengths[r];
+    T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    reverse_row(dst, src + length - 1, length);
+    copy_row(reinterpret_cast<char*>(dst + length), reinterpret_cast<const char*>(src + length),
+             (t.n - length) * int64_t(sizeof(T)));
   }
 }
 
-// A vector of src[0], src[-kStep], src[-2 · kStep] and so on, shuffled from the kStep vectors that end at src[0]. It
-// reads kStep - 1 items below the last one that it returns. Compilers vectorize strided loads and reversed loads, but
-// not both at once. [case stride -2, last axis, 4 MB]
+// Whether items at a stride are the highest parts of larger ones, which are reversed and then narrowed.
 template <class T, int64_t kStep>
-inline Vector load_reversed_strided(const T* src) {
-  typedef T Lanes __attribute__((vector_size(kVectorBytes)));
-  constexpr auto kLanes = kVectorBytes / int64_t(sizeof(T));
-  Lanes result{};
-  for (int64_t part = 0; part < kStep; ++part) {  // from the lowest address up
-    const T* from = src + 1 - (kStep - part) * kLanes;
-    const Lanes next = (Lanes) reinterpret_cast<const UnalignedVector*>(from)->bits;
-    Lanes order{};
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const int64_t at = kStep * kLanes - 1 - lane * kStep - part * kLanes;  // a lane of `next`, unless out of range
-      order[lane] = T(at >= 0 && at < kLanes ? kLanes + at : lane);
-    }
-    result = __builtin_shuffle(result, next, order);
+constexpr bool kNarrows = sizeof(T) < 4 && (kStep == 2 || (kStep == 4 && kHasNarrowing));
+template <class T, int64_t kStep>
+constexpr int64_t kStridedItems = kVectorBytes / int64_t(sizeof(T)) / (kNarrows<T, kStep> ? kStep : 1);
+
+// The order of lanes that adds to a vector what it takes from the kPart-th vector, of kStep that are loaded upwards.
+template <class T, int64_t kStep, int64_t kPart>
+struct PartOfReversedStrided {
+  static constexpr int64_t at(int64_t lane) {
+    constexpr int64_t kLanes = UnalignedLanes<T>::kLanes;
+    const int64_t from = kStep * kLanes - 1 - lane * kStep - kPart * kLanes;  // a lane of it, unless out of range
+    return from >= 0 && from < kLanes ? kLanes + from : lane;
   }
-  return (Vector)result;
+};
+
+// A vector of the items at a stride, of those vectors that are loaded upwards up to the kPart-th.
+template <class T, int64_t kStep, int64_t kPart>
+inline auto parts_of_reversed_strided(const T* src) {
+  using Vec = UnalignedLanes<T>;
+  typename Vec::Lanes before{};
+  if constexpr (kPart > 0) before = parts_of_reversed_strided<T, kStep, kPart - 1>(src);
+  const auto part = reinterpret_cast<const Vec*>(src + 1 - (kStep - kPart) * Vec::kLanes)->bits;
+  return shuffle<Vec::kLanes>(before, part, PartOfReversedStrided<T, kStep, kPart>());
+}
+
+// src[0], src[-kStep], src[-2 · kStep] and so on, kStridedItems of them, from the vectors that end at src[0]. It reads
+// kStep - 1 items below the last one that it returns. Compilers vectorize strided loads and reversed loads, but not
+// both at once. [case stride -2, last axis, 4 MB]
+template <class T, int64_t kStep>
+inline auto load_reversed_strided(const T* src) {
+  if constexpr (kNarrows<T, kStep>) {
+    using Wide = std::conditional_t<sizeof(T) * kStep == 2, uint16_t,
+                                    std::conditional_t<sizeof(T) * kStep == 4, uint32_t, uint64_t>>;
+    const auto wide = load_reversed<Wide, kVectorBytes>(reinterpret_cast<const Wide*>(src - (kStep - 1)));
+    using Items = typename UnalignedLanes<T, kVectorBytes / kStep>::Lanes;
+    return __builtin_convertvector(wide >> 8 * int64_t(sizeof(T)) * (kStep - 1), Items);
+  } else {
+    return parts_of_reversed_strided<T, kStep, kStep - 1>(src);
+  }
 }
 
 // dst[i] = src[-i · kStep] for i in [0, n), the source being read upwards (kAscending) or downwards.
@@ -43,14 +127,16 @@ inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
     else
       for (int64_t i = 0; i < end; i += each) move(i);
   };
-  int64_t end = 0;
-  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
-    constexpr auto kLanes = kVectorBytes / int64_t(sizeof(T));
-    end = (n - 1) / kLanes * kLanes;  // leaves at least one item, as a vector reads a little below its last item
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8 || kNarrows<T, kStep>) {
+    constexpr int64_t kItems = kStridedItems<T, kStep>;
+    // Leaves at least one item, as a vector reads a little below its last item.
+    const int64_t end = (n - 1) / kItems * kItems;
     if (kAscending) items(end, n);
-    in_order(kLanes, end, [&](int64_t i) {
-      reinterpret_cast<UnalignedVector*>(dst + i)->bits = load_reversed_strided<T, kStep>(src - i * kStep);
+    in_order(kItems, end, [&](int64_t i) {
+      const auto vector = load_reversed_strided<T, kStep>(src - i * kStep);
+      reinterpret_cast<UnalignedLanes<T, int64_t(sizeof(vector))>*>(dst + i)->bits = vector;
     });
+    if (!kAscending) items(end, n);
   } else {  // no shuffles for these items: strided into a buffer, then reversed
     constexpr int64_t kBuffered = 256;
     T buffer[kBuffered];
@@ -59,13 +145,11 @@ inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
       for (int64_t k = 0; k < some; ++k) buffer[k] = last[k * kStep];
       for (int64_t k = 0; k < some; ++k) dst[i + k] = buffer[some - 1 - k];
     };
-    end = n / kBuffered * kBuffered;
+    const int64_t end = n / kBuffered * kBuffered;
     if (kAscending) reverse(end, n - end);
     in_order(kBuffered, end, [&](int64_t i) { reverse(i, kBuffered); });
     if (!kAscending) reverse(end, n - end);
-    return;
   }
-  if (!kAscending) items(end, n);
 }
 
 template <class T, int64_t kStep>
@@ -77,23 +161,35 @@ void copy_reversed_strided_rows(const Tile t) {
              reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
 }
 
+// A row of n items, the first `length` of them reversed. Both kinds of vectors are loaded throughout and one is chosen
+// by item: rows are too short for branches that depend on a length. So whole vectors are written, to at most a vector
+// beyond the end, and up to n items and a vector before the source are read.
+template <class T>
+inline void reverse_row_by_choice(T* __restrict dst, const T* __restrict src, int64_t n, int64_t length) {
+  using Vec = UnalignedLanes<T>;
+  using Number = std::make_signed_t<typename Vec::Lane>;
+  typedef Number Numbers __attribute__((vector_size(kVectorBytes)));
+  constexpr auto kItems = kVectorBytes / int64_t(sizeof(T));
+  Numbers item{};  // of each lane
+  for (int64_t k = 0; k < Vec::kLanes; ++k) item[k] = Number(k * kItems / Vec::kLanes);
+  for (int64_t i = 0; i < n; i += kItems) {
+    const auto reversed = load_reversed<T, kVectorBytes>(src + length - 1 - i);
+    const auto straight = reinterpret_cast<const Vec*>(src + i)->bits;
+    const Numbers left = Numbers{} + Number(std::clamp<int64_t>(length - i, 0, kItems));
+    reinterpret_cast<Vec*>(dst + i)->bits = item < left ? reversed : straight;
+  }
+}
+
 // Transposes the panel, so that each column is a row, reverses those rows by vectors, and transposes back.
 // [case reverse axis 1, a length per column]
 template <class T>
 void reverse_panel(const Panel& p) {
   const int64_t n = p.axis_size, columns = p.columns;
   const int64_t stride = panel_stride(n, int64_t(sizeof(T)));
-  T* __restrict transposed = reinterpret_cast<T*>(p.workspace);
-  T* __restrict reversed = transposed + columns * stride;
-  const T* src = reinterpret_cast<const T*>(p.src);
-  T* dst = reinterpret_cast<T*>(p.dst);
-  transpose_matrix<T, false>(transposed, stride, src, p.src_axis_stride, columns, n);
-  for (int64_t j = 0; j < columns; ++j) {
-    const int64_t length = p.lengths[j];
-    const T* __restrict from = transposed + j * stride;
-    T* __restrict to = reversed + j * stride;
-    for (int64_t i = 0; i < length; ++i) to[i] = from[length - 1 - i];
-    std::memcpy(to + length, from + length, std::size_t(n - length) * sizeof(T));
-  }
-  transpose_matrix<T, true>(dst, p.dst_axis_stride, reversed, stride, n, columns);
+  T* transposed = reinterpret_cast<T*>(p.workspace) + stride;
+  T* reversed = transposed + columns * stride;
+  transpose_matrix<T, false>(transposed, stride, reinterpret_cast<const T*>(p.src), p.src_axis_stride, columns, n);
+  for (int64_t j = 0; j < columns; ++j)
+    reverse_row_by_choice(reversed + j * stride, transposed + j * stride, n, p.lengths[j]);
+  transpose_matrix<T, true>(reinterpret_cast<T*>(p.dst), p.dst_axis_stride, reversed, stride, n, columns);
 }

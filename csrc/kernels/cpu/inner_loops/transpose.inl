@@ -1,35 +1,50 @@
 // Transposition: neighbours in the source lie in different rows of the destination.
 
 // Squares of kSquareSide<T> rows of 16 bytes are transposed in registers: interleaving the first half of the rows with
-// the second, log2(side) times.
+// the second, log2(side) times. Each 16 bytes of a vector do this for a square of their own.
 template <class T>
 constexpr int64_t kSquareSide = 16 / int64_t(sizeof(T));
 
-template <class T>
-__attribute__((always_inline)) inline void transpose_square(T* dst, int64_t dst_stride, const T* src,
-                                                            int64_t src_stride) {
-  constexpr int64_t kSide = kSquareSide<T>;
-  if constexpr (kSide == 1) {
-    *dst = *src;
-  } else {
-    using Square = UnalignedLanes<T>;
-    typename Square::Lanes low{}, high{}, rows[kSide], next[kSide];
-    for (int64_t k = 0; k < kSide / 2; ++k) {
-      low[2 * k] = T(k);
-      low[2 * k + 1] = T(k + kSide);
-      high[2 * k] = T(k + kSide / 2);
-      high[2 * k + 1] = T(k + kSide / 2 + kSide);
-    }
-    for (int64_t k = 0; k < kSide; ++k) rows[k] = reinterpret_cast<const Square*>(src + k * src_stride)->bits;
-    for (int64_t side = kSide; side > 1; side /= 2) {
-      for (int64_t k = 0; k < kSide / 2; ++k) {
-        next[2 * k] = __builtin_shuffle(rows[k], rows[k + kSide / 2], low);
-        next[2 * k + 1] = __builtin_shuffle(rows[k], rows[k + kSide / 2], high);
-      }
-      for (int64_t k = 0; k < kSide; ++k) rows[k] = next[k];
-    }
-    for (int64_t k = 0; k < kSide; ++k) reinterpret_cast<Square*>(dst + k * dst_stride)->bits = rows[k];
+template <class T, int64_t kBytes, bool kHigh>
+struct Interleaved {
+  static constexpr int64_t at(int64_t lane) {
+    constexpr int64_t kSide = kSquareSide<T>;
+    const int64_t of_square = lane % kSide, half = (kHigh ? kSide / 2 : 0) + of_square / 2;
+    return lane - of_square + half + of_square % 2 * (kBytes / int64_t(sizeof(T)));
   }
+};
+
+// dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, side), c in [0, kBytes / sizeof(T)).
+template <class T, int64_t kBytes>
+__attribute__((always_inline)) inline void transpose_squares(T* dst, int64_t dst_stride, const T* src,
+                                                             int64_t src_stride) {
+  constexpr int64_t kSide = kSquareSide<T>;
+  using Rows = UnalignedLanes<T, kBytes>;
+  typename Rows::Lanes rows[kSide], next[kSide];
+  for (int64_t k = 0; k < kSide; ++k)
+    rows[k] = (typename Rows::Lanes)load_16_byte_rows<kBytes>(reinterpret_cast<const char*>(src + k * src_stride),
+                                                              kSide * src_stride * int64_t(sizeof(T)));
+  for (int64_t side = kSide; side > 1; side /= 2) {
+    for (int64_t k = 0; k < kSide / 2; ++k) {
+      next[2 * k] = shuffle<Rows::kLanes>(rows[k], rows[k + kSide / 2], Interleaved<T, kBytes, false>());
+      next[2 * k + 1] = shuffle<Rows::kLanes>(rows[k], rows[k + kSide / 2], Interleaved<T, kBytes, true>());
+    }
+    for (int64_t k = 0; k < kSide; ++k) rows[k] = next[k];
+  }
+  for (int64_t k = 0; k < kSide; ++k) reinterpret_cast<Rows*>(dst + k * dst_stride)->bits = rows[k];
+}
+
+template <class T, bool kAlongDst, int64_t kBytes>
+void transpose_by(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
+  constexpr int64_t kSide = kSquareSide<T>, kColumns = kBytes / int64_t(sizeof(T));
+  constexpr int64_t kOuter = kAlongDst ? kSide : kColumns, kInner = kAlongDst ? kColumns : kSide;
+  const int64_t outer_end = kAlongDst ? rows : columns, inner_end = kAlongDst ? columns : rows;
+  for (int64_t i = 0; i < outer_end; i += kOuter)
+    for (int64_t j = 0; j < inner_end; j += kInner) {
+      const int64_t outer = std::min(i, outer_end - kOuter), inner = std::min(j, inner_end - kInner);
+      const int64_t r = kAlongDst ? outer : inner, c = kAlongDst ? inner : outer;
+      transpose_squares<T, kBytes>(dst + r * dst_stride + c, dst_stride, src + r + c * src_stride, src_stride);
+    }
 }
 
 // dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, rows), c in [0, columns). Moves along the contiguous
@@ -38,16 +53,12 @@ __attribute__((always_inline)) inline void transpose_square(T* dst, int64_t dst_
 template <class T, bool kAlongDst>
 void transpose_matrix(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = kSquareSide<T>;
-  const int64_t whole_rows = rows - rows % kSide, whole_columns = columns - columns % kSide;
-  const int64_t outer_end = kAlongDst ? whole_rows : whole_columns, inner_end = kAlongDst ? whole_columns : whole_rows;
-  for (int64_t outer = 0; outer < outer_end; outer += kSide)
-    for (int64_t inner = 0; inner < inner_end; inner += kSide) {
-      const int64_t r = kAlongDst ? outer : inner, c = kAlongDst ? inner : outer;
-      transpose_square(dst + r * dst_stride + c, dst_stride, src + r + c * src_stride, src_stride);
-    }
-  for (int64_t c = 0; c < columns; ++c)
-    for (int64_t r = c < whole_columns ? whole_rows : 0; r < rows; ++r)
-      dst[r * dst_stride + c] = src[r + c * src_stride];
+  if (rows >= kSide && columns * int64_t(sizeof(T)) >= kVectorBytes)
+    return transpose_by<T, kAlongDst, kVectorBytes>(dst, dst_stride, src, src_stride, rows, columns);
+  if (rows >= kSide && columns >= kSide)
+    return transpose_by<T, kAlongDst, 16>(dst, dst_stride, src, src_stride, rows, columns);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) dst[r * dst_stride + c] = src[r + c * src_stride];
 }
 
 // A tile whose src_row_stride is 1 or -1. A cache line's width of rows goes through a buffer at a time, so that each

@@ -14,9 +14,67 @@ struct __attribute__((packed, may_alias)) Unaligned32 {
   uint64_t bits __attribute__((vector_size(32)));
 };
 
-// 16 bytes at any address, as lanes of T.
-template <class T>
+// A vector of kBytes bytes at any address, as lanes that hold an item of type T or, of 16 bytes, half of one.
+template <class T, int64_t kBytes = kVectorBytes>
 struct __attribute__((packed, may_alias)) UnalignedLanes {
-  typedef T Lanes __attribute__((vector_size(16)));
+  using Lane = std::conditional_t<sizeof(T) == 16, uint64_t, T>;
+  typedef Lane Lanes __attribute__((vector_size(kBytes)));
+  static constexpr int64_t kLanes = kBytes / int64_t(sizeof(Lane));
   Lanes bits;
 };
+
+// Lane k of the result is lane Order::at(k) of `a` and `b`, which are counted as one vector.
+template <int64_t kLanes, class Lanes, class Order>
+__attribute__((always_inline)) inline Lanes shuffle(Lanes a, Lanes b, Order) {
+#if __has_builtin(__builtin_shufflevector)
+  return [&]<std::size_t... k>(std::index_sequence<k...>) __attribute__((always_inline)) {
+    return __builtin_shufflevector(a, b, Order::at(int64_t(k))...);
+  }(std::make_index_sequence<std::size_t(kLanes)>());
+#else  // GCC before 12
+  Lanes order{};
+  for (int64_t k = 0; k < kLanes; ++k) order[k] = Order::at(k);
+  return __builtin_shuffle(a, b, order);
+#endif
+}
+
+// kBytes bytes, which are 16 or 32: 16 from src, and 16 from src + stride.
+template <int64_t kBytes>
+__attribute__((always_inline)) inline auto load_16_byte_rows(const char* src, int64_t stride) {
+  using Row = UnalignedLanes<uint64_t, 16>;
+  const auto low = reinterpret_cast<const Row*>(src)->bits;
+  if constexpr (kBytes == 16) {
+    return low;
+  } else {
+    const auto high = reinterpret_cast<const Row*>(src + stride)->bits;
+#if __has_builtin(__builtin_shufflevector)
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3);
+#else
+    return typename UnalignedLanes<uint64_t, 32>::Lanes{low[0], low[1], high[0], high[1]};
+#endif
+  }
+}
+
+// Covers n items of a row, at least a vector's worth, by vectors: calls move(i) for each vector, which begins at item
+// i. Where rows are long enough for that to pay, all vectors but those at the ends are aligned in the destination;
+// those at the ends may overlap others. kUpwards: in ascending order. [case stride -1, last axis, 4 MB]
+template <class T, int64_t kBytes, bool kUpwards, class Move>
+__attribute__((always_inline)) inline void cover_row(const T* dst, int64_t n, Move move) {
+  constexpr int64_t kAlignFrom = 512;  // bytes
+  constexpr auto kItems = kBytes / int64_t(sizeof(T));
+  const bool align = n * int64_t(sizeof(T)) >= kAlignFrom;
+  if constexpr (kUpwards) {
+    const int64_t past = int64_t(reinterpret_cast<uintptr_t>(dst) % kBytes) / int64_t(sizeof(T));
+    int64_t i = 0;
+    if (align && past) move(0), i = kItems - past;
+#pragma GCC unroll 4
+    for (; i + kItems <= n; i += kItems) move(i);
+    if (i < n) move(n - kItems);
+  } else {
+    const int64_t past = int64_t(reinterpret_cast<uintptr_t>(dst + n) % kBytes) / int64_t(sizeof(T));
+    int64_t i = n;
+    if (align && past) move(n - kItems), i = n - past;
+#pragma GCC unroll 4
+    for (; i >= kItems; i -= kItems) move(i - kItems);
+    if (i > 0) move(0);
+  }
+}
