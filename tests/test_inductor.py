@@ -1,0 +1,589 @@
+"""The operators as Inductor computes them: the bits and strides of eager mode, in as few loops as the rule allows.
+
+Compiling C++ takes seconds: what can share a compilation does, and where the generated code is all that is asked for,
+none is compiled.
+"""
+
+import contextlib
+import importlib
+import logging
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import oracle
+import plain_torch
+import pytest
+import torch
+from operator_cases import ANY_SHAPE, CASES, as_list, same, values
+from test_compile import LAYOUTS, gradients, with_nothing_to_do
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._dynamo.utils import counters
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
+from torch._inductor import metrics
+from torch._inductor.utils import fresh_cache, get_code
+
+import torch_dml_ops as dml
+from torch_dml_ops import _fusion, _inductor
+
+# Warnings of torch's own.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning"),
+]
+each_mode = pytest.mark.parametrize("mode", _fusion.MODES)
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    with inductor_config.patch(fx_graph_cache=False), functorch_config.patch(enable_autograd_cache=False):
+        yield
+
+
+@pytest.fixture
+def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilations that would leave an operator to its kernel fail."""
+    monkeypatch.delattr(_inductor, "_kernel")
+
+
+def run(f: Callable[..., Any], mode: str, *arguments: Any, **options: Any) -> Any:
+    """What the compiled function returns."""
+    with dml.set_fusion(mode):
+        return torch.compile(f, fullgraph=True, **options)(*arguments)
+
+
+def generated(f: Callable[..., Any], mode: str, *arguments: Any, **options: Any) -> tuple[int, int]:
+    """How many kernels Inductor generates for the function, and how many calls of ours it leaves."""
+    metrics.reset()
+    with dml.set_fusion(mode):
+        code = get_code(torch.compile(f, fullgraph=True, **options), *arguments)
+    return metrics.generated_kernel_count, sum(text.count(" = torch.ops.torch_dml_ops.") for text in code)
+
+
+def same_bits(actual: Any, expected: Any) -> None:
+    """Equal to the last bit, NaNs included, and in memory in the same way."""
+    for a, e in zip(as_list(actual), as_list(expected), strict=True):
+        assert (a.dtype, a.shape, a.stride()) == (e.dtype, e.shape, e.stride())
+        assert oracle.items(a).tobytes() == oracle.items(e).tobytes()
+
+
+def any_bits(sizes: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """NaNs with every payload and bools of every byte among them."""
+    generator = torch.Generator().manual_seed(0)
+    memory = torch.randint(0, 256, (*sizes, dtype.itemsize), generator=generator, dtype=torch.uint8)
+    return memory.view(dtype)[..., 0]
+
+
+# Bits and strides.
+
+# A length per batch item, and a length per row, of every dtype; some are past the axis' end.
+PER_ITEM = torch.tensor([0, 5, 30]).reshape(3, 1, 1)
+PER_ROW = torch.arange(24).reshape(3, 8, 1)
+
+
+def every_way(ops: ModuleType, x: Tensor) -> list[Tensor]:
+    """Each operator alone on a tensor of sizes (3, 8, 21), with strides of all kinds in the innermost dimension too."""
+    a, b, c = x.shape
+    return [
+        ops.slice1(x, [0, 0, 0], [a, b, c], [1, 1, -1]),
+        ops.slice1(x, [0, 0, 0], [a, b, c], [-1, 2, -3]),
+        ops.slice1(x, [1, 0, 2], [a - 1, b, c - 3], [1, -1, 1]),
+        ops.slice_grad(x, [a, 2 * b + 1, c], [0, 0, 0], [a, 2 * b, c], [-1, 2, 1]),
+        ops.slice_grad(x, [a, b, 3 * c], [0, 0, 0], [a, b, 3 * c], [1, 1, -3]),
+        ops.slice_grad(x, [a + 1, b, c + 5], [1, 0, 2], [a, b, c], [1, 1, 1]),
+        *ops.split(x, [1, b - 1], 1),
+        *ops.split(x, [4, c - 5, 1], 2),
+        ops.join([x, x], 1),
+        ops.join([x, x], 2),
+        ops.reverse_subsequences(x, PER_ITEM.expand(a, 1, c), 1),
+        ops.reverse_subsequences(x, PER_ROW, 2),
+    ]
+
+
+NOT_ALWAYS = (torch.float32, torch.float16, torch.bool, torch.complex64)
+BITS = {"always": oracle.DTYPES, "rule": NOT_ALWAYS, "never": NOT_ALWAYS}
+
+
+@each_mode
+def test_bits_and_strides_of_every_dtype_and_layout(mode: str) -> None:
+    """The result of each operator itself, which nothing else has computed with."""
+
+    def f(*inputs: Tensor) -> list[Tensor]:
+        return [y for x in inputs for y in every_way(dml, x)]
+
+    inputs = [any_bits((3, 8, 21), dtype) for dtype in BITS[mode]]
+    inputs += [layout(any_bits((3, 8, 21), torch.float32)) for layout in LAYOUTS.values()]
+    same_bits(run(f, mode, *inputs), f(*inputs))
+
+
+def test_bits_where_a_result_is_returned_and_computed_with() -> None:
+    """A loop that converts to compute must not store what it has converted."""
+
+    def f(*inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        moved = [y for x in inputs for y in every_way(dml, x)]
+        return moved, [y.logical_not() for y in moved if y.dtype in negated]
+
+    negated = [torch.float16, torch.bfloat16, torch.float32, torch.bool]
+    if torch.__version__ < "2.12":  # negates a bool of other bytes than 0 and 1 wrongly, without these operators too
+        negated.remove(torch.bool)
+    inputs = [any_bits((3, 8, 21), dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.bool)]
+    for actual, expected in zip(run(f, "always", *inputs), f(*inputs), strict=True):
+        same_bits(actual, expected)
+
+
+COMPUTED = [dtype for dtype in oracle.DTYPES if dtype in _inductor.FORMULA_DTYPES and dtype != torch.bool]
+
+
+def test_results_between_computations() -> None:
+    """Negation before and after: it is exact in every dtype, so nothing may differ."""
+
+    def f(*inputs: Tensor) -> list[Tensor]:
+        return [-y for x in inputs for y in every_way(dml, -x)]
+
+    inputs = [values((3, 8, 21), dtype) for dtype in COMPUTED]
+    inputs += [layout(values((3, 8, 21), torch.float32)) for layout in LAYOUTS.values()]
+    same_bits(run(f, "always", *inputs), f(*inputs))
+
+
+def test_channels_last_stays() -> None:
+    def f(x: Tensor) -> list[Tensor]:
+        return [z for case in ANY_SHAPE for y in case.results(dml, x + 1) for z in (y, y * 2)]
+
+    x = values((2, 3, 4, 5), torch.float32).contiguous(memory_format=torch.channels_last)
+    same_bits(run(f, "always", x), f(x))
+
+
+@pytest.mark.parametrize("dtype", oracle.LENGTH_DTYPES, ids=str)
+def test_lengths_of_every_dtype_to_the_ends_of_its_range(dtype: torch.dtype) -> None:
+    limits = torch.iinfo(dtype)
+    numbers = [0, 1, 5, 6, 7, limits.max, limits.max // 2 + 1, limits.min]
+    lengths = oracle.tensor(oracle.np.array(numbers, str(dtype).removeprefix("torch.")), dtype, "cpu").reshape(1, 8)
+
+    def f(x: Tensor, lengths: Tensor) -> list[Tensor]:
+        y = dml.reverse_subsequences(-x, lengths, 0)
+        return [-y, -dml.reverse_subsequences(-x.t(), lengths.t(), 1)]
+
+    x = values((6, 8), torch.float32)
+    same_bits(run(f, "always", x, lengths), f(x, lengths))
+
+
+def test_a_result_never_shares_memory_with_an_input() -> None:
+    x = values((4, 5), torch.float32)
+    before = x.clone()
+    results = run(with_nothing_to_do, "always", x, torch.zeros(1, 5, dtype=torch.int32))
+    same_bits(results, [x] * 5)
+    for y in results:
+        y.zero_()
+    assert x.equal(before)
+    assert len({y.untyped_storage().data_ptr() for y in (x, *results)}) == 6
+
+
+def test_an_input_that_is_written_to_afterwards() -> None:
+    def f(x: Tensor) -> Tensor:
+        y = dml.slice1(x, [0], [6], [-1])
+        x.mul_(2)
+        return y + 1
+
+    x, z = values((6,), torch.float32), values((6,), torch.float32)
+    same_bits(run(f, "always", x), f(z))
+    same_bits(x, z)
+
+
+# Sizes and numbers that change.
+
+
+def test_one_graph_serves_every_size_and_number(no_kernels: None) -> None:
+    counter = CompileCounterWithBackend("inductor")
+
+    def f(ops: ModuleType, x: Tensor, y: Tensor, n: int) -> list[Tensor]:
+        lengths = torch.full((1, 7), n)
+        z = ops.slice1(-x, [0, 0], x.shape, [-1, 2])
+        return [
+            -t
+            for t in (
+                ops.slice1(-y, [n, 0], [2, 7], [1, -2], [2, 3]),
+                ops.slice_grad(-y, [n * 9, n * 8], [n, 0], [8, 7], [-1, 1]),
+                *ops.split(-y, [n, 7 - n], 1),
+                ops.join([-y[:n], -y], 0),
+                ops.reverse_subsequences(-y, lengths, 0),
+                z,
+                ops.slice_grad(-z, x.shape, [0, 0], x.shape, [-1, 2]),
+                *ops.split(-x, [1, x.shape[1] - 1], 1),
+                ops.join([-x, -z], 1),
+                ops.reverse_subsequences(-x, torch.arange(x.shape[0])[:, None], 1),
+            )
+        ]
+
+    g = torch.compile(lambda *arguments: f(dml, *arguments), fullgraph=True, dynamic=True, backend=counter)
+    y = values((8, 7), torch.float32)
+    with dml.set_fusion("always"):
+        for sizes, n in (((4, 5), 2), ((7, 3), 4), ((2, 9), 5)):
+            x = values(sizes, torch.float32)
+            same(g(x, y, n), f(plain_torch, x, y, n))
+            same_bits(g(x, y, n), f(dml, x, y, n))
+    assert counter.frame_count == 1
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_a_size_that_depends_on_data() -> None:
+    def f(x: Tensor, keep: Tensor) -> list[Tensor]:
+        y = -x[keep]
+        whole = [0, 0], y.shape
+        return [-dml.slice1(y, *whole, [-1, -1]), -dml.slice_grad(y, y.shape, *whole, [-1, 1]), -dml.join([y, y], 1)]
+
+    x, keep = values((6, 5), torch.float32), torch.tensor([True, False, True, True, False, True])
+    same_bits(run(f, "always", x, keep), f(x, keep))
+
+
+def test_a_stride_of_unknown_sign_is_left_to_the_kernel() -> None:
+    """Which end a walk begins at is decided by the kernel, so that one graph serves both."""
+
+    def f(x: Tensor, n: int) -> Tensor:
+        return -dml.slice1(-x, [0], [7], [n], [2])
+
+    x, counter = values((7,)), CompileCounterWithBackend("inductor")
+    assert generated(f, "always", x, 3, dynamic=True)[1] == 1
+    torch._dynamo.reset()
+    g = torch.compile(f, fullgraph=True, dynamic=True, backend=counter)
+    with dml.set_fusion("always"):
+        for n in (3, -2, 5):
+            same_bits(g(x, n), f(x, n))
+    assert counter.frame_count == 1
+
+
+# Derivatives.
+
+
+def test_forward_and_backward() -> None:
+    def f(ops: ModuleType) -> Callable[..., list[Tensor]]:
+        def g(*tensors: Tensor) -> list[Tensor]:
+            given = iter(tensors)
+            return [y.sin() for case in CASES for y in case.results(ops, *(next(given).exp() for _ in case.sizes))]
+
+        return g
+
+    tensors = [x for case in CASES for x in case.tensors(torch.float64)]
+    with dml.set_fusion("always"):
+        actual = gradients(torch.compile(f(dml), fullgraph=True), *tensors)
+    torch.testing.assert_close(actual, gradients(f(plain_torch), *tensors))
+
+
+# What is generated.
+
+SIZES = (4, 32, 128)
+WHOLE = [0, 0, 0], SIZES
+ITEMS = torch.tensor([0, 7, 32, 40]).reshape(4, 1, 1).expand(4, 1, 128)
+ROWS = torch.arange(128).reshape(4, 32, 1)
+
+# A function of a (4, 32, 128) float32 tensor, and the kernels that are generated and the calls that are left, if
+# everything is fused that can be: one kernel, and no call.
+ONE_KERNEL: dict[str, Callable[[Tensor], Any]] = {
+    "slice1, before": lambda x: (dml.slice1(x, *WHOLE, [1, 1, -1]) * 2 + 1).relu(),
+    "slice1, after": lambda x: dml.slice1(x.relu(), *WHOLE, [1, -2, 3]),
+    "slice_grad, between": lambda x: dml.slice_grad(x * 2, [4, 32, 256], [0, 0, 0], [4, 32, 256], [1, 1, 2]) + 1,
+    "split, before": lambda x: (lambda a, b: a * b.sigmoid())(*dml.split(x, [64, 64], 2)),
+    "reverse_subsequences, before": lambda x: (dml.reverse_subsequences(x, ITEMS, 1) * 2 + 1).relu(),
+    "reverse_subsequences, between": lambda x: dml.reverse_subsequences(x.exp(), ROWS, 2) + 1,
+    "sum": lambda x: (dml.slice1(x, *WHOLE, [1, -1, 1]) * 2).sum(-1),
+    "chain": lambda x: dml.reverse_subsequences(dml.slice1(x * 2, *WHOLE, [1, -1, 1]), ITEMS, 1).tanh(),
+}
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_one_kernel_and_no_call_is_left(name: str) -> None:
+    x = values(SIZES, torch.float32)
+    kernels, calls = generated(ONE_KERNEL[name], "always", x)
+    assert (kernels, calls) == (1, 0)
+    assert generated(ONE_KERNEL[name], "never", x)[1] > 0
+
+
+def test_what_is_joined_is_computed_in_place() -> None:
+    """Two kernels on the CPU, each of which writes its part, and no third one that joins them."""
+
+    def f(x: Tensor) -> Tensor:
+        return dml.join([x.sin(), x.cos()], 1)
+
+    assert generated(f, "always", values(SIZES, torch.float32)) in ((1, 0), (2, 0))
+
+
+@pytest.mark.parametrize("dtype", [d for d in oracle.DTYPES if d not in _inductor.FORMULA_DTYPES], ids=str)
+def test_dtypes_without_generated_code_keep_the_kernel(dtype: torch.dtype) -> None:
+    x = torch.empty(SIZES, dtype=dtype)
+    assert generated(lambda x: dml.slice1(x, *WHOLE, [1, 1, -1]), "always", x) == (0, 1)
+
+
+# The rule. Nothing is run, so that large tensors take no memory.
+
+
+def empty(size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Of so many bytes."""
+    return torch.empty(size // 1024 // dtype.itemsize // 4, 4, 1024, dtype=dtype)
+
+
+def reversed_in(d: int, x: Tensor) -> Tensor:
+    return dml.slice1(x, [0, 0, 0], x.shape, [-1 if k == d else 1 for k in range(3)])
+
+
+def every_second(x: Tensor) -> Tensor:
+    return dml.slice1(x, [0, 0, 0], x.shape, [1, 1, 2])
+
+
+def padded(x: Tensor) -> Tensor:
+    a, b, c = x.shape
+    return dml.slice_grad(x, [a, b, c + 1], [0, 0, 1], [a, b, c], [1, 1, 1])
+
+
+def by_row(x: Tensor) -> Tensor:
+    return dml.reverse_subsequences(x, torch.ones(x.shape[0], 4, 1, dtype=torch.int64), 2)
+
+
+def by_item(x: Tensor) -> Tensor:
+    return dml.reverse_subsequences(x, torch.ones(x.shape[0], 1, 1, dtype=torch.int64).expand(-1, 1, 1024), 1)
+
+
+def used_twice(y: Tensor) -> Tensor:
+    """By a computation and by one that needs it in memory."""
+    return y + (y @ y.mT).sum()
+
+
+KB, MB = 1 << 10, 1 << 20
+# A function, the bytes and the dtype of its tensor, and the line of the rule that decides.
+SITUATIONS: list[tuple[str, Callable[[Tensor], Any], int, torch.dtype]] = [
+    ("the result is tiny", lambda x: by_row(x), 4 * KB, torch.float32),
+    ("a scalar loop would be slower", lambda x: by_row(x) + 1, 64 * KB, torch.float32),
+    ("a scalar loop would be slower", lambda x: padded(x) + 1, 64 * KB, torch.float32),
+    ("a scalar loop would be slower", lambda x: reversed_in(1, x) + 1, MB, torch.int16),
+    ("a scalar loop would be slower", lambda x: reversed_in(2, x) + 1, MB, torch.float16),
+    ("a scalar loop would be slower", lambda x: reversed_in(0, x[..., ::2]) + 1, 4 * MB, torch.float32),
+    ("the result is small", lambda x: reversed_in(2, x) + 1, 64 * KB, torch.float32),
+    ("the result is reduced and never stored", lambda x: (reversed_in(2, x) * 2).mean(), 128 * MB, torch.float32),
+    ("the result is so large that it needs huge pages", lambda x: reversed_in(2, x) + 1, 128 * MB, torch.float32),
+    ("an input is a formula, which is then never stored", lambda x: reversed_in(2, x + 1), 4 * MB, torch.float32),
+    ("an input is a formula, which is then never stored", lambda x: dml.join([x, x + 1], 2), 4 * MB, torch.float32),
+    ("the result becomes part of formulas, and is never stored", lambda x: by_item(x) + 1, 4 * MB, torch.float32),
+    ("the result becomes part of formulas, and is never stored", lambda x: every_second(x) + 1, 4 * MB, torch.float32),
+    ("no pass over memory would be saved", lambda x: reversed_in(2, x), 4 * MB, torch.float32),
+    ("no pass over memory would be saved", lambda x: dml.join([x, x], 2) + 1, 4 * MB, torch.float32),
+    (
+        "no pass over memory would be saved",
+        lambda x: (lambda y: y + (y @ y.mT).sum())(by_item(x)),
+        4 * MB,
+        torch.float32,
+    ),
+    ("no pass over memory would be saved", lambda x: reversed_in(1, x) @ x.mT, 4 * MB, torch.float32),
+]
+
+
+@pytest.mark.parametrize("number", range(len(SITUATIONS)), ids=lambda k: SITUATIONS[k][0])
+def test_the_line_of_the_rule_that_decides(number: int, caplog: pytest.LogCaptureFixture) -> None:
+    because, f, size, dtype = SITUATIONS[number]
+    line = next(line for line in _inductor.RULE if line.because == because)
+    with caplog.at_level(logging.DEBUG, _inductor.log.name):
+        _, calls = generated(f, "rule", empty(size, dtype))
+    verdict = "fused" if line.fuses else "kernel"
+    said = [record.getMessage() for record in caplog.records if record.name == _inductor.log.name]
+    assert [text.partition(": ")[2] for text in said] == [f"{verdict}, as {because}"]
+    assert calls == (not line.fuses)
+
+
+def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
+    lines = {line.because for line in _inductor.RULE if "GPU" not in line.because}
+    assert lines == {because for because, *_ in SITUATIONS}
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in _inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because
+)
+def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
+    line: _inductor.Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    cases = {case.key: case for case in importlib.import_module("fused").all_cases(1)}
+    f, arguments = cases[line.case].function()
+    with caplog.at_level(logging.DEBUG, _inductor.log.name):
+        generated(f, "rule", *arguments, dynamic=False)
+    said = [record.getMessage() for record in caplog.records if record.name == _inductor.log.name]
+    assert [text.partition(", as ")[2] for text in said] == [line.because]
+
+
+def test_the_benchmark_cases_that_lines_for_gpus_name_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+    gpu = importlib.import_module("gpu_fused")
+    measured = {f"{form}: {name}, 128 MB" for form in gpu.MEASURED for name in gpu.OPERATIONS}
+    assert {line.case for line in _inductor.RULE if "GPU" in line.because} <= measured
+
+
+# Other ways to compile.
+
+
+class Model(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+        self.weight = torch.nn.Parameter(values((5, 16), torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = dml.slice1(self.linear(x).relu(), [0, 0, 0], x.shape, [1, -1, -1])
+        y = dml.reverse_subsequences(y, torch.arange(5).reshape(1, 5, 1).expand(x.shape[0], 5, 1), 2)
+        y = y * dml.slice1(self.weight, [0, 0], [5, 16], [-1, -1])
+        a, b = dml.split(y, [1, 15], 2)
+        return dml.join([b.tanh(), a.exp()], 2) + dml.slice_grad(b * 2, x.shape, [0, 0, 1], b.shape, [1, 1, 1])
+
+
+OPTIONS = {
+    "cpp_wrapper": {"cpp_wrapper": True},
+    "freezing": {"freezing": True},
+    "max_autotune": {"max_autotune": True},
+}
+
+
+@pytest.mark.parametrize("way", OPTIONS)
+def test_other_ways_to_compile(way: str) -> None:
+    model, x = Model(), values((3, 5, 16), torch.float32)
+    with torch.no_grad():
+        torch.testing.assert_close(run(model, "always", x, options=OPTIONS[way]), model(x))
+
+
+def test_packages_of_aotinductor(tmp_path: Path) -> None:
+    model, x = Model(), values((3, 5, 16), torch.float32)
+    program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    ours = {node.target for node in program.graph.nodes if "torch_dml_ops" in str(node.target)}
+    assert len(ours) == 5  # an exported program has the operators, whatever the mode
+    package = str(tmp_path / "model.pt2")
+    with torch.no_grad(), dml.set_fusion("always"):
+        torch._inductor.aoti_compile_and_package(program, package_path=package)
+        with zipfile.ZipFile(package) as files:
+            code = b"".join(files.read(name) for name in files.namelist() if name.endswith(".cpp"))
+        assert code
+        assert b"torch_dml_ops" not in code
+        for batch in (3, 2, 7):
+            x = values((batch, 5, 16), torch.float32)
+            torch.testing.assert_close(torch._inductor.aoti_load_package(package)(x), model(x))
+
+
+# Caches, and when the formulas are registered.
+
+
+def test_a_cache_of_one_mode_is_not_read_by_another() -> None:
+    def f(x: Tensor) -> Tensor:
+        return dml.slice1(x, [0], [64], [-2]) + 1
+
+    def hits(mode: str) -> tuple[int, int]:
+        """How many graphs came from the cache of graphs, and how many did not."""
+        torch._dynamo.reset()
+        counters.clear()
+        same_bits(run(f, mode, x), f(x))
+        found = counters["inductor"]
+        return found["fxgraph_cache_hit"], found["fxgraph_cache_miss"]
+
+    x = values((64,), torch.float32)
+    with fresh_cache(), inductor_config.patch(fx_graph_cache=True):
+        assert [hits(mode) for mode in ("never", "always", "never", "always")] == [(0, 1), (0, 1), (1, 0), (1, 0)]
+
+
+def test_the_mark_of_caches_stays_with_a_tag_of_somebody_else() -> None:
+    config = torch.compiler.config
+    x = torch.empty(4, device="meta")
+    with config.patch(cache_key_tag="theirs"):
+        dml.slice1(x, [0], [4], [-1])
+        marked = config.cache_key_tag
+        assert marked.startswith("theirs torch_dml_ops:rule_")
+        with dml.set_fusion("never"):
+            assert config.cache_key_tag.startswith("theirs torch_dml_ops:never_")
+        assert config.cache_key_tag == marked
+
+
+def test_a_constraint_of_an_earlier_compilation_does_not_stay() -> None:
+    """Inductor constrains the inputs of operators that it has no formula for, which stores them first."""
+    from torch._inductor.lowering import _maybe_layout_constraints, constrain_to_fake_tensors
+
+    _maybe_layout_constraints[torch.ops.torch_dml_ops.slice1.default] = constrain_to_fake_tensors
+    _inductor.register()
+    assert generated(ONE_KERNEL["slice1, after"], "always", values(SIZES, torch.float32)) == (1, 0)
+
+
+LAZY = """
+import sys
+import zipfile
+import torch, torch_dml_ops as dml
+
+def f(x):
+    return dml.slice1(x.relu(), [0], [64], [-2]) * 2
+
+assert dml.slice1(torch.empty(4, device="meta"), [0], [4], [-1]).shape == (4,)
+assert "torch._inductor.lowering" not in sys.modules
+assert "torch_dml_ops._inductor" not in sys.modules
+{before}
+from torch._inductor.utils import get_code
+torch._inductor.config.fx_graph_cache = torch._functorch.config.enable_autograd_cache = False
+with dml.set_fusion("always"):
+    code = get_code(torch.compile(f), torch.zeros(64))
+print(sum(text.count(" = torch.ops.torch_dml_ops.") for text in code))
+from torch_dml_ops.__main__ import report
+print(report()["torch.compile"])
+"""
+REMOVED = "import torch._inductor.lowering as there; del there.lowerings[torch.ops.aten.cat.default]"
+
+
+@pytest.mark.parametrize("before", ["", REMOVED], ids=["this torch", "a torch that lacks a name"])
+def test_the_first_compilation_registers_the_formulas(before: str) -> None:
+    done = subprocess.run([sys.executable, "-c", LAZY.format(before=before)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    calls, reported = done.stdout.splitlines()
+    warned = done.stderr.count("lacks a name that fusing the operators is built on")
+    if before:
+        assert (calls, warned) == ("1", 1)
+        assert reported.startswith("calls of the kernels only: this torch lacks")
+    else:
+        assert (calls, warned, reported) == ("0", 0, "fused into generated code (rule)")
+
+
+# The setting.
+
+
+def test_the_mode_is_set_until_the_block_ends_or_for_good() -> None:
+    assert dml.get_fusion() == "rule"
+    with dml.set_fusion("never"):
+        with contextlib.suppress(KeyError), dml.set_fusion("always"):
+            assert dml.get_fusion() == "always"
+            raise KeyError
+        assert dml.get_fusion() == "never"
+    assert dml.get_fusion() == "rule"
+    dml.set_fusion("always")
+    assert dml.get_fusion() == "always"
+    dml.set_fusion("rule")
+
+
+def test_another_mode_is_refused_and_changes_nothing() -> None:
+    with pytest.raises(ValueError) as error:
+        dml.set_fusion("allways")
+    assert str(error.value) == "set_fusion: mode must be rule, always or never, got 'allways'"
+    assert dml.get_fusion() == "rule"
+
+
+PRINT_THE_MODE = """
+import torch
+try:
+    import torch_dml_ops as dml
+    print(dml.get_fusion())
+except ImportError as error:
+    print(error)
+"""
+VARIABLE = {"never": "never", "": "rule", "1": "TORCH_DML_OPS_FUSE must be rule, always or never, got '1'"}
+
+
+@pytest.mark.parametrize("value", VARIABLE)
+def test_the_variable(value: str) -> None:
+    environment = os.environ | {"TORCH_DML_OPS_FUSE": value}
+    done = subprocess.run([sys.executable, "-c", PRINT_THE_MODE], env=environment, capture_output=True, text=True)
+    assert done.stdout == f"{VARIABLE[value]}\n", done.stderr
