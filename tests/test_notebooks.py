@@ -17,6 +17,7 @@ NAMES = [
     "04-gradients",
     "05-from-a-directml-model",
     "06-training",
+    "07-from-an-onnx-model",
 ]
 each_notebook = pytest.mark.parametrize("path", [ROOT / "notebooks" / f"{name}.ipynb" for name in NAMES], ids=NAMES)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, SupportsIndex
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_dynamo_compiling, is_exporting
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import records_calls, refused_layout, require_tensor, whole_numbers
@@ -108,6 +108,8 @@ def read(op: str, input: Tensor, index: Any) -> Tensor:
         parts = [part for part in parts if not isinstance(part, Tensor)]
     if any(isinstance(part, Walk) and known(part.length == 0) for part in parts):
         return input[tuple(map(_for_torch, parts))].clone()
+    if is_exporting():
+        input, parts = _narrowed(input, parts)
     if not parts or all(part is None for part in parts):  # a 0-d input
         return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
     walks = [
@@ -124,6 +126,27 @@ def read(op: str, input: Tensor, index: Any) -> Tensor:
     return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
 
 
+def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]:
+    """Lets torch take from the input what slice1 would refuse for some sizes, in ONNX without a word.
+
+    That is what a walk may find nothing in, and at a whole number what may be out of range.
+    """
+    left: list[Part] = []
+    d = 0
+    for part in parts:
+        if isinstance(part, Walk):
+            offset, size = part.window()
+            if not known(size >= torch.sym_min(input.shape[d], 1)):
+                input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
+                part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
+        elif part is not None and isinstance(input.shape[d], torch.SymInt):
+            input = torch.ops.aten.select.int(input, d, part)
+            continue
+        left.append(part)
+        d += part is not None
+    return input, left
+
+
 def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
     """As `view`, without being one: torch lets nobody write to a view when grad mode has been switched on since."""
     result: Tensor = torch.ops.aten._unsafe_view.default(copy, sizes)
@@ -136,6 +159,7 @@ def assign(op: str, input: Tensor, index: Any, value: Any) -> None:
         input[index] = value
         return
     parts = _parts(op, index, input)
+    _check_not_sharded(op, input, parts)
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
         kept = [part for part in parts if part is None or isinstance(part, Walk)]
@@ -168,6 +192,20 @@ def _for_torch(part: Part) -> slice | int | Tensor | None:
 def _check_layout(op: str, name: str, tensor: Tensor) -> None:
     if (rule := refused_layout(tensor)) is not None:
         raise RuntimeError(f"{op}: {name} {rule}")
+
+
+def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
+    """Refuses what torch would write into a copy: it gathers a DTensor's sharded dimension to index into it."""
+    sharded = () if type(input) is Tensor else [getattr(p, "dim", None) for p in getattr(input, "placements", ())]
+    if not sharded:
+        return
+    for d, part in enumerate(part for part in parts if part is not None):
+        whole = isinstance(part, Walk) and abs(part.step) == 1 and known(part.length == input.shape[d])
+        if d in sharded and not whole:
+            raise RuntimeError(
+                f"{op}: input must not be sharded along dimension {d}, in which the index leaves out elements; torch "
+                "would assign to a copy; call redistribute on it first"
+            )
 
 
 def _numbers_in(index: Any) -> Iterable[Any]:
@@ -240,4 +278,6 @@ def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
     if not -size <= number < size:
         rule = f"from {-size} to {size - 1}" if size else "a slice"
         raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")
+    if is_exporting() and isinstance(size, torch.SymInt):
+        return number  # the sum would be in range for some sizes that it should not be in range for
     return number + size if number < 0 else number

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
+import torch
+from torch.compiler import is_exporting
+
 from torch_dml_ops._arguments import whole_number
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown
@@ -29,6 +32,8 @@ class Walk(NamedTuple):
         if known(self.length == 0):
             return 0, 0
         extent = (self.length - 1) * abs(self.step) + 1
+        if is_exporting():
+            extent = torch.sym_max(extent, 0)  # of other sizes than the example's, it may select nothing
         return self.start if self.step > 0 else self.start - extent + 1, extent
 
 
@@ -42,10 +47,13 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
     if step == 0:
         raise ValueError(f"{op}: the slice of dimension {d} must not have a step of 0")
     least, most = (0, size) if step > 0 else (-1, size - 1)
+    symbolic = is_exporting() and any(isinstance(value, torch.SymInt) for value in (size, first, last))
 
     def bound(index: int | None, default: int) -> int:
         if index is None:
             return default
+        if symbolic:
+            return _clamped(index, size, least, most)
         # Not max and min: of symbolic sizes, what they give is one of the two only to those who know which.
         if index < 0:
             return index + size if index + size >= least else least
@@ -53,9 +61,31 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
 
     start = bound(first, least if step > 0 else most)
     stop = bound(last, most if step > 0 else least)
+    if symbolic and not (first is None and last is None):
+        stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
     distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
-    length = max((distance + stride - 1) // stride, 0)
+    length = (distance + stride - 1) // stride
+    if symbolic:
+        return Walk(start, stop, step, length)
+    length = max(length, 0)
     return Walk(0, 0, step, 0) if known(length == 0) else Walk(start, stop, step, length)
+
+
+def _clamped(index: int, size: int, least: int, most: int) -> int:
+    """A bound of a slice, by arithmetic that holds for every size.
+
+    To compare the sizes would be a guard, which an exported program has, and a model in ONNX no longer.
+    """
+    if isinstance(index, torch.SymInt) and known(index >= 2):  # so is a size, as torch takes sizes for 2 or more
+        within: int = index if isinstance(most, int) and known(index <= most) else torch.sym_min(index, most)
+    elif isinstance(index, torch.SymInt):
+        is_negative = torch.sym_min(torch.sym_max(-index, 0), 1)
+        within = torch.sym_min(torch.sym_max(index + size * is_negative, least), most)
+    elif abs(index) >= sys.maxsize:  # the sum might be beyond int64
+        within = least if index < 0 else most
+    else:
+        within = torch.sym_max(index + size, least) if index < 0 else torch.sym_min(index, most)
+    return within
 
 
 def text_of(s: slice) -> str:

@@ -57,6 +57,19 @@ def model(case: Case, arrays: dict[str, np.ndarray]) -> onnx.ModelProto | None:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
 
 
+def bound(model: onnx.ModelProto, arrays: dict[str, np.ndarray]) -> Call:
+    """A run of the model on these inputs, by name."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ["BENCHMARK_THREADS"])
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in arrays.items():
+        binding.bind_cpu_input(name, array)
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+    return lambda: session.run_with_iobinding(binding)
+
+
 def prepare(case: Case) -> Call | None:
     if case.form != "out" or case.dtype not in ELEMENT or case.layout != "contiguous":
         return None
@@ -69,12 +82,4 @@ def prepare(case: Case) -> Call | None:
     made = model(case, arrays)
     if made is None:
         return None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = int(os.environ["BENCHMARK_THREADS"])
-    session = onnxruntime.InferenceSession(made.SerializeToString(), options, ["CPUExecutionProvider"])
-    binding = session.io_binding()
-    for name, array in arrays.items():
-        binding.bind_cpu_input(name, array)
-    for output in session.get_outputs():
-        binding.bind_output(output.name)
-    return lambda: session.run_with_iobinding(binding)
+    return bound(made, arrays)

@@ -1,0 +1,525 @@
+"""Models exported to ONNX: what ONNX Runtime makes of them equals what the operators give, bit for bit."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.onnx import ONNXProgram
+
+import torch_dml_ops as dml
+import torch_dml_ops.onnx
+
+ops = torch.ops.torch_dml_ops
+OPSETS = range(17, 24)
+DTYPES = [
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool),
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+]
+
+# Of torch's own.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:# The axis name:UserWarning"),
+]
+
+
+def exported(module: Any, inputs: Sequence[Tensor], *, dynamic: bool = False, **options: Any) -> ONNXProgram:
+    """With static sizes alone, or where an input has the first one's size in dimension 0, with that one dynamic."""
+    if dynamic:
+        batch = inputs[0].shape[0]
+        options["dynamic_shapes"] = (tuple({0: "batch"} if x.shape[0] == batch else None for x in inputs),)
+    program = torch.onnx.export(module.eval(), tuple(inputs), dynamo=True, verbose=False, **options)
+    assert program is not None
+    return program
+
+
+class Model(torch.nn.Module):
+    """A function of tensors, as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def session(program: ONNXProgram) -> onnxruntime.InferenceSession:
+    proto = program.model_proto
+    onnx.checker.check_model(proto, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+
+
+def ort_value(x: Tensor) -> onnxruntime.OrtValue:
+    if x.dtype == torch.bool:  # not by DLPack
+        return onnxruntime.OrtValue.ortvalue_from_numpy(x.numpy())
+    return onnxruntime.OrtValue.from_dlpack(x)
+
+
+def results(runtime: onnxruntime.InferenceSession, inputs: Sequence[Tensor]) -> list[Tensor]:
+    feeds = {given.name: ort_value(x) for given, x in zip(runtime.get_inputs(), inputs, strict=True)}
+    outputs = runtime.run_with_ort_values(None, feeds)
+    tensors = map(torch.from_dlpack, outputs)  # with bytes for booleans
+    return [x.view(torch.bool) if o.data_type() == "tensor(bool)" else x for o, x in zip(outputs, tensors, strict=True)]
+
+
+def check(program: ONNXProgram, module: Any, *several: Sequence[Tensor]) -> None:
+    """Runs the exported model on each of the lists of inputs."""
+    runtime = session(program)
+    for inputs in several:
+        expected = module(*inputs)
+        expected = [expected] if isinstance(expected, Tensor) else expected
+        for k, (actual, wanted) in enumerate(zip(results(runtime, inputs), expected, strict=True)):
+            assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape), k
+            assert oracle.equal(actual, oracle.items(wanted)), k
+
+
+def nodes(program: ONNXProgram) -> list[str]:
+    """The types of the graph's nodes, but for those that compute sizes."""
+    return [node.op_type for node in program.model.graph if node.op_type not in ("Constant", "Shape", "Squeeze")]
+
+
+def bits(sizes: Sequence[int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Random ones, NaN of every kind among them."""
+    most = 2 if dtype == torch.bool else 256
+    count = torch.Size(sizes).numel() * dtype.itemsize
+    memory = torch.randint(0, most, (count,), dtype=torch.uint8, generator=generator)
+    return memory.view(dtype).reshape(tuple(sizes))
+
+
+# Random calls.
+
+
+def random_window(rng: random.Random, x: Tensor) -> tuple[list[Any], ...]:
+    """Offsets, sizes, strides and output sizes. The size of dimension 0, which is at least 2, may be dynamic."""
+    window: list[tuple[Any, ...]] = []
+    for d, n in enumerate(x.shape):
+        stride = rng.choice([1, 1, -1, 2, -2, 3, -3])
+        offset = rng.randint(0, n - 1 if d else 1)
+        size = rng.randint(1, n - offset) if d else n - offset
+        most = 1 + (size - 1) // abs(stride)
+        window.append((offset, size, stride, rng.randint(1, most) if d else most))
+        if d and rng.random() < 0.25:
+            window[-1] = 0, n, 1, n
+    return tuple(map(list, zip(*window, strict=True)))
+
+
+def affine_calls(seed: int, *inputs: Tensor) -> list[Tensor]:
+    """A call of each operator on each input; the numbers are the same for inputs of the same dtypes and ranks."""
+    rng = random.Random(seed)
+    found: list[Tensor] = []
+    for x in inputs:
+        *window, steps = random_window(rng, x)
+        part = dml.slice1(x, *window, steps if rng.random() < 0.5 else None)
+        axis = rng.randrange(x.dim())
+        size = x.shape[axis]
+        sizes = rng.choice([[1, size - 1], [size - 2, 1, 1], [size]])
+        pieces = dml.split(x, sizes, axis)
+        shuffled = rng.sample(pieces, rng.randint(1, len(pieces)))
+        found += [part, dml.slice_grad(part, x.shape, *window), *pieces, dml.join([*shuffled, x], axis)]
+    return found
+
+
+def affine_inputs(batch: int, dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    rng, generator = random.Random(len(dtypes)), torch.Generator().manual_seed(batch)
+    sizes = [[batch, *(rng.randint(3, 6) for _ in range(rng.randint(0, 3)))] for _ in dtypes]
+    return [bits(n, dtype, generator) for n, dtype in zip(sizes, dtypes, strict=True)]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_random_windows_and_pieces(opset: int) -> None:
+    """Dimension 0 is dynamic, the others are static. Each opset has a few dtypes, and each dtype a few opsets."""
+    dtypes = [DTYPES[(2 * opset + k) % len(DTYPES)] for k in range(3)]
+    module = Model(lambda *inputs: affine_calls(opset, *inputs))
+    program = exported(module, affine_inputs(4, dtypes), dynamic=True, opset_version=opset)
+    assert program.model.opset_imports == {"": max(opset, 18)}  # has Split
+    check(program, module, *(affine_inputs(batch, dtypes) for batch in (4, 3, 7)))
+
+
+def test_random_windows_and_pieces_of_static_sizes() -> None:
+    module = Model(lambda *inputs: affine_calls(0, *inputs))
+    program = exported(module, affine_inputs(4, DTYPES))
+    check(program, module, affine_inputs(4, DTYPES))
+    assert not {node.op_type for node in program.model.graph} & {"Shape", "Max"}  # nothing is left to compute
+
+
+def random_lengths(sizes: Sequence[int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Negative ones, those larger than any axis, and the largest of the dtype among them."""
+    lengths = torch.randint(-3 if dtype.is_signed else 0, 9, tuple(sizes), generator=generator).to(dtype)
+    most = np.full(1, torch.iinfo(dtype).max, str(dtype).removeprefix("torch."))
+    lengths.view(-1)[-1:] = torch.from_numpy(most)[: lengths.numel()]
+    return lengths
+
+
+def reversal_inputs(batch: int, dtype: torch.dtype, length_dtype: torch.dtype) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(batch)
+    lengths = [random_lengths(n, length_dtype, generator) for n in ([batch, 1, 4], [batch], [1, 5, 4])]
+    return [bits([batch, 5, 4], dtype, generator), *lengths]
+
+
+def reversals(x: Tensor, rows: Tensor, column: Tensor, across: Tensor) -> list[Tensor]:
+    """Along every axis, with lengths that vary along none, one, two or all of the other axes."""
+    batch = x.shape[0]
+    time_major, in_four = x.transpose(0, 1), x.reshape(batch, 5, 2, 2)
+    return [
+        dml.reverse_subsequences(x, rows, 1),
+        dml.reverse_subsequences(x, across, 0),
+        dml.reverse_sequence(x, column, 1),
+        dml.reverse_sequence(x, column, 2),
+        dml.reverse_sequence(time_major, column, 0, batch_axis=1),
+        dml.reverse_subsequences(in_four, rows[:, :, :2, None].expand(batch, 1, 2, 2), 1),
+        dml.reverse_subsequences(in_four, rows[:, :, :1, None].expand(batch, 1, 2, 2), 1),
+        dml.reverse_subsequences(x, across[:, :1, :1].expand(batch, 1, 4), 1),
+        dml.reverse_subsequences(across[0, :, 0], across[0, 1:2, 0], 0),
+    ]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_reversals(opset: int) -> None:
+    dtypes = DTYPES[2 * (opset - 17) % len(DTYPES)], oracle.LENGTH_DTYPES[opset % 4]
+    program = exported(Model(reversals), reversal_inputs(4, *dtypes), dynamic=True, opset_version=opset)
+    assert program.model.opset_imports == {"": opset}
+    check(program, Model(reversals), *(reversal_inputs(batch, *dtypes) for batch in (4, 7, 1, 0)))
+
+
+def few_reversals(*inputs: Tensor) -> list[Tensor]:
+    rows, columns = inputs[-2:]
+    return [
+        result
+        for x in inputs[:-2]
+        for result in (dml.reverse_subsequences(x, rows, 1), dml.reverse_sequence(x, columns, 1))
+    ]
+
+
+@pytest.mark.parametrize("length_dtype", oracle.LENGTH_DTYPES, ids=str)
+def test_reversals_of_static_sizes(length_dtype: torch.dtype) -> None:
+    dtypes = DTYPES[oracle.LENGTH_DTYPES.index(length_dtype) :: 4]
+    _, rows, column, _ = reversal_inputs(4, torch.int8, length_dtype)
+    inputs = [*(reversal_inputs(4, dtype, length_dtype)[0] for dtype in dtypes), rows, column]
+    check(exported(Model(few_reversals), inputs), Model(few_reversals), inputs)
+
+
+def whole_batches(x: Tensor, lengths: Tensor) -> list[Tensor]:
+    batch, size = x.shape
+    window = [0, 0], [batch, size], [-1, 2]
+    part = dml.slice1(x, *window)
+    return [
+        part,
+        dml.slice_grad(part, x.shape, *window),
+        dml.slice_grad(x, [3 * batch, size], [0, 0], [3 * batch, size], [-3, 1]),
+        dml.slice_grad(x, [3 * batch, size + 1], [0, 1], [3 * batch, size], [3, 1]),
+        *dml.split(x, [1, size - 1], 1),
+        dml.join([x, x], 1),
+        dml.reverse_sequence(x, lengths, 1),
+    ]
+
+
+def test_a_dynamic_size_may_become_0_and_1() -> None:
+    def inputs(batch: int) -> list[Tensor]:
+        return [torch.arange(5.0 * batch).reshape(batch, 5), torch.arange(batch) % 7]
+
+    program = exported(Model(whole_batches), inputs(4), dynamic=True)
+    check(program, Model(whole_batches), inputs(1), inputs(0))
+
+
+def test_the_longest_strides() -> None:
+    def strides(x: Tensor) -> list[Tensor]:
+        longest = [2**62, -(2**62), 2**63 - 1, -(2**63) + 1, -(2**63)]
+        parts = [dml.slice1(x, [1], [3], [stride]) for stride in longest]
+        return [*parts, *(dml.slice_grad(p, [5], [1], [3], [s]) for p, s in zip(parts, longest, strict=True))]
+
+    check(exported(Model(strides), [torch.arange(5)]), Model(strides), [torch.arange(5)])
+
+
+# What is exported.
+
+X = torch.arange(24.0).reshape(4, 6)
+LENGTHS = torch.tensor([3, 9, 0, 1])
+WINDOW = [0, 1], [4, 5], [-1, 2]  # of X
+FORMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "slice1": (lambda x: dml.slice1(x, *WINDOW), ["Slice"]),
+    "slice1 of the whole": (lambda x: dml.slice1(x, [0, 0], [4, 6], [1, 1]), ["Identity"]),
+    "slice_grad": (
+        lambda x: dml.slice_grad(x, [4, 8], [0, 1], [4, 6], [1, 1]),
+        ["ConstantOfShape", "Concat"],
+    ),
+    "slice_grad backwards": (lambda x: dml.slice_grad(x, [4, 6], [0, 0], [4, 6], [-1, 1]), ["Slice"]),
+    "slice_grad with steps": (
+        lambda x: dml.slice_grad(x, [4, 12], [0, 0], [4, 12], [1, 2]),
+        ["ConstantOfShape", "Unsqueeze", "Concat", "Reshape"],
+    ),
+    "split": (lambda x: dml.split(x, [1, 5], 1), ["Split"]),
+    "join": (lambda x: dml.join([x, x], 1), ["Concat"]),
+    "reverse_subsequences": (
+        lambda x: dml.reverse_subsequences(x, LENGTHS[:, None], 1),
+        ["ReverseSequence"],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms(form: str) -> None:
+    function, expected = FORMS[form]
+    program = exported(Model(function), [X])
+    assert nodes(program) == expected
+    check(program, Model(function), [X])
+
+
+@pytest.mark.parametrize("name", ["slice1", "slice_grad", "slice_grad with steps", "join"])
+def test_opset_17(name: str) -> None:
+    """torch exports opset 18 and converts it, which ONNX's converter can do for all that is not Split."""
+    program = exported(Model(FORMS[name][0]), [X], opset_version=17)
+    assert program.model.opset_imports == {"": 17}
+    check(program, Model(FORMS[name][0]), [X])
+
+
+# What is built on the operators.
+
+
+def numpy_indices(x: Tensor) -> list[Tensor]:
+    read = dml.index(x)
+    with dml.negative_steps():
+        y = x.clone()
+        y[::-2, 1:] = x[1::2, :0:-1]
+        return [y, x[::-1, ::-3], read[::-2, 1:], read[-1, ::-1], read[None, ..., 1], read[1:1]]
+
+
+def windows(x: Tensor) -> Tensor:
+    window = dml.window(x.shape, (slice(None, None, -1), slice(-2, 0, -2)))
+    return dml.slice_grad(dml.slice1(x, *window), x.shape, *window)
+
+
+@pytest.mark.parametrize("function", [numpy_indices, windows])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_indices_and_windows(function: Callable[..., Any], dynamic: bool) -> None:
+    program = exported(Model(function), [X], dynamic=dynamic)
+    check(program, Model(function), [X], *([[torch.rand(8, 6)]] if dynamic else []))
+
+
+BOUNDS = [None, 0, -1, 2, -3, 5, -6, sys.maxsize, -sys.maxsize - 1, 10**30]
+EVERY_SLICE = [slice(a, b, c) for a in BOUNDS for b in BOUNDS for c in (None, 1, 2, -1, -2, -5)]
+
+
+def some_slices(seed: int, count: int, least: int) -> list[slice]:
+    """Of those that select something of so many elements, and of more."""
+    selecting = [s for s in EVERY_SLICE if all(range(n)[s] for n in range(least, 15))]
+    return random.Random(seed).sample(selecting, count)
+
+
+def same_as_numpy(
+    function: Callable[..., list[Tensor]], numpys: Callable[..., list[np.ndarray]], sizes: Sequence[int], *example: int
+) -> None:
+    """For every one of the sizes of the two tensors, whatever the example's are."""
+    program = exported(Model(function), [torch.arange(n) for n in example], dynamic_shapes=(({0: "a"}, {0: "b"}),))
+    runtime = session(program)
+    for n in sizes:
+        for m in (1, 3, 4):
+            x, y = torch.arange(n), torch.arange(m)
+            for k, (actual, wanted) in enumerate(
+                zip(results(runtime, [x, y]), numpys(x.numpy(), y.numpy()), strict=True)
+            ):
+                assert actual.tolist() == wanted.tolist(), (n, m, k)
+
+
+@pytest.mark.parametrize("example", [7, 3])
+def test_slices_are_numpys_below_at_and_above_every_bound(example: int) -> None:
+    """Though the example's size is on one side of the bounds, and of 3 elements some select nothing."""
+    slices = random.Random(example).sample(EVERY_SLICE, 30)
+
+    def steps_of_torch(x: Tensor, y: Tensor) -> list[Tensor]:
+        with dml.negative_steps():
+            return [x[s] if (s.step or 1) < 0 else dml.index(x)[s] for s in slices]
+
+    same_as_numpy(steps_of_torch, lambda x, y: [x[s] for s in slices], range(15), example, 4)
+
+
+def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
+    slices = some_slices(0, 30, 3)
+    same_as_numpy(
+        lambda x, y: [dml.slice1(x, *dml.window(x.shape, s)) for s in slices],
+        lambda x, y: [x[s] for s in slices],
+        range(3, 15),
+        *(7, 4),
+    )
+
+
+def bounds_that_are_sizes(index: Any, x: Any, y: Any) -> list[Any]:
+    n = y.shape[0]
+    return [index(x)[n:], index(x)[-n:], index(x)[:-n:-1], index(x)[n - 2 :: -2], index(x)[1 - n : n : 2]]
+
+
+def assigned(index: Any, x: Any, y: Any, copy: Any) -> list[Any]:
+    y, z = copy(x), copy(x)
+    index(y)[-3:], index(y)[4::-2] = 0, 7
+    index(z)[-4:] = index(x)[:-5:-1]
+    return [y, z]
+
+
+def test_assigning_to_slices_is_numpys_below_at_and_above_every_bound() -> None:
+    same_as_numpy(
+        lambda x, y: assigned(dml.index, x, y, torch.clone),
+        lambda x, y: assigned(lambda x: x, x, y, np.copy),
+        range(9),
+        *(7, 4),
+    )
+
+
+def test_bounds_of_slices_that_are_sizes_of_another_tensor() -> None:
+    same_as_numpy(
+        lambda x, y: bounds_that_are_sizes(dml.index, x, y),
+        lambda x, y: bounds_that_are_sizes(lambda x: x, x, y),
+        range(9),
+        *(7, 4),
+    )
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.sampled_from(EVERY_SLICE), min_size=2, max_size=2), st.integers(2, 7), st.integers(2, 7))
+def test_slices_of_two_dimensions(index: list[slice], rows: int, columns: int) -> None:
+    module = Model(lambda x: dml.index(x)[tuple(index)])
+    example = torch.zeros(rows, columns)
+    runtime = session(exported(module, [example], dynamic_shapes=(({0: "rows", 1: "columns"},),)))
+    for sizes in ((rows, columns), (0, 3), (1, 4), (2, 9), (5, 1), (12, 6)):
+        x = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
+        (actual,) = results(runtime, [torch.from_numpy(x)])
+        np.testing.assert_array_equal(actual, x[tuple(index)])
+
+
+def test_a_whole_number_that_is_out_of_range_fails() -> None:
+    for number in (3, -4):
+        program = exported(Model(lambda x, number=number: dml.index(x)[number]), [X], dynamic_shapes=(({0: "rows"},),))
+        check(program, Model(lambda x, number=number: dml.index(x)[number]), [X], [torch.rand(9, 6)])
+        for rows in range(3):
+            with pytest.raises(Exception, match="out of data bounds"):  # of classes of ONNX Runtime's
+                results(session(program), [torch.rand(rows, 6)])
+
+
+def gradients(x: Tensor, lengths: Tensor) -> list[Tensor]:
+    """A backward graph: of every operator its transpose."""
+    batch = x.shape[0]
+    x = x.detach().requires_grad_()
+    with torch.enable_grad():
+        left, right = dml.split(dml.reverse_sequence(x, lengths, 1), [2, 4], 1)
+        part = dml.slice1(dml.join([right, left, left], 1), [0, 1], [batch, 6], [-1, 2])
+        result = dml.slice_grad(part, [batch, 9], [0, 1], [batch, 8], [1, 3])
+        return [result, *torch.autograd.grad(result, x, result * 2)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_backward_graphs(dynamic: bool) -> None:
+    program = exported(Model(gradients), [X, LENGTHS], dynamic=dynamic)
+    check(program, Model(gradients), [X, LENGTHS])
+
+
+def test_the_example_gives_the_same_predictions(demo: ModuleType) -> None:
+    """On every other frame, as the example takes them in training: half the nodes, as its loop is unrolled."""
+    torch.manual_seed(0)
+    data, test = demo.load_data()
+    recogniser = demo.SpeakerRecogniser()
+    demo.train(recogniser, data, test, epochs=1, quiet=True)
+    recogniser.eval()
+    model = Model(lambda frames, lengths: recogniser(*demo.stretch(frames, lengths, 0, demo.LONGEST, 2)))
+    model.add_module("recogniser", recogniser)  # for its parameters
+    inputs = [test.frames, test.lengths]
+    with torch.no_grad():
+        expected = model(*inputs)
+        program = exported(model, [x[:4] for x in inputs], dynamic=True)
+    (actual,) = results(session(program), inputs)
+    torch.testing.assert_close(actual, expected)
+    assert torch.equal(actual.argmax(1), expected.argmax(1))
+    assert len(actual.argmax(1).unique()) > demo.SPEAKERS // 2  # it has learned to tell some of them apart
+
+
+# What cannot be exported.
+
+
+def test_the_table_of_translations_is_quiet_and_gives_the_same(caplog: pytest.LogCaptureFixture) -> None:
+    function, expected = FORMS["slice1"]
+    program = exported(Model(function), [X], custom_translation_table=torch_dml_ops.onnx.translation_table())
+    assert nodes(program) == expected
+    assert [record.getMessage() for record in caplog.records if "signature" in record.getMessage()] == []
+
+
+WITHOUT = """
+import sys, warnings
+sys.modules["onnxruntime"] = None
+import torch
+from torch.onnx._internal.exporter._torchlib import _torchlib_registry, ops
+del _torchlib_registry.onnx_impl
+warnings.simplefilter("ignore")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import torch_dml_ops.onnx
+print(*(w.message for w in caught), *({w.filename for w in caught}))
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch_dml_ops.slice1(x, [0], [6], [-2])
+table = torch_dml_ops.onnx.translation_table()
+program = torch.onnx.export(Model(), (torch.arange(6),), dynamo=True, custom_translation_table=table, verbose=False)
+print(*(node.op_type for node in program.model.graph))
+"""
+
+
+def test_another_torch_has_the_table_and_nothing_needs_onnxruntime() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    warning, types = done.stdout.splitlines()
+    assert warning.startswith(
+        f"torch_dml_ops.onnx: this torch ({torch.__version__}) has another registry (cannot import"
+    )
+    assert warning.endswith(
+        "; pass custom_translation_table=torch_dml_ops.onnx.translation_table() to torch.onnx.export <string>"
+    )
+    assert types == "Slice"
+
+
+def test_complex_tensors_become_pairs() -> None:
+    def every(x: Tensor, lengths: Tensor) -> list[Tensor]:
+        part = dml.slice1(x, *WINDOW)
+        pieces = dml.split(x, [1, 5], 1)
+        varying = dml.reverse_subsequences(x, LENGTHS[:, None], 1)
+        return [part, dml.slice_grad(part, x.shape, *WINDOW), *pieces, dml.join(pieces, 1), varying]
+
+    x = torch.view_as_complex(torch.rand(4, 6, 2))
+    program = exported(Model(every), [x, LENGTHS])
+    actual = results(session(program), [torch.view_as_real(x), LENGTHS])
+    for pairs, expected in zip(actual, every(x, LENGTHS), strict=True):
+        assert torch.equal(pairs, torch.view_as_real(expected))
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], Tensor, str]] = {
+    "float8": (
+        lambda x: dml.slice1(x, *WINDOW),
+        X.to(torch.float8_e5m2),
+        "slice1: to be exported, a tensor must have a dtype that ONNX moves, got FLOAT8E5M2; convert it to float32",
+    ),
+    "stride": (
+        lambda x: dml.slice1(x, [0, 0], [x.shape[0], 6], [1, x.shape[0]]),
+        X,
+        "slice1: to be exported, window_strides[1] must be a constant, got one that depends on a dynamic size; make "
+        "that size static",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_onnx_cannot_say_gets_a_sentence(name: str) -> None:
+    function, x, sentence = REFUSED[name]
+    with pytest.raises(torch.onnx.OnnxExporterError) as caught:
+        exported(Model(function), [x], dynamic=True)
+    assert sentence in str(caught.value)

@@ -1,0 +1,1105 @@
+"""ONNX models as modules: by from_onnx, and by onnx2torch with the converters of register_onnx2torch.
+
+Compared with the test cases that the onnx package has for its operators, and with ONNX Runtime.
+"""
+
+import copy
+import importlib
+import inspect
+import keyword
+import pickle
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test.case.node as node_cases
+import onnxruntime
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, numpy_helper, parser
+from test_onnx_export import DTYPES as DTYPES_OF_EXPORTS
+from test_onnx_export import Model, affine_calls, affine_inputs, exported
+from test_onnx_export import bits as random_bits
+from torch import Tensor, fx
+
+import torch_dml_ops as dml
+from torch_dml_ops.onnx import from_onnx, register_onnx2torch
+from torch_dml_ops.onnx._import_graph import IGNORED_ATTRIBUTES, OPERATORS, in_todays_form, parameters_of
+from torch_dml_ops.onnx._import_onnx2torch import DataMovement
+
+FOUR = ("Concat", "ReverseSequence", "Slice", "Split")
+LEAST, MOST = -(2**63), 2**63 - 1
+
+register_onnx2torch()  # before the import, as there may be no torchvision
+import onnx2torch  # noqa: E402
+
+
+def by_onnx2torch(model: ModelProto) -> torch.nn.Module:
+    return onnx2torch.convert(copy.deepcopy(model))  # which changes what it is given
+
+
+each_importer = pytest.mark.parametrize("importer", [from_onnx, by_onnx2torch])
+
+
+# Values.
+
+
+def tensor_of(array: np.ndarray) -> Tensor:
+    """Whatever the dtype; its bytes."""
+    tensor = torch.empty(array.size, dtype=getattr(torch, array.dtype.name))
+    tensor.view(torch.uint8).numpy()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return tensor.reshape(array.shape)
+
+
+def bits(value: Tensor | np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
+    """Name of the dtype, sizes and bytes."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.name, value.shape, value.tobytes()
+    content = value.detach().reshape(-1).repeat(1).view(torch.uint8).numpy().tobytes()
+    return str(value.dtype).removeprefix("torch."), tuple(value.shape), content
+
+
+def as_list(result: Any) -> list[Tensor]:
+    return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def outputs_of(module: torch.nn.Module, feeds: Sequence[np.ndarray]) -> list[Any]:
+    return [bits(output) for output in as_list(module(*map(tensor_of, feeds)))]
+
+
+def onnxruntime_outputs(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return session.run(None, dict(feeds))
+
+
+def model_of(
+    nodes: Sequence[NodeProto],
+    feeds: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.dtype],
+    constants: Mapping[str, np.ndarray] | None = None,
+    opset: int = 18,
+) -> ModelProto:
+    def info(name: str, dtype: np.dtype, rank: int | None) -> onnx.ValueInfoProto:
+        sizes = None if rank is None else [f"{name}_{d}" for d in range(rank)]
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
+
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [info(name, array.dtype, array.ndim) for name, array in feeds.items()],
+        [info(name, dtype, None) for name, dtype in outputs.items()],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+# The cases of the onnx package.
+
+
+def collected(*ops: str) -> list[Any]:
+    """The package's test cases for these operators."""
+    for op in ops:
+        importlib.import_module(f"{node_cases.__name__}.{op.lower()}")
+    cases = [case for case in node_cases._NodeTestCases if case.model.graph.node[0].op_type in ops]
+    return [pytest.param(case, id=case.name) for case in cases]
+
+
+def case_outputs(case: Any, importer: Callable[[ModelProto], torch.nn.Module]) -> None:
+    ((inputs, outputs),) = case.data_sets
+    assert outputs_of(importer(case.model), inputs) == [bits(np.asarray(output)) for output in outputs]
+
+
+@each_importer
+@pytest.mark.parametrize("case", collected(*FOUR))
+def test_the_onnx_package_s_cases(case: Any, importer: Callable[[ModelProto], torch.nn.Module]) -> None:
+    case_outputs(case, importer)
+
+
+def test_the_cases_are_found() -> None:
+    names = {parameter.id for parameter in collected(*FOUR)}
+    assert len(names) >= 39
+    assert {"test_slice_neg_steps", "test_split_zero_size_splits_opset18", "test_reversesequence_batch"} <= names
+
+
+MORE = (
+    "Constant", "ConstantOfShape", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Shape", "Size",
+    "Squeeze", "Tile", "Transpose", "Unsqueeze",
+)  # fmt: skip
+REFUSED = {  # those that have no tensors, and paddings that repeat data
+    "test_identity_opt",
+    "test_identity_sequence",
+    "test_edge_pad",
+    "test_reflect_pad",
+    "test_wrap_pad",
+}
+
+
+@pytest.mark.parametrize("case", collected(*MORE))
+def test_the_onnx_package_s_cases_of_what_goes_with_them(case: Any) -> None:
+    if case.name in REFUSED:
+        with pytest.raises(
+            NotImplementedError, match=r"^from_onnx: .* must be a (tensor|Pad of mode constant), got \S+$"
+        ):
+            from_onnx(case.model)
+    else:
+        case_outputs(case, from_onnx)
+
+
+def test_every_input_and_attribute_of_every_opset_has_a_parameter() -> None:
+    """Or is known to be without meaning for data movement."""
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain or schema.name not in OPERATORS:
+            continue
+        operator = OPERATORS[schema.name]
+        if schema.since_version < operator.since or operator.on_tensors is None:
+            continue
+        names = parameters_of(operator.on_tensors)
+        if names is not None:
+            inputs = [given.name for given in schema.inputs]
+            assert inputs == names[: len(inputs)], (schema.name, schema.since_version)
+        attributes = in_todays_form(schema.name, dict.fromkeys(schema.attributes), schema.since_version, 1)
+        accepted = set(inspect.signature(operator.on_tensors).parameters)
+        assert set(attributes) <= accepted, (schema.name, schema.since_version)
+    assert IGNORED_ATTRIBUTES.isdisjoint({"axis", "axes", "split", "starts"})
+
+
+def test_every_version_of_the_four_operators_has_our_converter() -> None:
+    from onnx2torch.node_converters.registry import get_converter
+
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.name in FOUR and not schema.domain:
+            assert get_converter(schema.name, schema.since_version).__module__.startswith("torch_dml_ops.")
+
+
+# Against ONNX Runtime.
+
+DTYPES = [np.dtype(name) for name in ("float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool")]
+SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=4)
+BOUNDS = st.integers(-8, 8) | st.sampled_from([LEAST, LEAST + 1, -(2**31), 2**31 - 1, MOST])
+STEPS = st.sampled_from([1, 2, 3, -1, -2, -3, 100, -100, 2**31 - 1, -(2**31), MOST, LEAST + 1])
+
+
+def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """Any bits, NaN of any payload among them."""
+    raw = np.random.default_rng(len(sizes)).integers(0, 256, int(np.prod(sizes)) * dtype.itemsize, np.uint8)
+    return (raw % 2 if dtype.kind == "b" else raw).view(dtype).reshape(sizes)
+
+
+def agrees(node: NodeProto, feeds: Mapping[str, np.ndarray], opset: int, constants: Sequence[str] = ()) -> None:
+    """A model of one node, whose inputs of these names are constants: as ONNX Runtime, by both importers."""
+    known = {name: feeds[name] for name in constants}
+    given = {name: array for name, array in feeds.items() if name not in known}
+    model = model_of([node], given, dict.fromkeys(node.output, feeds["x"].dtype), known, opset)
+    expected = [bits(output) for output in onnxruntime_outputs(model, given)]
+    assert outputs_of(from_onnx(model), list(given.values())) == expected
+    assert outputs_of(by_onnx2torch(model), list(given.values())) == expected
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.data())
+def test_slice(data: st.DataObject) -> None:
+    x = filled(data.draw(SIZES), data.draw(st.sampled_from(DTYPES)))
+    axes = data.draw(st.lists(st.integers(0, x.ndim - 1), unique=True, min_size=1))
+    opset = data.draw(st.sampled_from([9, 10, 11, 13, 20]))
+    bounds = st.lists(BOUNDS, min_size=len(axes), max_size=len(axes))
+    starts, ends = data.draw(bounds), data.draw(bounds)
+    if opset < 10:
+        node = helper.make_node("Slice", ["x"], ["y"], starts=starts, ends=ends, axes=axes)
+        agrees(node, {"x": x}, opset)
+        return
+    if opset >= 11:
+        axes = [data.draw(st.sampled_from([d, d - x.ndim])) for d in axes]
+    steps = data.draw(st.lists(STEPS, min_size=len(axes), max_size=len(axes)))
+    # Backwards to the highest number: by ONNX's rule that selects nothing, in ONNX Runtime everything.
+    ends = [end if step > 0 else min(end, 8) for end, step in zip(ends, steps, strict=True)]
+    kind = data.draw(st.sampled_from([np.int64, np.int32]))
+    lists = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    limits = np.iinfo(kind)
+    feeds = {"x": x} | {name: np.clip(numbers, limits.min, limits.max).astype(kind) for name, numbers in lists.items()}
+    constants = data.draw(st.lists(st.sampled_from([*lists]), unique=True))
+    agrees(helper.make_node("Slice", [*feeds], ["y"]), feeds, opset, constants)
+
+
+def test_slice_downwards_from_before_the_first_element() -> None:
+    """ONNX begins at the first element then; Python selects nothing."""
+    feeds = {"x": np.arange(5.0), "starts": np.array([-7]), "ends": np.array([-9]), "axes": np.array([0])}
+    feeds["steps"] = np.array([-1])
+    node = helper.make_node("Slice", [*feeds], ["y"])
+    agrees(node, feeds, 13)
+    assert from_onnx(model_of([node], feeds, {"y": feeds["x"].dtype}))(*map(tensor_of, feeds.values())).tolist() == [
+        0.0
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_split(data: st.DataObject) -> None:
+    opset = data.draw(st.sampled_from([7, 11, 13, 18, 21]))
+    sizes = data.draw(SIZES)
+    d = data.draw(st.integers(0, len(sizes) - 1))
+    axis = data.draw(st.sampled_from([d, d - len(sizes)])) if opset >= 11 else d
+    pieces = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=5))
+    names = [f"y{k}" for k in range(len(pieces))]
+    form = data.draw(st.sampled_from(["sizes", "equal"]))
+    if form == "equal" and opset >= 18:
+        each = pieces[0] + 1
+        last = data.draw(st.integers(1, each))
+        pieces = [each] * (len(names) - 1) + [last]
+    elif form == "equal":
+        pieces = [pieces[0]] * len(names)
+    x = filled([*sizes[:d], sum(pieces), *sizes[d + 1 :]], data.draw(st.sampled_from(DTYPES)))
+    if form == "equal":
+        number = {"num_outputs": len(names)} if opset >= 18 else {}
+        agrees(helper.make_node("Split", ["x"], names, axis=axis, **number), {"x": x}, opset)
+    elif opset < 13:
+        agrees(helper.make_node("Split", ["x"], names, axis=axis, split=pieces), {"x": x}, opset)
+    else:
+        feeds = {"x": x, "split": np.array(pieces)}
+        constants = data.draw(st.sampled_from([(), ("split",)]))
+        agrees(helper.make_node("Split", [*feeds], names, axis=axis), feeds, opset, constants)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_concat(data: st.DataObject) -> None:
+    opset = data.draw(st.sampled_from([7, 11, 13, 20]))
+    sizes, dtype = data.draw(SIZES), data.draw(st.sampled_from(DTYPES))
+    d = data.draw(st.integers(0, len(sizes) - 1))
+    axis = data.draw(st.sampled_from([d, d - len(sizes)])) if opset >= 11 else d
+    along = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=5))
+    names = ["x", *(f"x{k}" for k in range(1, len(along)))]
+    feeds = {name: filled([*sizes[:d], n, *sizes[d + 1 :]], dtype) for name, n in zip(names, along, strict=True)}
+    constants = data.draw(st.lists(st.sampled_from(names[1:]), unique=True)) if names[1:] else []
+    agrees(helper.make_node("Concat", names, ["y"], axis=axis), feeds, opset, constants)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_reverse_sequence(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4))
+    x = filled(sizes, data.draw(st.sampled_from(DTYPES)))
+    time_axis = data.draw(st.integers(0, 1))
+    lengths = st.lists(st.integers(1, sizes[time_axis]), min_size=sizes[1 - time_axis], max_size=sizes[1 - time_axis])
+    feeds = {"x": x, "lengths": np.array(data.draw(lengths))}
+    axes = {"time_axis": time_axis, "batch_axis": 1 - time_axis}
+    if time_axis == 0 and data.draw(st.booleans()):
+        axes = {}
+    constants = data.draw(st.sampled_from([(), ("lengths",)]))
+    agrees(
+        helper.make_node("ReverseSequence", [*feeds], ["y"], **axes),
+        feeds,
+        data.draw(st.sampled_from([10, 18])),
+        constants,
+    )
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_every_model_that_the_package_exports(dynamic: bool) -> None:
+    """bfloat16 among the dtypes, which is reversed by other nodes, and an axis of a dynamic size."""
+    count = len(DTYPES_OF_EXPORTS)
+
+    def function(rows: Tensor, columns: Tensor, *inputs: Tensor) -> list[Tensor]:
+        reversals = [
+            y
+            for x in inputs[count:]
+            for y in (dml.reverse_sequence(x, rows, 1), dml.reverse_sequence(x, columns[0], 0, 1))
+        ]
+        return [*affine_calls(3, *inputs[:count]), *reversals]
+
+    def inputs(batch: int) -> list[Tensor]:
+        generator = torch.Generator().manual_seed(0)
+        pictures = [random_bits((batch, 5), dtype, generator) for dtype in DTYPES_OF_EXPORTS]
+        lengths = torch.arange(batch) * 3, torch.tensor([[3, 9, 0, 1, 2]])
+        return [*lengths, *affine_inputs(batch, DTYPES_OF_EXPORTS), *pictures]
+
+    module = from_onnx(exported(Model(function), inputs(4), dynamic=dynamic).model_proto)
+    for batch in (4, 3, 7) if dynamic else (4,):
+        given = inputs(batch)
+        assert [bits(y) for y in module(*given)] == [bits(y) for y in function(*given)]
+
+
+# Graphs of several nodes.
+
+HALVES = """
+<ir_version: 8, opset_import: ["": 18]>
+halves (float[N, T, C] x) => (float[U, T, C] y) {
+    one = Constant <value_int = 1> ()
+    two = Constant <value_int = 2> ()
+    axes = Constant <value_ints = [1]> ()
+    zero_axis = Constant <value_ints = [0]> ()
+    minus_two = Constant <value_ints = [-2]> ()
+    lowest = Constant <value_ints = [-9223372036854775807]> ()
+    sizes = Shape (x)
+    time = Gather <axis = 0> (sizes, one)
+    half = Div (time, two)
+    middle = Unsqueeze (half, zero_axis)
+    length = Unsqueeze (time, zero_axis)
+    late = Slice (x, middle, length, axes)
+    early = Slice (x, minus_two, lowest, axes, minus_two)
+    both = Concat <axis = 1> (late, early, x)
+    rest = Shape <start = 2> (x)
+    everything = Constant <value_ints = [-1]> ()
+    shape = Concat <axis = 0> (everything, rest)
+    y = Reshape (both, shape)
+}
+"""
+
+
+@pytest.mark.parametrize("sizes", [(2, 6, 3), (1, 5, 1), (3, 2, 2)])
+def test_sizes_that_the_graph_computes(sizes: tuple[int, ...]) -> None:
+    model = parser.parse_model(HALVES)
+    x = filled(sizes, np.dtype("float32"))
+    assert outputs_of(from_onnx(model), [x]) == [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
+
+
+def test_sizes_that_the_graph_computes_stay_symbolic() -> None:
+    """One graph for every size, in torch.compile and torch.export, without a break."""
+    module = from_onnx(parser.parse_model(HALVES))
+    graphs = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Any:
+        graphs.append(graph)
+        return graph
+
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    dims = dict.fromkeys(range(2), torch.export.Dim.DYNAMIC)
+    program = torch.export.export(module, (torch.randn(3, 8, 4),), dynamic_shapes={"x": dims}).module()
+    for sizes in ((2, 6, 4), (5, 9, 4), (3, 12, 4)):
+        x = torch.randn(sizes)
+        assert bits(compiled(x)) == bits(module(x))
+        assert bits(program(x)) == bits(module(x))
+    assert len(graphs) == 1
+    torch.compiler.reset()
+
+
+def test_arithmetic_of_sizes() -> None:
+    """As ONNX Runtime computes it: division towards zero, lengths 1 broadcast."""
+    text = """
+    <ir_version: 8, opset_import: ["": 18]>
+    sizes (float[N, T] x) => (int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g) {
+        minus = Constant <value_ints = [-2]> ()
+        pair = Constant <value_ints = [10, -3]> ()
+        all = Shape (x)
+        last = Shape <start = -1> (x)
+        less = Sub (all, pair)
+        a = Div (less, minus)
+        most = Max (all, pair, last)
+        least = Min (pair, last)
+        b = Mul (most, least)
+        c = Size (x)
+        sum = Add (pair, pair)
+        begin = Constant <value_ints = [1]> ()
+        down = Constant <value_ints = [-1]> ()
+        end = Constant <value_ints = [-9]> ()
+        zero = Constant <value_ints = [0]> ()
+        d = Slice (sum, begin, end, zero, down)
+        both = Constant <value_ints = [1, -2]> ()
+        picked = Gather (all, both)
+        e = Identity (picked)
+        scalar = Squeeze (last, zero)
+        f = Reshape (scalar, down)
+        g = Cast <to = 7> (scalar)
+    }
+    """
+    model = parser.parse_model(text)
+    x = np.zeros((4, 7), np.float32)
+    assert outputs_of(from_onnx(model), [x]) == [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
+
+
+def test_lengths_that_are_clipped_and_cast() -> None:
+    model = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18]>
+    clipped (float[N, T] x, uint32[N] lengths) => (float[N, T] y) {
+        least = Constant <value = uint32 {0}> ()
+        most = Constant <value = uint32 {5}> ()
+        clipped = Clip (lengths, least, most)
+        cast = Cast <to = 7> (clipped)
+        y = ReverseSequence <batch_axis = 0, time_axis = 1> (x, cast)
+    }""")
+    x, lengths = np.arange(15, dtype=np.float32).reshape(3, 5), np.array([2, 2**32 - 1, 0], np.uint32)
+    (result,) = outputs_of(from_onnx(model), [x, lengths])
+    assert result == bits(np.array([[1, 0, 2, 3, 4], [9, 8, 7, 6, 5], [10, 11, 12, 13, 14]], np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
+def test_clip_of_every_whole_dtype(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([limits.min, 0, 1, 5, 7, 100, limits.max], dtype)
+    feeds = {"x": x, "least": np.array(1, dtype), "most": np.array(7, dtype)}
+    model = model_of([helper.make_node("Clip", [*feeds], ["y"])], feeds, {"y": x.dtype})
+    assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(np.clip(x, *[feeds[n] for n in ("least", "most")]))]
+
+
+GLUED = """
+<ir_version: 8, opset_import: ["": 18]>
+glued (double[N, 4] x, int64[N] lengths) => (double[N, 7] y, double[N, 4] z)
+<double[1, 3] learned = {0.5, -1.5, 2.5}, int64[1] axes = {1}, int64[1] minus = {-2},
+ int64[1] first = {-1}, int64[1] last = {-9}> {
+    z = ReverseSequence <batch_axis = 0, time_axis = 1> (x, lengths)
+    a, b = Split <axis = 1, num_outputs = 2> (z)
+    turned = Slice (x, first, last, axes, minus)
+    rows = Shape <end = 1> (x)
+    columns = Constant <value_ints = [3]> ()
+    shape = Concat <axis = 0> (rows, columns)
+    repeated = Expand (learned, shape)
+    y = Concat <axis = 1> (b, turned, repeated)
+}
+"""
+
+
+def test_gradients() -> None:
+    """With respect to inputs, and to initializers, which are parameters."""
+    module = from_onnx(parser.parse_model(GLUED))
+    assert [(name, p.tolist()) for name, p in module.named_parameters()] == [("learned", [[0.5, -1.5, 2.5]])]
+    x = torch.randn(3, 4, dtype=torch.double, requires_grad=True)
+
+    def f(x: Tensor, learned: Tensor) -> tuple[Tensor, ...]:
+        result: tuple[Tensor, ...] = torch.func.functional_call(
+            module, {"learned": learned}, (x, torch.tensor([4, 2, 3]))
+        )
+        return result
+
+    assert torch.autograd.gradcheck(f, (x, module.learned))
+    assert torch.autograd.gradgradcheck(f, (x, module.learned))
+
+
+def test_module_is_copied_saved_and_moved_as_others(tmp_path: Path) -> None:
+    module = from_onnx(parser.parse_model(GLUED))
+    arguments = torch.randn(3, 4, dtype=torch.double), torch.tensor([4, 2, 3])
+    expected = [bits(output) for output in module(*arguments)]
+    torch.save(module, tmp_path / "module.pt")
+    same = (
+        copy.deepcopy(module),
+        pickle.loads(pickle.dumps(module)),
+        torch.load(tmp_path / "module.pt", weights_only=False),
+    )
+    for other in same:
+        assert [bits(output) for output in other(*arguments)] == expected
+        other.load_state_dict(module.state_dict())
+    moved = module.to("meta")
+    assert [output.shape for output in moved(*(a.to("meta") for a in arguments))] == [(3, 7), (3, 4)]
+
+
+def test_names_that_python_does_not_take() -> None:
+    x = np.arange(4.0, dtype=np.float32)
+    nodes = [
+        helper.make_node("Concat", ["x:0", "x.0", "1", "training"], ["class"], axis=0),
+        helper.make_node("Identity", ["class"], ["/a/b.2"]),
+    ]
+    constants = {"1": x, "training": x}
+    model = model_of(nodes, {"x:0": x, "x.0": x + 1}, {"/a/b.2": x.dtype, "class": x.dtype, "1": x.dtype}, constants)
+    outputs = outputs_of(from_onnx(model), [x, x + 1])
+    assert outputs == [bits(np.concatenate([x, x + 1, x, x]))] * 2 + [bits(x)]
+
+
+def names_that_modules_have() -> list[str]:
+    empty = fx.GraphModule(torch.nn.Module(), fx.Graph())
+    return sorted({*dir(empty), *keyword.kwlist, "self", "torch", "device", "print"})
+
+
+def test_names_of_python_and_of_modules() -> None:
+    """As those of an input, a parameter, a buffer and an output each, one by one."""
+    x = np.arange(2.0, dtype=np.float32)
+    joined = [bits(np.concatenate([x, x]))]
+    for name in names_that_modules_have():
+        concat = helper.make_node("Concat", ["other", name], ["result"], axis=0)
+        for array in (x, x.astype(np.int64)):
+            module = from_onnx(model_of([concat], {"other": array}, {"result": array.dtype}, {name: array}))
+            copied = pickle.loads(pickle.dumps(copy.deepcopy(module)))
+            expected = [bits(np.concatenate([array, array]))]
+            assert outputs_of(module, [array]) == outputs_of(copied, [array]) == expected, name
+        assert outputs_of(from_onnx(model_of([concat], {"other": x, name: x}, {"result": x.dtype})), [x, x]) == joined
+        named = helper.make_node("Concat", ["other", "other"], [name], axis=0)
+        assert outputs_of(from_onnx(model_of([named], {"other": x}, {name: x.dtype})), [x]) == joined, name
+
+
+NO_NUMBERS = np.array([], np.int64)
+
+
+@pytest.mark.parametrize(
+    ("op", "numbers"),
+    [
+        ("Transpose", []),
+        ("Flatten", []),
+        ("Identity", []),
+        ("Squeeze", []),
+        ("Expand", [NO_NUMBERS]),
+        ("Reshape", [NO_NUMBERS]),
+        ("Squeeze", [NO_NUMBERS]),
+        ("Tile", [NO_NUMBERS]),
+        ("Unsqueeze", [NO_NUMBERS]),
+    ],
+)
+def test_operators_of_0_d_tensors(op: str, numbers: list[np.ndarray]) -> None:
+    x = np.array(3.0, np.float32)
+    attributes = {"axis": 0} if op == "Flatten" else {}
+    lists = {f"numbers_{k}": array for k, array in enumerate(numbers)}
+    model = model_of([helper.make_node(op, ["x", *lists], ["y"], **attributes)], {"x": x}, {"y": x.dtype}, lists)
+    assert outputs_of(from_onnx(model), [x]) == [bits(y) for y in onnxruntime_outputs(model, {"x": x})]
+
+
+@pytest.mark.parametrize("value", [None, np.array([7.0], np.float32)])
+def test_constants_of_the_shape_of_a_0_d_tensor(value: np.ndarray | None) -> None:
+    x = np.array(3.0, np.float32)
+    attributes = {} if value is None else {"value": numpy_helper.from_array(value)}
+    nodes = [helper.make_node("Shape", ["x"], ["s"]), helper.make_node("ConstantOfShape", ["s"], ["y"], **attributes)]
+    model = model_of(nodes, {"x": x}, {"y": x.dtype})
+    assert outputs_of(from_onnx(model), [x]) == [bits(np.array(0 if value is None else 7, np.float32))]
+
+
+@pytest.mark.parametrize("dtype", [*map(str, DTYPES), "uint16", "uint32", "uint64", "int16", "complex64"])
+def test_padding_keeps_the_bits_of_its_constant(dtype: str) -> None:
+    x, constant = np.array([1, 0, 1], dtype), np.array(1, dtype)
+    if dtype.startswith("float"):  # a signaling NaN, which a change of its dtype would make quiet
+        bytes_ = np.dtype(dtype).itemsize
+        kind, infinity = f"uint{8 * bytes_}", np.array(np.inf, dtype)
+        constant = (infinity.view(kind) + np.array(5, kind)).view(dtype)
+    elif dtype.startswith(("int", "uint")):
+        constant = np.array(np.iinfo(dtype).max, dtype)
+    node = helper.make_node("Pad", ["x", "pads", "constant"], ["y"])
+    module = from_onnx(model_of([node], {"x": x}, {"y": x.dtype}, {"pads": np.array([2, -1]), "constant": constant}))
+    assert outputs_of(module, [x]) == [bits(np.concatenate([constant[None], constant[None], x[:2]]))]
+
+
+def test_gradient_of_the_constant_of_a_padding() -> None:
+    x, constant = np.arange(3.0, dtype=np.float32), np.array(7.0, np.float32)
+    node = helper.make_node("Pad", ["x", "pads", "constant"], ["y"])
+    module = from_onnx(model_of([node], {"x": x}, {"y": x.dtype}, {"pads": np.array([2, 1]), "constant": constant}))
+    given = tensor_of(x).requires_grad_()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for run in (module, compiled):
+        module.zero_grad()
+        given.grad = None
+        (run(given) * torch.arange(6.0)).sum().backward()
+        assert given.grad is not None
+        assert given.grad.tolist() == [2.0, 3.0, 4.0]
+        assert module.constant.grad == 0.0 + 1.0 + 5.0
+
+
+@pytest.mark.parametrize(("op", "a", "b"), [("Add", MOST, 1), ("Sub", LEAST, 1), ("Mul", MOST, MOST)])
+def test_constants_that_leave_int64(op: str, a: int, b: int) -> None:
+    constants = {"a": np.array([a]), "b": np.array([b])}
+    model = model_of([helper.make_node(op, ["a", "b"], ["y"])], {}, {"y": np.dtype(np.int64)}, constants)
+    with pytest.raises(ValueError, match=r"^from_onnx: graph\.node\[0\] cannot be computed: .*verflow"):
+        from_onnx(model)
+
+
+def test_local_functions_are_followed() -> None:
+    model = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18, "ours": 1]>
+    main (float[N] x) => (float[N] y) { y = ours.turn (x) }
+    <domain: "ours", opset_import: ["": 18]>
+    turn (x) => (y) {
+        minus = Constant <value_ints = [-1]> ()
+        low = Constant <value_ints = [-100]> ()
+        zero = Constant <value_ints = [0]> ()
+        y = Slice (x, minus, low, zero, minus)
+    }""")
+    assert from_onnx(model)(torch.arange(3)).tolist() == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "FLOAT16",
+        "BFLOAT16",
+        "DOUBLE",
+        "FLOAT8E4M3FN",
+        "FLOAT8E5M2",
+        "INT8",
+        "INT32",
+        "UINT16",
+        "UINT64",
+        "BOOL",
+        "COMPLEX64",
+    ],
+)
+@pytest.mark.parametrize("raw", [True, False])
+def test_initializers_of_every_dtype(name: str, raw: bool) -> None:
+    array = np.array([[0, 1, 1], [1, 0, 1]]).astype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name)))
+    graph_input = helper.make_tensor_value_info("x", TensorProto.DataType.Value(name), [2, "n"])
+    proto = numpy_helper.from_array(array, "w")
+    if not raw:
+        values = array.flatten().tolist() if name != "BFLOAT16" else array.astype(np.float32).flatten().tolist()
+        proto = helper.make_tensor("w", proto.data_type, array.shape, values)
+    graph = helper.make_graph(
+        [helper.make_node("Concat", ["x", "w"], ["y"], axis=1)],
+        "g",
+        [graph_input],
+        [helper.make_tensor_value_info("y", proto.data_type, None)],
+        [proto],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    assert outputs_of(from_onnx(model), [array]) == [bits(np.concatenate([array, array], axis=1))]
+
+
+def test_models_that_pytorch_exported_and_the_onnx_package_ships() -> None:
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "pytorch-operator"
+    for name in ("chunk", "concat2", "flatten", "index", "permute2", "view"):
+        case = folder / f"test_operator_{name}"
+        read = {
+            kind: [
+                numpy_helper.to_array(onnx.load_tensor(str(file)))
+                for file in sorted((case / "test_data_set_0").glob(f"{kind}_*.pb"))
+            ]
+            for kind in ("input", "output")
+        }
+        assert outputs_of(from_onnx(case / "model.onnx"), read["input"]) == [
+            bits(output) for output in read["output"]
+        ], name
+
+
+# What torch exports.
+
+
+LENGTHS = torch.tensor([3, 9, 0, 1])
+
+
+@pytest.mark.filterwarnings("ignore")  # from within torch's exporter
+@pytest.mark.parametrize(
+    ("function", "more"),
+    [
+        (lambda x: dml.index(x)[::-2, x.shape[1] // 2 :, None, 1], ()),
+        (lambda x: dml.slice_grad(x, [9, x.shape[1] + 1, 7], [1, 0, 1], [7, x.shape[1], 5], [-2, 1, -1]), ()),
+        (lambda x: dml.join([*dml.split(x, [2, x.shape[1] - 2], 1), x], 1), ()),
+        (lambda x, n: dml.reverse_sequence(x, n, 1), (LENGTHS.to(torch.uint32),)),
+        (lambda x, n: dml.reverse_subsequences(x, n, 1), (LENGTHS[:, None, None].expand(4, 1, 5) - torch.arange(5),)),
+    ],
+    ids=["index", "slice_grad", "split and join", "reverse_sequence", "reverse_subsequences"],
+)
+def test_what_was_exported_comes_back(function: Callable[..., Any], more: tuple[Tensor, ...]) -> None:
+    arguments = torch.randn(4, 6, 5), *more
+    sizes = (({1: "time"}, *({} for _ in more)),)
+    program = torch.onnx.export(Model(function), arguments, dynamo=True, dynamic_shapes=sizes, verbose=False)
+    module = from_onnx(program.model_proto)
+    for time in (6, 9):
+        arguments = torch.randn(4, time, 5), *more
+        assert bits(module(*arguments)) == bits(function(*arguments))
+
+
+# What is refused.
+
+
+def refusal(text: str) -> str:
+    with pytest.raises((NotImplementedError, ValueError)) as caught:
+        from_onnx(parser.parse_model(text))
+    return str(caught.value)
+
+
+def graph_of(body: str, head: str = "float[N] x", opset: int = 18) -> str:
+    return (
+        f'<ir_version: 8, opset_import: ["": {opset}, "com.microsoft": 1]> graph ({head}) => (float[M] y) {{ {body} }}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("y = Relu (x)", "graph.node[0] must move data, got Relu"),
+        ("a = Identity (x) y = Relu (a)", "graph.node[1] must move data, got Relu"),
+        ("[act] a = Relu (x) y = Sigmoid (a)", "graph.node[0] ('act') must move data, got Relu"),
+        ("y = com.microsoft.Gelu (x)", "graph.node[0] must move data, got com.microsoft.Gelu"),
+        ("y = Add (x, x)", "graph.node[0] must move data, got Add of tensors that are no sizes"),
+        ("y = Cast <to = 7> (x)", "graph.node[0] must move data, got Cast of FLOAT"),
+        ("b = Shape (x) a = Cast <to = 2> (b) y = Cast <to = 9> (a)", "graph.node[2] must move data, got Cast of BOOL"),
+        ("b = Shape (x) a = Cast <to = 1> (b) y = Identity (a)", "graph.node[1] must move data, got Cast of FLOAT"),
+        ("y = Less (x, x)", "graph.node[0] must move data, got Less of FLOAT"),
+        ("y = Sub (x, x)", "graph.node[0] must move data, got Sub of FLOAT"),
+        ("a = Identity (x) b = Cast <to = 6> (a) y = Identity (b)", "graph.node[1] must move data, got Cast of FLOAT"),
+        ("y = Clip (x)", "graph.node[0] must move data, got Clip of FLOAT"),
+    ],
+)
+def test_the_first_node_that_is_not_data_movement(body: str, sentence: str) -> None:
+    assert refusal(graph_of(body)) == f"from_onnx: {sentence}; for whole models see register_onnx2torch"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (graph_of("y = Tile (x, x, x)", opset=1), "graph.node[0] must be Tile of opset 6 or later, got opset 1"),
+        (
+            graph_of('y = Pad <mode = "edge"> (x, p)', "float[N] x, int64[2] p"),
+            "graph.node[0] must be a Pad of mode constant, got 'edge'",
+        ),
+        (
+            graph_of('y = Constant <value_string = "a"> ()'),
+            "graph.node[0] must be a Constant of dense numbers, got value_string",
+        ),
+        (graph_of("y = Identity (x)", "string[N] x"), "input 'x' must have an element type that torch has, got STRING"),
+        (graph_of("y = Identity (x)", "int4[N] x"), "input 'x' must have an element type that torch has, got INT4"),
+        (graph_of("y = Identity (x)", "seq(float[N]) x"), "input 'x' must be a tensor, got sequence_type"),
+        (graph_of("z = Identity (x)"), "output 'y' must be the output of a node, and is of none"),
+        (graph_of("y = Identity (z)"), "graph.node[0] must have inputs that are known before it, got 'z'"),
+        (
+            graph_of("y = Identity (x) y = Identity (x)"),
+            "graph.node[1] must have outputs with names of their own, got 'y' again",
+        ),
+        (graph_of("x = Identity (x)"), "graph.node[0] must have outputs with names of their own, got 'x' again"),
+        (
+            graph_of("y = Concat <axis = 0> ()"),
+            "graph.node[0] must be a valid Concat: Node with schema(::Concat:13) has input size 0 not in range [min=1, "
+            "max=2147483647]",
+        ),
+        (graph_of("y = Constant ()"), "graph.node[0] must be a Constant of one attribute, got 0"),
+        (
+            graph_of("y = NoSuch (x)"),
+            "graph.node[0] must move data, got NoSuch; for whole models see register_onnx2torch",
+        ),
+        (graph_of("y = Concat (x, x)"), "graph.node[0] must be a valid Concat: Required attribute 'axis' is missing"),
+        (
+            graph_of("z = Constant <value_int = 0> () n = Shape (x) m = Identity (z) d = Div (z, m) y = Identity (d)"),
+            "graph.node[3] cannot be computed: Div: the divisor must not be 0",
+        ),
+    ],
+)
+def test_what_else_is_refused(text: str, sentence: str) -> None:
+    assert refusal(text) == f"from_onnx: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "rule"),
+    [
+        (
+            "Slice",
+            ["x", "", "e"],
+            "be a valid Slice: Node ()'s input 1 is marked single but has an empty string in the graph",
+        ),
+        ("Concat", ["x", ""], "be a Concat of named inputs, got one without a name"),
+    ],
+)
+def test_inputs_that_a_node_must_have(op: str, inputs: list[str], rule: str) -> None:
+    attributes = {"axis": 0} if op == "Concat" else {}
+    feeds = {name: np.zeros(2, np.int64) for name in ("x", "e")}
+    model = model_of([helper.make_node(op, inputs, ["y"], **attributes)], feeds, {"y": np.dtype("int64")})
+    with pytest.raises(ValueError) as caught:
+        from_onnx(model)
+    assert str(caught.value) == f"from_onnx: graph.node[0] must {rule}"
+
+
+def refusal_of_file(file: Path) -> str | None:
+    try:
+        from_onnx(file)
+    except (NotImplementedError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    """A file in which some bytes are others is read as what it is then, or refused in one sentence."""
+    content = parser.parse_model(HALVES).SerializeToString()
+    random = np.random.default_rng(0)
+    refused = 0
+    for _ in range(400):
+        damaged = bytearray(content)
+        for at in random.integers(0, len(content), random.integers(1, 4)):
+            damaged[at] = random.integers(0, 256)
+        (tmp_path / "a.onnx").write_bytes(damaged)
+        sentence = refusal_of_file(tmp_path / "a.onnx")
+        assert sentence is None or (re.fullmatch(r"from_onnx: [^\n]+", sentence) and len(sentence) < 400)
+        refused += sentence is not None
+    assert refused > 100
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    file = tmp_path / "a.onnx"
+    for content in (b"no model", b"\x08", b""):
+        file.write_bytes(content)
+        with pytest.raises(ValueError, match=r"^from_onnx: [^\n]+$") as caught:
+            from_onnx(file)
+        assert len(str(caught.value)) < 300
+    with pytest.raises(FileNotFoundError):
+        from_onnx(tmp_path / "none.onnx")
+    with pytest.raises(TypeError, match=r"^from_onnx: model must be a path or an onnx\.ModelProto, got 5$"):
+        from_onnx(5)  # type: ignore[arg-type]
+
+
+def with_initializer(change: Callable[[TensorProto], None]) -> ModelProto:
+    proto = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "w")
+    change(proto)
+    graph_input = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, "n"])
+    graph_output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    node = helper.make_node("Concat", ["x", "w"], ["y"], axis=1)
+    graph = helper.make_graph([node], "graph", [graph_input], [graph_output], [proto])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda proto: setattr(proto, "raw_data", proto.raw_data[:-1]),
+        lambda proto: setattr(proto, "raw_data", b""),
+        lambda proto: proto.dims.append(2**40),
+        lambda proto: proto.dims.append(-1),
+        lambda proto: proto.dims.__setitem__(0, -1),
+        lambda proto: setattr(proto, "data_type", 99),
+        lambda proto: setattr(proto, "data_type", TensorProto.STRING),
+        lambda proto: setattr(proto, "data_type", TensorProto.INT4),
+        lambda proto: proto.ClearField("raw_data"),
+    ],
+)
+def test_initializers_that_are_malformed(change: Callable[[TensorProto], None]) -> None:
+    with pytest.raises((NotImplementedError, ValueError), match=r"^from_onnx: [^\n]+$"):
+        from_onnx(with_initializer(change))
+
+
+def external(location: str, **more: int) -> Callable[[TensorProto], None]:
+    return lambda proto: external_data_helper.set_external_data(proto, location, **more)
+
+
+DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def saved(folder: Path, location: str, **more: int) -> Path:
+    """A model whose data are said to be there."""
+    model = with_initializer(external(location, **more))
+    model.graph.initializer[0].ClearField("raw_data")
+    file = folder / "model.onnx"
+    file.write_bytes(model.SerializeToString())
+    return file
+
+
+def test_data_beside_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "w.bin").write_bytes(b"1234" + DATA.tobytes())
+    file = saved(tmp_path, "parts/w.bin", offset=4, length=DATA.nbytes)
+    x = np.zeros((2, 1), np.float32)
+    for path in (file, str(file)):
+        assert outputs_of(from_onnx(path), [x]) == [bits(np.concatenate([x, DATA], axis=1))]
+    monkeypatch.chdir(tmp_path)
+    assert outputs_of(from_onnx("model.onnx"), [x]) == [bits(np.concatenate([x, DATA], axis=1))]
+
+
+def test_data_outside_of_the_model_s_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(DATA.tobytes())
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    (folder / "parts").symlink_to(tmp_path)
+    for location in (
+        "../secret.bin",
+        str(tmp_path / "secret.bin"),
+        "link.bin",
+        "parts/secret.bin",
+        "x/../../secret.bin",
+        "a\0b",
+    ):
+        with pytest.raises(ValueError) as caught:
+            from_onnx(saved(folder, location))
+        shown = repr(location) if len(location) < 58 else repr(location)[:59] + "…"
+        assert str(caught.value) == f"from_onnx: the data of tensor 'w' must lie in the model's folder, got {shown}"
+
+
+def test_data_of_a_node_outside_of_the_model_s_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.bin").write_bytes(DATA.tobytes())
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model = onnx.load(saved(folder, "../secret.bin"), load_external_data=False)
+    node = helper.make_node("Constant", [], ["w"], value=model.graph.initializer[0])
+    model.graph.node.insert(0, node)
+    del model.graph.initializer[:]
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(ValueError, match=r"^from_onnx: the data of tensor 'w' must lie in the model's folder, got "):
+        from_onnx(folder / "model.onnx")
+
+
+@pytest.mark.parametrize("more", [{"offset": 100}, {"length": 1000}, {"length": 4}, {"offset": 2}])
+def test_data_that_the_file_does_not_have(tmp_path: Path, more: dict[str, int]) -> None:
+    (tmp_path / "w.bin").write_bytes(DATA.tobytes())
+    with pytest.raises(ValueError, match=r"^from_onnx: [^\n]+$"):
+        from_onnx(saved(tmp_path, "w.bin", **more))
+
+
+def test_data_without_a_file_or_a_folder(tmp_path: Path) -> None:
+    file = saved(tmp_path, "gone.bin")
+    with pytest.raises((OSError, ValueError), match=r"gone\.bin"):
+        from_onnx(file)
+    with pytest.raises(ValueError) as caught:
+        from_onnx(onnx.load(file, load_external_data=False))
+    assert str(caught.value) == (
+        "from_onnx: the data of tensor 'w' must lie in the model's folder, got 'gone.bin' and a ModelProto, which has "
+        "none; write the model's path"
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "inputs", "sentence"),
+    [
+        ("Slice", {}, [[0], [1], [0], [0]], "Slice: steps[0] must not be 0"),
+        ("Slice", {}, [[0], [1], [2], [1]], "Slice: axes[0] must be from -2 to 1, got 2"),
+        (
+            "Slice",
+            {},
+            [[0, 0], [1, 1], [1, -1], [1, 1]],
+            "Slice: axes must differ from one another, got -1 for axes[1] and for one before it",
+        ),
+        ("Slice", {}, [[0], [1, 1], [0], [1]], "Slice: ends must have length 1, as starts has, got 2"),
+        (
+            "Slice",
+            {},
+            [[[0]], [1], [0], [1]],
+            "Slice: starts must be a 1-d tensor of int32 or int64, got a 2-d tensor of int64",
+        ),
+        ("Split", {}, [[1, 3]], "Split: split must sum to 2, the size of axis 0, got [1, 3]"),
+        ("Split", {}, [[3, -1]], "Split: split[1] must be at least 0, got -1"),
+        ("Split", {}, [[1, 1, 0]], "Split: split must have length 2, one for each output, got 3"),
+        ("Split", {"axis": 2}, [[1, 1]], "Split: axis must be from -2 to 1, got 2"),
+        ("ReverseSequence", {"time_axis": 2}, [[1, 1]], "ReverseSequence: time_axis must be 0 or 1, got 2"),
+        (
+            "ReverseSequence",
+            {"time_axis": 1},
+            [[1, 1]],
+            "reverse_sequence: batch_axis must differ from axis, got 1 for both",
+        ),
+        (
+            "ReverseSequence",
+            {},
+            [[1, 1]],
+            "reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]",
+        ),
+        ("Reshape", {}, [[1, 6, 0]], "Reshape: shape[2] must not be 0, as data has only 2 dimensions"),
+        ("Squeeze", {}, [[0]], "Squeeze: axes[0] must be an axis of size 1, got 0, of size 2"),
+        ("Tile", {}, [[2]], "Tile: repeats must have length 2, one for each dimension, got 1"),
+        ("Pad", {}, [[1, 1]], "Pad: pads must have length 4, two for each axis, got 2"),
+    ],
+)
+def test_numbers_that_do_not_fit(op: str, attributes: dict[str, int], inputs: list[Any], sentence: str) -> None:
+    """Known only when the module runs."""
+    feeds = {"x": np.zeros((2, 3), np.float32)} | {f"n{k}": np.array(numbers) for k, numbers in enumerate(inputs)}
+    outputs = ["y", "z"] if op == "Split" else ["y"]
+    model = model_of(
+        [helper.make_node(op, [*feeds], outputs, **attributes)], feeds, dict.fromkeys(outputs, feeds["x"].dtype)
+    )
+    with pytest.raises((RuntimeError, ValueError)) as caught:
+        from_onnx(model)(*map(tensor_of, feeds.values()))
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("opset", "size", "sentence"),
+    [
+        (13, 7, "Split: axis 0 must divide by 3, the number of outputs, got size 7"),
+        (18, 1, "Split: axis 0 must divide into 3 outputs of size 1, of which the last may be smaller, got size 1"),
+    ],
+)
+def test_a_size_that_does_not_divide(opset: int, size: int, sentence: str) -> None:
+    number = {"num_outputs": 3} if opset >= 18 else {}
+    x = np.zeros(size, np.float32)
+    names = ["a", "b", "c"]
+    model = model_of(
+        [helper.make_node("Split", ["x"], names, **number)], {"x": x}, dict.fromkeys(names, x.dtype), None, opset
+    )
+    with pytest.raises(ValueError) as caught:
+        from_onnx(model)(torch.from_numpy(x))
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("sizes", "dtypes"), [([(2, 0), (3, 1)], "ff"), ([(2, 0), (2,)], "ff"), ([(2, 0), (2, 1)], "fd")]
+)
+def test_empty_pieces_are_checked_as_others(sizes: list[tuple[int, ...]], dtypes: str) -> None:
+    feeds = {f"x{k}": np.zeros(s, dtype) for k, (s, dtype) in enumerate(zip(sizes, dtypes, strict=True))}
+    node = helper.make_node("Concat", [*feeds], ["y"], axis=1)
+    with pytest.raises(
+        ValueError, match=r"^Concat: inputs\[1\] must have dtype float32 and sizes \[2, 0\], as inputs\[0\] has"
+    ):
+        from_onnx(model_of([node], feeds, {"y": np.dtype("float32")}))(*map(tensor_of, feeds.values()))
+
+
+# Whole models, by onnx2torch.
+
+
+def test_registering_again_changes_nothing() -> None:
+    from onnx2torch.node_converters import registry
+
+    known = set(registry._CONVERTER_REGISTRY)
+    register_onnx2torch()
+    assert set(registry._CONVERTER_REGISTRY) == known
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet"])
+def test_whole_networks_that_the_onnx_package_ships(name: str, tmp_path: Path) -> None:
+    """Their weights are computed by nodes, which ONNX Runtime does once and for all."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(tmp_path / "model.onnx")
+    shipped = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{name}.onnx"
+    (given,) = onnxruntime.InferenceSession(shipped, options, providers=["CPUExecutionProvider"]).get_inputs()
+    model = onnx.load(tmp_path / "model.onnx")
+    model.ir_version = 8  # from 4 on, what nodes no longer read need not be an input
+    read = {name for node in model.graph.node for name in node.input}
+    for unused in [info for info in model.graph.input if info.name not in read]:
+        model.graph.input.remove(unused)
+    x = np.random.default_rng(0).standard_normal(given.shape, np.float32)
+    (expected,) = onnxruntime_outputs(model, {given.name: x})
+    module = by_onnx2torch(model).eval()
+    assert any(isinstance(part, DataMovement) for part in module.modules())
+    torch.testing.assert_close(module(torch.from_numpy(x)).detach().numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_modules_of_onnx2torch_compile_and_train() -> None:
+    model = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18]>
+    gated (float[N, 5, 4] x, int64[N] lengths) => (float[N, 5, 2] y)
+    <float[4, 4] w = {1, 0, 2, 0, 0, 1, 0, 2, 1, 1, 0, 0, 0, 0, 1, 1},
+     int64[1] axes = {1}, int64[1] down = {-1}, int64[1] low = {-99}> {
+        backwards = ReverseSequence <batch_axis = 0, time_axis = 1> (x, lengths)
+        turned = Slice (backwards, down, low, axes, down)
+        product = MatMul (turned, w)
+        a, b = Split <axis = 2, num_outputs = 2> (product)
+        gate = Sigmoid (b)
+        y = Mul (a, gate)
+    }""")
+    module = by_onnx2torch(model)
+    x, lengths = torch.randn(3, 5, 4, requires_grad=True), torch.tensor([5, 2, 3])
+    (expected,) = onnxruntime_outputs(model, {"x": x.detach().numpy(), "lengths": lengths.numpy()})
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for f in (module, compiled):
+        result = f(x, lengths)
+        torch.testing.assert_close(result.detach().numpy(), expected)
+        (gradient,) = torch.autograd.grad(result.sum(), x)
+        assert gradient.abs().sum() > 0
+    torch.compiler.reset()
+
+
+def test_autocast_leaves_pieces_of_several_dtypes() -> None:
+    """Which torch.cat, and so onnx2torch's own Concat, takes as they are."""
+    model = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18]>
+    mixed (float[2, 2] x) => (float[2, 4] y) {
+        product = MatMul (x, x)
+        y = Concat <axis = 1> (product, x)
+    }""")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert by_onnx2torch(model)(torch.eye(2)).dtype == torch.float32
+
+
+# Packages that are missing.
+
+WITHOUT_ONNX2TORCH = """
+import importlib.util, sys
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == "onnx2torch" else found(name, *more)
+import torch_dml_ops.onnx
+print("onnx2torch" in sys.modules)
+try:
+    torch_dml_ops.onnx.register_onnx2torch()
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_onnx2torch_is_imported_only_to_register() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_ONNX2TORCH], capture_output=True, text=True, check=False)
+    sentence = "register_onnx2torch needs onnx2torch: pip install 'torch_dml_ops[onnx2torch]'"
+    assert (done.returncode, done.stdout) == (0, f"False\n{sentence}\n"), done.stderr

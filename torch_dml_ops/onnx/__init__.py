@@ -1,0 +1,26 @@
+"""Models with these operators in ONNX; needs onnx and onnxscript: ``pip install 'torch_dml_ops[onnx]'``.
+
+Once this is imported, ``torch.onnx.export(model, arguments, dynamo=True)`` translates the operators. :func:`from_onnx`
+and :func:`register_onnx2torch` go the other way.
+
+>>> import torch, torch_dml_ops as dml
+>>> import torch_dml_ops.onnx
+>>> class EveryOther(torch.nn.Module):
+...     def forward(self, x):
+...         return dml.index(x)[::-2]
+>>> program = torch.onnx.export(EveryOther().eval(), (torch.arange(6),), dynamo=True, verbose=False)
+>>> [node.op_type for node in program.model.graph]
+['Slice']
+"""
+
+from importlib.util import find_spec
+
+if find_spec("onnx") is None or find_spec("onnxscript") is None:
+    raise ImportError("torch_dml_ops.onnx needs onnx and onnxscript: pip install 'torch_dml_ops[onnx]'")
+
+from torch_dml_ops.onnx._export import register, translation_table
+from torch_dml_ops.onnx._import_graph import from_onnx
+from torch_dml_ops.onnx._import_onnx2torch import register_onnx2torch
+
+register()
+__all__ = ["from_onnx", "register_onnx2torch", "translation_table"]

@@ -1,0 +1,445 @@
+"""ONNX graphs that only move data, as PyTorch modules."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from operator import getitem
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import onnx
+import torch
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from torch import Tensor, fx, nn
+
+from torch_dml_ops._text import shown
+from torch_dml_ops.onnx import _import_operators as operators
+from torch_dml_ops.onnx import _import_sizes as sizes
+from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of
+
+
+class Operator(NamedTuple):
+    """What an operator does on tensors, and on sizes that the graph computes.
+
+    Parameters have the names of ONNX's inputs, or of the attributes that older opsets have in their place.
+    """
+
+    on_tensors: Callable[..., Any] | None
+    on_sizes: Callable[..., Any] | None = None
+    numbers: tuple[str, ...] = ()  # inputs that are lists of whole numbers
+    since: int = 1  # the opset from which on it means this
+
+
+OPERATORS = {
+    "Add": Operator(None, sizes.add, since=7),
+    "Cast": Operator(operators.cast, sizes.identity, since=6),
+    "Clip": Operator(operators.clip, since=12),
+    "Concat": Operator(operators.concat, sizes.concat),
+    "ConstantOfShape": Operator(operators.constant_of_shape, numbers=("input",)),
+    "Div": Operator(None, sizes.div, since=7),
+    "Expand": Operator(operators.expand, numbers=("shape",)),
+    "Flatten": Operator(operators.flatten),
+    "Gather": Operator(operators.gather, sizes.gather),
+    "GatherElements": Operator(operators.gather_elements, since=11),
+    "Identity": Operator(operators.identity, sizes.identity),
+    "Less": Operator(operators.less, since=9),
+    "Max": Operator(None, sizes.maximum, since=8),
+    "Min": Operator(None, sizes.minimum, since=8),
+    "Mul": Operator(None, sizes.mul, since=7),
+    "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
+    "Range": Operator(operators.range_, numbers=("start", "limit", "delta"), since=11),
+    "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
+    "ReverseSequence": Operator(operators.reverse_sequence),
+    "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
+    "Split": Operator(operators.split, numbers=("split",)),
+    "Squeeze": Operator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
+    "Sub": Operator(operators.sub, sizes.sub, since=7),
+    "Tile": Operator(operators.tile, numbers=("repeats",), since=6),
+    "Transpose": Operator(operators.transpose),
+    "Unsqueeze": Operator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
+    "Where": Operator(operators.where, since=9),
+}
+
+# Of casts and sums of floating-point numbers, and of memory that an operator of the first opsets might reuse.
+IGNORED_ATTRIBUTES = {"consumed_inputs", "round_mode", "saturate", "stash_type"}
+
+
+class Constant:
+    """A tensor that the model holds, read when it is first used."""
+
+    def __init__(self, name: str, data: Tensor | TensorProto, folder: Path | None, trainable: bool = False) -> None:
+        self.name, self._data, self._folder, self._trainable = name, data, folder, trainable
+
+    @cached_property
+    def tensor(self) -> Tensor:
+        return self._data if isinstance(self._data, Tensor) else tensor_of(self._data, self._folder)
+
+    @property
+    def is_parameter(self) -> bool:
+        return self._trainable and (self.tensor.is_floating_point() or self.tensor.is_complex())
+
+    @property
+    def may_be_sizes(self) -> bool:
+        return self.tensor.dtype == torch.int64 and self.tensor.dim() <= 1
+
+
+class SizesNode(NamedTuple):
+    """Sizes that the graph computes: a tuple of them where the rank is 1, one where it is 0."""
+
+    node: fx.Node
+    rank: int
+
+
+Value = fx.Node | SizesNode | Constant
+
+
+def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
+    """An ONNX model that only moves data, as a module: with gradients, for :func:`torch.compile` and on any device.
+
+    The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
+    Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad with a constant, Gather,
+    GatherElements, Where, Constant and ConstantOfShape; Shape, Size, Add, Sub, Mul, Div, Min and Max that compute
+    sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers.
+
+    Args:
+        model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in others are read from the
+            file's folder alone.
+
+    Returns:
+        A :class:`torch.fx.GraphModule`. It takes the inputs of the graph as tensors in their order, and returns its
+        output or, if there are several, a tuple of them. Initializers of floating-point or complex numbers are its
+        parameters; other initializers, and constants, are buffers. Numbers that are inputs of the graph, such as the
+        starts of a Slice, are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the
+        graph there.
+
+    Raises:
+        NotImplementedError: a node that does something else, the first of the graph; an element type that torch lacks.
+        ValueError: a file that is not a valid model, data outside of the file's folder.
+        TypeError: a ``model`` that is neither a path nor a model.
+        OSError: a file that cannot be read.
+
+    Slice, Split, Concat and ReverseSequence copy; the others may return a view, as in torch. Sources: the `operators
+    <https://onnx.ai/onnx/operators/>`_ of ONNX.
+
+    >>> import onnx.parser, torch, torch_dml_ops.onnx
+    >>> model = onnx.parser.parse_model('''
+    ... <ir_version: 8, opset_import: ["": 18]>
+    ... every_other (int64[n] x) => (int64[m] y) {
+    ...     start = Constant <value_ints = [-1]> ()
+    ...     end = Constant <value_ints = [-100]> ()
+    ...     axis = Constant <value_ints = [0]> ()
+    ...     step = Constant <value_ints = [-2]> ()
+    ...     y = Slice(x, start, end, axis, step)
+    ... }''')
+    >>> module = torch_dml_ops.onnx.from_onnx(model)
+    >>> module(torch.arange(6))
+    tensor([5, 3, 1])
+    """
+    read, folder = read_model(model)
+    return _Importer(read, folder).module()
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    attributes = {}
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if attribute.type == AttributeProto.INTS:
+            value = tuple(value)
+        attributes[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return attributes
+
+
+def in_todays_form(op: str, attributes: Mapping[str, Any], opset: int, outputs: int) -> dict[str, Any]:
+    """The attributes as keyword arguments of the functions, with what older opsets mean by the same node."""
+    result = {name: value for name, value in attributes.items() if name not in IGNORED_ATTRIBUTES}
+    if op == "Split":
+        result["num_outputs"] = outputs
+        result["must_divide"] = opset < 18
+    elif op == "Concat" and opset < 4:
+        result.setdefault("axis", 1)
+    return result
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str] | None:
+    """The names of ONNX's inputs, or None where there may be any number of them."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters if parameter.kind == parameter.POSITIONAL_OR_KEYWORD]
+
+
+class _Importer:
+    """Goes through a graph once and writes down what is to be called."""
+
+    def __init__(self, model: ModelProto, folder: Path | None) -> None:
+        self._model, self._folder = model, folder
+        self._opset = max(opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS)
+        self._context = onnx.checker.C.CheckerContext()
+        self._context.ir_version, self._context.opset_imports = model.ir_version, {"": self._opset}
+        self._graph = fx.Graph()
+        self._root = fx.GraphModule(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
+        self._values: dict[str, Value] = {}
+        self._registered: dict[Constant, fx.Node] = {}
+
+    def module(self) -> nn.Module:
+        graph = self._model.graph
+        if graph.sparse_initializer:
+            name = shown(graph.sparse_initializer[0].values.name)
+            raise NotImplementedError(f"from_onnx: initializer {name} must be dense, got a sparse tensor")
+        for initializer in graph.initializer:
+            self._values[initializer.name] = Constant(initializer.name, initializer, self._folder, trainable=True)
+        self._add_inputs(graph)
+        for k, node in enumerate(graph.node):
+            self._add_node(f"graph.node[{k}]{f' ({shown(node.name)})' if node.name else ''}", node)
+        results = []
+        for output in graph.output:
+            if output.name not in self._values:
+                raise ValueError(f"from_onnx: output {shown(output.name)} must be the output of a node, and is of none")
+            results.append(self._tensor(self._values[output.name]))
+        self._graph.output(results[0] if len(results) == 1 else tuple(results))
+        self._graph.eliminate_dead_code()
+        return fx.GraphModule(self._root, self._graph, class_name="OnnxGraph")
+
+    def _add_inputs(self, graph: GraphProto) -> None:
+        names = {"self"}
+        for value in graph.input:
+            what = f"input {shown(value.name)}"
+            if not value.type.HasField("tensor_type"):
+                kind = value.type.WhichOneof("value")
+                raise NotImplementedError(f"from_onnx: {what} must be a tensor, got {kind or 'no type'}")
+            if element_type := value.type.tensor_type.elem_type:
+                dtype_of(what, element_type)
+            if value.name not in self._values:  # an initializer is the default of an input of the same name
+                name = _identifier(value.name)
+                while name in names:
+                    name += "_"
+                names.add(name)
+                self._values[value.name] = self._graph.create_node("placeholder", name, name=name)
+
+    def _add_node(self, label: str, node: NodeProto) -> None:
+        op = node.op_type
+        attributes = attributes_of(node)
+        if node.domain not in ONNX_DOMAINS:
+            raise self._not_data_movement(label, f"{node.domain}.{op}")
+        if op not in OPERATORS and op not in ("Constant", "Shape", "Size"):
+            raise self._not_data_movement(label, op)
+        self._check_node(label, node)
+        if op == "Constant":
+            self._values[node.output[0]] = self._constant(label, node.output[0], attributes)
+        elif op in ("Shape", "Size"):
+            data = self._tensor(self._values[node.input[0]])
+            if op == "Shape":
+                call, rank = self._call(sizes.shape, (data,), attributes, node.output[0]), 1
+            else:
+                call, rank = self._call(sizes.size, (data,), {}, node.output[0]), 0
+            self._values[node.output[0]] = SizesNode(call, rank)
+        elif self._opset < OPERATORS[op].since:
+            raise NotImplementedError(
+                f"from_onnx: {label} must be {op} of opset {OPERATORS[op].since} or later, got opset {self._opset}"
+            )
+        else:
+            attributes = in_todays_form(op, attributes, self._opset, len(node.output))
+            inputs = [self._values[name] if name else None for name in node.input]
+            if not self._add_on_sizes(label, node, inputs, attributes):
+                self._add_on_tensors(label, node, inputs, attributes)
+
+    def _check_node(self, label: str, node: NodeProto) -> None:
+        for name in node.input:
+            if name and name not in self._values:
+                raise ValueError(f"from_onnx: {label} must have inputs that are known before it, got {shown(name)}")
+        for name in node.output:
+            if name in self._values:
+                raise ValueError(
+                    f"from_onnx: {label} must have outputs with names of their own, got {shown(name)} again"
+                )
+        try:
+            onnx.checker.check_node(node, self._context)
+        except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter of what it would say
+            raise ValueError(f"from_onnx: {label} must be a valid {node.op_type}: {line_of(error)}") from None
+        if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
+            raise ValueError(f"from_onnx: {label} must be a {node.op_type} of named inputs, got one without a name")
+
+    def _not_data_movement(self, label: str, what: str) -> NotImplementedError:
+        what = what if what.isprintable() else shown(what)
+        return NotImplementedError(
+            f"from_onnx: {label} must move data, got {what}; for whole models see register_onnx2torch"
+        )
+
+    def _constant(self, label: str, name: str, attributes: Mapping[str, Any]) -> Constant:
+        if len(attributes) != 1:
+            raise ValueError(f"from_onnx: {label} must be a Constant of one attribute, got {len(attributes)}")
+        ((kind, value),) = attributes.items()
+        if kind == "value":
+            return Constant(name, value, self._folder)
+        if kind in ("value_int", "value_ints"):
+            return Constant(name, torch.tensor(value, dtype=torch.int64), None)
+        if kind in ("value_float", "value_floats"):
+            return Constant(name, torch.tensor(value, dtype=torch.float32), None)
+        raise NotImplementedError(f"from_onnx: {label} must be a Constant of dense numbers, got {kind}")
+
+    def _add_on_sizes(
+        self, label: str, node: NodeProto, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    ) -> bool:
+        """False where the operator has tensors to work on."""
+        operator = OPERATORS[node.op_type]
+        if operator.on_sizes is None:
+            return False
+        names = parameters_of(operator.on_sizes)
+        data = [v for k, v in enumerate(inputs) if v is not None and not _is_numbers(operator, names, k)]
+        if not all(isinstance(v, SizesNode) or (isinstance(v, Constant) and v.may_be_sizes) for v in data):
+            return False
+        args, kwargs = self._arguments(operator, names, inputs, _sizes)
+        rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes})
+        if rank is None:
+            return False
+        if all(value is None or isinstance(value, Constant) for value in inputs):
+            try:
+                result = sizes.as_tensor(operator.on_sizes(*args, **kwargs, **attributes))
+            except (ValueError, RuntimeError) as error:  # torch's, of a number beyond int64
+                raise ValueError(f"from_onnx: {label} cannot be computed: {line_of(error)}") from None
+            self._values[node.output[0]] = Constant(node.output[0], result, None)
+        else:
+            call = self._call(operator.on_sizes, args, {**kwargs, **attributes}, node.output[0])
+            self._values[node.output[0]] = SizesNode(call, rank)
+        return True
+
+    def _add_on_tensors(
+        self, label: str, node: NodeProto, inputs: Sequence[Value | None], attributes: dict[str, Any]
+    ) -> None:
+        op = node.op_type
+        operator = OPERATORS[op]
+        if operator.on_tensors is None:
+            raise self._not_data_movement(label, f"{op} of tensors that are no sizes")
+        self._check(label, node, attributes)
+        names = parameters_of(operator.on_tensors)
+        if op == "Cast":
+            attributes["to"] = dtype_of(label, attributes["to"])
+        elif op == "ConstantOfShape":
+            value = attributes.get("value", torch.zeros(1))
+            attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
+        args, kwargs = self._arguments(operator, names, inputs, self._tensor)
+        call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
+        if op != "Split":
+            self._values[node.output[0]] = call
+            return
+        for k, name in enumerate(node.output):
+            if name:
+                self._values[name] = self._call(getitem, (call, k), {}, name)
+
+    def _check(self, label: str, node: NodeProto, attributes: Mapping[str, Any]) -> None:
+        """What is data movement only with some attributes or element types."""
+        if node.op_type == "Pad" and attributes.get("mode", "constant") != "constant":
+            raise NotImplementedError(
+                f"from_onnx: {label} must be a Pad of mode constant, got {shown(attributes['mode'])}"
+            )
+        if node.op_type in ("Cast", "Clip", "Less", "Range", "Sub"):
+            given, to = self._element_types.get(node.input[0], 0), attributes.get("to", 0)
+            exact = given and to and operators.is_exact(dtype_of(label, given), dtype_of(label, to))
+            for kind in (given, 0 if exact else to):
+                if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
+                    name = TensorProto.DataType.Name(kind)
+                    raise self._not_data_movement(label, f"{node.op_type} of {name}")
+
+    @cached_property
+    def _element_types(self) -> dict[str, int]:
+        """Of the values for which they can be told."""
+        graph = onnx.shape_inference.infer_shapes(self._model).graph
+        types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info)}
+        return types | {initializer.name: initializer.data_type for initializer in graph.initializer}
+
+    def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> fx.Node:
+        return self._graph.create_node("call_function", function, args, kwargs, name or None)
+
+    def _arguments(
+        self,
+        operator: Operator,
+        names: Sequence[str] | None,
+        inputs: Sequence[Value | None],
+        other: Callable[[Value], Any],
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The first input by its place, the others by name, if they have names; without those that the node leaves out.
+
+        Those that are no lists of whole numbers as `other` makes them.
+        """
+        arguments = [
+            (k, self._numbers(value) if _is_numbers(operator, names, k) else other(value))
+            for k, value in enumerate(inputs)
+            if value is not None
+        ]
+        if names is None:
+            return tuple(argument for _, argument in arguments), {}
+        (_, first), *others = arguments
+        return (first,), {names[k]: argument for k, argument in others}
+
+    def _numbers(self, value: Value) -> Any:
+        """An argument that is a list of whole numbers: a tuple where it is known now."""
+        if isinstance(value, Constant):
+            is_list = value.tensor.dim() == 1 and value.tensor.dtype in (torch.int32, torch.int64)
+            return tuple(value.tensor.tolist()) if is_list else self._tensor(value)
+        return value.node if isinstance(value, SizesNode) else value
+
+    def _tensor(self, value: Value) -> fx.Node:
+        if isinstance(value, fx.Node):
+            return value
+        if isinstance(value, SizesNode):
+            return self._graph.call_function(sizes.as_tensor, (value.node,))
+        if value not in self._registered:
+            self._registered[value] = self._graph.get_attr(self._register(value))
+        return self._registered[value]
+
+    def _register(self, constant: Constant) -> str:
+        name = _identifier(constant.name)
+        while hasattr(self._root, name):
+            name += "_"
+        if constant.is_parameter:
+            self._root.register_parameter(name, nn.Parameter(constant.tensor))
+        else:
+            self._root.register_buffer(name, constant.tensor)
+        return name
+
+
+def _identifier(name: str) -> str:
+    name = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    if keyword.iskeyword(name):
+        return f"{name}_"
+    return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
+
+
+def _is_numbers(operator: Operator, names: Sequence[str] | None, k: int) -> bool:
+    """Whether its input k is a list of whole numbers."""
+    return names is not None and names[k] in operator.numbers
+
+
+def _sizes(value: Value) -> Any:
+    """As the functions on sizes take them."""
+    if isinstance(value, Constant):
+        return tuple(value.tensor.tolist()) if value.tensor.dim() else value.tensor.item()
+    return value.node if isinstance(value, SizesNode) else value
+
+
+def _rank(value: Value) -> int:
+    assert not isinstance(value, fx.Node)
+    return value.rank if isinstance(value, SizesNode) else value.tensor.dim()
+
+
+def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any]) -> int | None:
+    """The rank of what an operator makes of sizes of these ranks; None where that is no longer sizes."""
+    if op in ("Concat", "Slice"):
+        return 1 if all(rank == 1 for rank in ranks) else None
+    if op == "Gather":
+        return ranks[1] if ranks[0] == 1 else None
+    if op == "Squeeze":
+        return 0 if ranks == [1] else None
+    if op == "Unsqueeze":
+        return 1 if ranks == [0] else None
+    if op == "Reshape":
+        shape = arguments["shape"]
+        return len(shape) if isinstance(shape, tuple) and len(shape) <= 1 else None
+    if op == "Cast":
+        return ranks[0] if arguments["to"] == TensorProto.INT64 else None
+    return max(ranks, default=None)

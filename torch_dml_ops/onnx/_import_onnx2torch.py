@@ -1,0 +1,135 @@
+"""Converters for onnx2torch, which turns whole ONNX models into PyTorch modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import reduce
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import onnx
+import torch
+from torch import Tensor, nn
+
+from torch_dml_ops.onnx import _import_operators as operators
+from torch_dml_ops.onnx._import_graph import OPERATORS, attributes_of, in_todays_form, parameters_of
+
+OPERATOR_TYPES = ("Concat", "ReverseSequence", "Slice", "Split")
+
+
+class DataMovement(nn.Module):
+    """One node: its function, and what is known of its arguments when the model is converted."""
+
+    def __init__(self, function: Callable[..., Any], inputs: Sequence[str] | None, arguments: dict[str, Any]) -> None:
+        super().__init__()
+        self.function, self.inputs, self.arguments = function, inputs, arguments
+
+    def forward(self, *inputs: Tensor) -> Any:
+        if self.inputs is None:
+            result = self.function(*inputs, **self.arguments)
+        else:
+            result = self.function(**dict(zip(self.inputs, inputs, strict=True)), **self.arguments)
+        return result[0] if isinstance(result, list) and len(result) == 1 else result  # as onnx2torch expects it
+
+    def extra_repr(self) -> str:
+        return ", ".join([self.function.__name__, *(f"{name}={value}" for name, value in self.arguments.items())])
+
+
+def register_onnx2torch() -> None:
+    """Lets onnx2torch convert Slice, Split, Concat and ReverseSequence of every opset, with this package's operators.
+
+    onnx2torch (1.5.15) has no converter for ReverseSequence and for Split from opset 18 on, and gives wrong results for
+    some slices with a negative step; one call of this mends that in every model that it converts afterwards. To call it
+    again changes nothing. Call it before you import onnx2torch where there is no torchvision: onnx2torch needs that for
+    NonMaxSuppression and RoiAlign alone, but imports it in any case, which this call makes unnecessary.
+
+    Raises:
+        ImportError: without onnx2torch, which ``pip install 'torch_dml_ops[onnx2torch]'`` installs.
+
+    >>> import onnx.parser, torch, torch_dml_ops.onnx
+    >>> torch_dml_ops.onnx.register_onnx2torch()
+    >>> import onnx2torch
+    >>> model = onnx.parser.parse_model('''
+    ... <ir_version: 8, opset_import: ["": 18]>
+    ... halves (float[2, 3] x) => (float[2, 2] a, float[2, 1] b) {
+    ...     y = Relu(x)
+    ...     a, b = Split <axis = 1, num_outputs = 2> (y)
+    ... }''')
+    >>> onnx2torch.convert(model)(torch.tensor([[-1.0, 2.0, -3.0], [4.0, -5.0, 6.0]]))
+    [tensor([[0., 2.],
+            [4., 0.]]), tensor([[0.],
+            [6.]])]
+    """
+    registry = _registry()
+    for schema in onnx.defs.get_all_schemas_with_history():
+        op, version = schema.name, schema.since_version
+        if op in OPERATOR_TYPES and not schema.domain:
+            description = registry.OperationDescription(domain="", operation_type=op, version=version)
+            registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
+            registry.add_converter(operation_type=op, version=version)(_converter(op, version))
+
+
+def _registry() -> Any:
+    if find_spec("onnx2torch") is None:
+        raise ImportError("register_onnx2torch needs onnx2torch: pip install 'torch_dml_ops[onnx2torch]'")
+    # onnx2torch imports torchvision, of which it needs three functions in two operators. Without it, or with one that
+    # was built for another torch, the rest of onnx2torch works as well.
+    parts = {name: ModuleType(name) for name in ("torchvision", "torchvision.ops")}
+    try:
+        import torchvision  # noqa: F401
+
+        parts = {}
+    except (ImportError, OSError, RuntimeError):
+        ops: Any = parts["torchvision.ops"]
+        ops.box_convert = ops.nms = ops.roi_align = _needs_torchvision
+        setattr(parts["torchvision"], "ops", ops)  # noqa: B010  (a plain assignment is an error for mypy)
+        sys.modules.update(parts)
+    try:
+        return import_module("onnx2torch.node_converters.registry")
+    finally:
+        for name in parts:
+            del sys.modules[name]
+
+
+def _needs_torchvision(*args: Any, **kwargs: Any) -> Any:
+    raise ImportError(f"NonMaxSuppression and RoiAlign of onnx2torch need the torchvision of torch {torch.__version__}")
+
+
+def _converter(op: str, version: int) -> Callable[[Any, Any], Any]:
+    from onnx2torch.utils.common import OnnxMapping, OperationConverterResult, get_const_value
+
+    function = concat if op == "Concat" else OPERATORS[op].on_tensors
+    assert function is not None
+    names = parameters_of(function)
+
+    def convert(node: Any, graph: Any) -> Any:
+        arguments = in_todays_form(op, attributes_of(node.proto), version, len(node.output_values))
+        inputs, values = [], []
+        for k, value in enumerate(node.input_values):
+            if not value:
+                continue
+            if names is not None and names[k] in OPERATORS[op].numbers:
+                try:
+                    arguments[names[k]] = _numbers(get_const_value(value, graph))
+                    continue
+                except KeyError:  # known only when the model runs
+                    pass
+            inputs.append(names[k] if names is not None else "")
+            values.append(value)
+        module = DataMovement(function, inputs if names is not None else None, arguments)
+        return OperationConverterResult(module, OnnxMapping(tuple(values), node.output_values))
+
+    return convert
+
+
+def _numbers(constant: Any) -> Any:
+    return tuple(constant.tolist() if isinstance(constant, Tensor) else constant)
+
+
+def concat(*inputs: Tensor, axis: int) -> Tensor:
+    """Autocast leaves tensors of several dtypes, for which torch.cat, too, takes the one that holds all of them."""
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in inputs))
+    return operators.concat(*(tensor.to(dtype) for tensor in inputs), axis=axis)
