@@ -1,0 +1,202 @@
+"""How results are placed, as one rank of a fake group of any size sees it. Run by test_distributed.py."""
+
+import multiprocessing
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.distributed.tensor._dtensor_spec
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, empty
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+import torch_dml_ops as dml
+
+S, R, P = Shard, Replicate(), Partial()
+SIZES = (1030, 12, 6)
+
+
+def tensor(mesh: DeviceMesh, *placements: Placement, sizes: tuple[int, ...] = SIZES, **named: Any) -> DTensor:
+    whole = empty(sizes, device_mesh=mesh, placements=[R if p.is_partial() else p for p in placements], **named)
+    part = whole.to_local()
+    return DTensor.from_local(part, mesh, placements, run_check=False, shape=whole.shape, stride=whole.stride())
+
+
+def reversed_by(*placements: Placement) -> Any:
+    def call(x: DTensor) -> Tensor:
+        return dml.reverse_sequence(x, tensor(x.device_mesh, *placements, sizes=(1030,), dtype=torch.int64), 1)
+
+    return call
+
+
+def window(*strides: int) -> Any:
+    return lambda x: dml.slice1(x, [0, 0, 0], x.shape, strides)
+
+
+def with_another(axis: int, placement: Placement, size: int, first: bool = True) -> Any:
+    def call(x: DTensor) -> Tensor:
+        y = tensor(x.device_mesh, placement, sizes=(*SIZES[:axis], size, *SIZES[axis + 1 :]))
+        return dml.join([x, y] if first else [y, x], axis)
+
+    return call
+
+
+def twice(x: DTensor) -> Tensor:
+    return dml.slice_grad(x, [2060, 12, 6], [0, 0, 0], [2060, 12, 6], [-2, 1, 1])
+
+
+def check_placements(_: int, ranks: int) -> None:
+    line, grid = init_device_mesh("cpu", (ranks,)), init_device_mesh("cpu", (ranks // 2, 2))
+    for call, mesh, given, wanted in (
+        (window(-1, 1, 1), line, [R], [R]),
+        (window(-1, 1, 1), line, [S(0)], [S(0)]),
+        (window(-1, 1, 1), line, [S(1)], [S(1)]),
+        (window(-1, 1, 1), line, [P], [P]),
+        (window(-1, 1, 1), line, [Partial("max")], [Partial("max")]),
+        (window(-1, 1, 1), grid, [S(0), S(1)], [S(0), S(1)]),
+        (window(-1, 1, 1), grid, [S(0), P], [S(0), P]),
+        (window(-1, 1, 1), grid, [S(0), S(0)], [S(0), R]),  # of two mesh dimensions for one dimension, the first
+        (window(1, -1, 1), grid, [S(0), S(0)], [S(0), S(0)]),
+        (window(-1, -1, 2), grid, [S(2), S(0)], [S(2), S(0)]),
+        (twice, grid, [S(0), P], [S(0), P]),
+        (lambda x: dml.split(x, [1000, 30], 0)[1], line, [S(0)], [S(0)]),
+        (lambda x: dml.split(x, [1030], 0)[0], grid, [S(0), S(0)], [S(0), S(0)]),  # a single piece does not move
+        (lambda x: dml.join([x, x], 0), line, [S(0)], [S(0)]),
+        (lambda x: dml.join([x, x], 0), grid, [P, S(1)], [P, S(1)]),
+        # a replicated input is sharded where the other one is
+        (with_another(1, R, 12), line, [S(0)], [S(0)]),
+        (with_another(0, R, 1030, first=False), line, [S(0)], [S(0)]),
+        (with_another(1, R, 12), line, [P], [R]),
+        # the smaller input changes its placement
+        (with_another(2, S(1), 1), line, [S(0)], [S(0)]),
+        (with_another(2, S(1), 60), line, [S(0)], [S(1)]),
+        (reversed_by(R), line, [S(0)], [S(0)]),
+        (reversed_by(R), line, [S(1)], [R]),
+        (reversed_by(S(0)), line, [P], [P]),
+        (reversed_by(R, S(0)), grid, [S(0), S(2)], [S(0), S(2)]),
+    ):
+        y = call(tensor(mesh, *given))
+        assert y.placements == tuple(wanted), (given, y.placements, wanted)
+        part, expected = y.to_local(), tensor(mesh, *wanted, sizes=tuple(y.shape)).to_local()
+        assert part.shape == expected.shape, (given, wanted, part.shape, expected.shape)
+        assert part.is_contiguous()
+
+
+def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
+    """A mesh of a later group equals one of an earlier group, but this rank may be another, and the groups are."""
+    from torch_dml_ops.distributed import traffic
+
+    x = empty(9, device_mesh=init_device_mesh("cpu", (3,)), placements=[Shard(0)])
+    dml.slice1(x, [0], [9], [-1])
+    assert traffic("slice1", x, [0], [9], [-1]).received == (0 if rank == 1 else 12)
+
+
+def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int) -> None:
+    """It takes as long as all the rest: a plain call of an overload does not reach the rule."""
+    from torch_dml_ops import distributed
+
+    x = tensor(init_device_mesh("cpu", (ranks,)), S(0)).requires_grad_()
+    lengths = tensor(x.device_mesh, S(0), sizes=(SIZES[0], 1, SIZES[2]), dtype=torch.int64)
+    in_rule, distributed._require_dtensors = distributed._require_dtensors, None
+    try:
+        for name, *arguments in (
+            ("slice1", x, [0, 0, 0], SIZES, [1, -1, 1]),
+            ("slice_grad", x, SIZES, [0, 0, 0], SIZES, [1, -1, 1]),
+            ("split", x, [5, 7], 1),
+            ("join", [x, x], 1),
+            ("reverse_subsequences", x, lengths, 1),
+        ):
+            operator = getattr(torch.ops.torch_dml_ops, name)
+            for call in (operator, operator.default):
+                results = call(*arguments)
+                result = results[0] if name == "split" else results
+                assert isinstance(result, DTensor), name
+                assert result.requires_grad, name
+                with torch.no_grad():
+                    call(*arguments)
+    finally:
+        distributed._require_dtensors = in_rule
+
+
+# What torch_dml_ops.distributed uses that is private to torch.
+PRIVATE = [
+    (torch._C, "_are_functorch_transforms_active"),
+    (torch._C, "_get_tracing_state"),
+    (torch._C, "_len_torch_dispatch_stack"),
+    (torch._C, "_len_torch_function_stack"),
+    (torch._ops, "_len_torch_dispatch_stack_pre_dispatch"),
+    (dist, "_functional_collectives"),
+    (dist.tensor._dtensor_spec, "DTensorSpec"),
+    (dist.tensor._dtensor_spec, "TensorMeta"),
+    (DTensor, "_local_tensor"),
+    (DTensor, "_op_dispatcher"),
+    (DTensor, "_spec"),
+]
+
+
+def check_without_a_private_name(number: int, ranks: int) -> None:
+    owner, name = PRIVATE[number]
+    x = tensor(init_device_mesh("cpu", (ranks,)), S(0))
+    delattr(owner, name)
+    sys.modules.pop(f"torch.distributed.{name}", None)  # a module would be imported again
+    sys.meta_path.insert(0, Hidden(f"torch.distributed.{name}"))
+    plain = dml.slice1(torch.arange(3), [0], [3], [-1])
+    assert plain.tolist() == [2, 1, 0]
+    window = [0, 0, 0], SIZES, [1, -1, 1]
+    for call in (
+        lambda: dml.slice1(x, *window),
+        lambda: torch.ops.torch_dml_ops.slice1.default(x, *window),
+        lambda: dml.slice1(x, *window, out=x),
+        lambda: dml.join([x, x], 0),
+    ):
+        try:
+            call()
+        except RuntimeError as error:
+            said = str(error)
+        assert ": DTensors need a torch with the names that their rules are built on, got 2." in said, (name, said)
+        assert name in said, (name, said)
+    assert dml.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]
+
+
+class Hidden:
+    """Makes an import of a module fail."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == self.name:
+            raise ImportError(f"cannot import {name}")
+
+
+def in_a_process_of_its_own(*arguments: Any) -> None:
+    process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, arguments
+
+
+def run(rank: int, ranks: int, check: Callable[[int, int], None]) -> None:
+    dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
+    check(rank, ranks)
+    dist.destroy_process_group()
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # a forked process cannot use the threads of OpenMP
+    for number in range(len(PRIVATE)):
+        in_a_process_of_its_own(number, len(PRIVATE), check_without_a_private_name)
+    # torch keeps what it has computed for another rank of an equal mesh.
+    for rank, ranks in ((0, 2), (5, 8), (0, 512), (511, 512)):
+        in_a_process_of_its_own(rank, ranks, check_placements)
+    for rank in range(3):
+        run(rank, 3, check_plans_are_those_of_the_process_group)
+    run(0, 2, check_overloads_do_not_go_through_the_dispatcher_twice)
+    print("done")
+
+
+if __name__ == "__main__":
+    main()
