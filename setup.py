@@ -10,9 +10,11 @@ stable ABI, in which CPU and CUDA builds are alike.
 """
 
 import os
+import platform
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -32,7 +34,10 @@ OPERATORS = [
 ]
 CPU_ENGINE = [
     "csrc/ops/execute_cpu.cpp",
-    *(f"csrc/kernels/cpu/{name}.cpp" for name in ("affine_copy", "huge_pages", "inner_loops", "reverse_copy")),
+    *(
+        f"csrc/kernels/cpu/{name}.cpp"
+        for name in ("affine_copy", "huge_pages", "inner_loops", "reverse_copy", "tuning")
+    ),
 ]
 CUDA_ENGINE = [
     "csrc/ops/execute_cuda.cpp",
@@ -41,6 +46,25 @@ CUDA_ENGINE = [
 
 
 PTXAS_REPORT = "csrc/ptxas_report.py"
+
+# Where these functions were until glibc 2.34 moved them into libc.so.6, and the versions that they had there. Every
+# later glibc still has them under these, so what is linked with them runs on older ones too, as torch's own wheels do.
+MOVED_INTO_LIBC = {
+    "libdl.so.2": {"GLIBC_2.2.5": "dladdr dlclose dlerror dlopen dlsym dlvsym", "GLIBC_2.3.4": "dlmopen"},
+    "librt.so.1": {"GLIBC_2.2.5": "shm_open shm_unlink"},
+    "libpthread.so.0": {
+        "GLIBC_2.2.5": """
+            pthread_condattr_setpshared pthread_create pthread_detach pthread_getspecific pthread_join
+            pthread_key_create pthread_key_delete pthread_kill pthread_mutex_trylock pthread_mutexattr_destroy
+            pthread_mutexattr_init pthread_mutexattr_setpshared pthread_mutexattr_settype pthread_once
+            pthread_rwlock_destroy pthread_rwlock_init pthread_rwlock_rdlock pthread_rwlock_timedrdlock
+            pthread_rwlock_timedwrlock pthread_rwlock_tryrdlock pthread_rwlock_trywrlock pthread_rwlock_unlock
+            pthread_rwlock_wrlock pthread_rwlockattr_destroy pthread_rwlockattr_init pthread_rwlockattr_setpshared
+            pthread_setspecific pthread_spin_destroy pthread_spin_init pthread_spin_lock pthread_spin_trylock
+            pthread_spin_unlock sem_destroy sem_init sem_post sem_timedwait sem_trywait sem_wait
+        """
+    },
+}
 
 
 def cuda_toolkit() -> str | None:
@@ -102,10 +126,29 @@ def extension(
         extra_compile_args={"cxx": cxx, "nvcc": nvcc or []},
         py_limited_api=True,
         # libtorch.so stays among the needed libraries: on a CUDA torch it brings libtorch_cuda into scope.
-        extra_link_args=["-Wl,--no-as-needed", "-ltorch", "-Wl,--version-script=csrc/exports.map", "-Wl,-s"],
+        extra_link_args=[
+            *("-Wl,--no-as-needed", "-ltorch", "-Wl,--as-needed"),
+            *older_glibc(Path("build", "glibc")),
+            *("-Wl,--version-script=csrc/exports.map", "-Wl,-s"),
+        ],
         **more,
     )
     return result
+
+
+def older_glibc(folder: Path) -> list[str]:
+    """Arguments for the linker, by which it finds those functions where they were: in empty libraries made here."""
+    if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
+        return []
+    folder.mkdir(parents=True, exist_ok=True)
+    for library, versions in MOVED_INTO_LIBC.items():
+        source, script = Path(folder, f"{library}.c"), Path(folder, f"{library}.map")
+        source.write_text("".join(f"void {name}() {{}}\n" for names in versions.values() for name in names.split()))
+        script.write_text("".join(f"{v} {{ global: {'; '.join(names.split())}; }};\n" for v, names in versions.items()))
+        linked = ["-shared", "-nostdlib", f"-Wl,-soname,{library}", f"-Wl,--version-script={script}", "-w"]
+        compiler = shlex.split(cpp_extension.get_cxx_compiler())  # CXX: the one that builds the rest
+        subprocess.run([*compiler, *linked, "-x", "c", "-o", str(Path(folder, library)), str(source)], check=True)
+    return [f"-L{folder}", *(f"-l:{library}" for library in MOVED_INTO_LIBC)]
 
 
 def extensions() -> list[Extension]:
@@ -162,12 +205,16 @@ class BuildExtensions(cpp_extension.BuildExtension):
 
     def build_extension(self, ext: Extension) -> None:
         self.build_temp = str(Path("build", ext.name))
-        super().build_extension(ext)
-        kernels = [
-            Path(self.build_temp, source).with_suffix(".o.ptxas")
-            for source in ext.sources
-            if str(source).endswith(".cu")
+        objects = [
+            Path(self.build_temp, source).with_suffix(".o") for source in ext.sources if str(source).endswith(".cu")
         ]
+        # With a torch for CPUs, ninja does not learn which headers they include.
+        headers = [path for path in Path("csrc/kernels").rglob("*.h") if "cpu" not in path.parts]
+        for path in objects:
+            if path.exists() and path.stat().st_mtime < max(header.stat().st_mtime for header in headers):
+                path.unlink()
+        super().build_extension(ext)
+        kernels = [path.with_suffix(".o.ptxas") for path in objects]
         if reports := [path.read_text() for path in kernels if path.exists()]:  # none from a build without ninja
             Path("build/ptxas.txt").write_text("".join(reports))
 

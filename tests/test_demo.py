@@ -13,16 +13,6 @@ import torch
 SCRIPT = Path(__file__).parents[1] / "examples" / "japanese_vowels.py"
 
 
-@pytest.fixture(scope="module")
-def demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(SCRIPT.stem, SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def ragged_batch() -> tuple[torch.Tensor, torch.Tensor]:
     """Sequences of all kinds of lengths, the shortest and the whole among them, and padding that is not zero."""
     torch.manual_seed(0)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RUN, OUTPUT_PA
 from torch_dml_ops.__main__ import main, report
 from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
 from torch_dml_ops.directml._text import text
+
+pytestmark = pytest.mark.skipif(find_spec("pydantic") is None, reason="pydantic is missing")
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
 

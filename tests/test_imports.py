@@ -11,7 +11,7 @@ import pytest
 MODEL = str(Path(__file__).parents[1] / "examples" / "models" / "strided_and_padded.json")
 
 COMPILER = ("torch._dynamo", "torch._inductor", "torch.fx.experimental", "sympy")
-OPTIONAL = ("matplotlib", "onnx", "onnxruntime")
+OPTIONAL = ("matplotlib", "onnx", "onnxruntime", "onnxscript", "torch.distributed.tensor")
 JSON = ("pydantic",)
 
 
@@ -30,7 +30,7 @@ def imported(*arguments: str) -> frozenset[str]:
         (("-c", "import torch_dml_ops"), COMPILER + OPTIONAL + JSON),
         (("-c", "import torch_dml_ops.directml"), COMPILER + OPTIONAL + JSON),
         (("-c", "from torch_dml_ops.directml import *"), COMPILER + OPTIONAL + JSON),
-        (("-m", "torch_dml_ops"), COMPILER + OPTIONAL + JSON),
+        (("-m", "torch_dml_ops"), OPTIONAL[:-1] + JSON),  # which says whether the compiler has what is needed of it
         (("-m", "torch_dml_ops", "validate", MODEL), COMPILER + OPTIONAL),
         (("-m", "torch_dml_ops", "run", MODEL), COMPILER + OPTIONAL),
     ],
@@ -79,3 +79,18 @@ def test_where_a_package_is_missing_one_sentence_says_so() -> None:
     sentence = "torch_dml_ops: reading DirectML's JSON needs pydantic; pip install 'torch_dml_ops[models]'\n"
     assert run.stdout == 3 * sentence + "1\n1\n", run.stderr
     assert run.stderr == sentence + sentence.replace("DirectML's JSON", "model files").replace("pydantic", "numpy")
+
+
+def test_onnx_says_what_to_install() -> None:
+    code = """
+import importlib.util
+found = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name in ("onnx", "onnxscript") else found(name, *more)
+try:
+    import torch_dml_ops.onnx
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    sentence = "torch_dml_ops.onnx needs onnx and onnxscript: pip install 'torch_dml_ops[onnx]'\n"
+    assert (run.stdout, run.stderr) == (sentence, "")

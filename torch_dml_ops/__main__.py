@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TextIO, cast
 import torch
 
 import torch_dml_ops
-from torch_dml_ops import _autograd, _fast, _libraries
+from torch_dml_ops import _autograd, _fast, _fusion, _libraries
 
 _LONGEST = 1000  # characters of a message
 
@@ -42,6 +42,9 @@ def report() -> dict[str, str]:
         "derivatives": "every order, torch.func included"
         if _autograd.has_private_names
         else "backward only: this torch lacks names that torch.func support is built on",
+        "torch.compile": f"calls of the kernels only: this torch lacks what fusing is built on ({missing})"
+        if (missing := _fusion.missing())
+        else f"fused into generated code ({_fusion.get_fusion()})",
     }
 
 

@@ -1,0 +1,142 @@
+"""Processors and compilers that the tests do not run on or with: ARM, x86-64 without AVX2, and clang.
+
+`make test-processors` runs these tests with ten times as many random plans.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import host_build
+import pytest
+from host_build import ROOT, compile_cpp, run_program
+
+CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000"))
+FUZZ = [ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
+AARCH64 = "aarch64-linux-gnu-g++"
+
+
+def needs(tool: str, package: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(
+        shutil.which(tool) is None, reason=f"needs {tool}: install Debian's or Ubuntu's package {package}"
+    )
+
+
+needs_aarch64 = needs(AARCH64, "g++-aarch64-linux-gnu")
+needs_qemu_aarch64 = needs("qemu-aarch64", "qemu-user")
+needs_qemu_x86_64 = needs("qemu-x86_64", "qemu-user")
+needs_clang = needs("clang++", "clang")
+on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="has a counterpart only on x86-64")
+
+
+@needs_aarch64
+@needs_qemu_aarch64
+@pytest.mark.parametrize("plans", [CASES // 10, "alignments"])
+def test_plans_on_aarch64(plans: int | str) -> None:
+    fuzz = compile_cpp("kernels_fuzz_aarch64", FUZZ, "-O2", "-static", compiler=AARCH64)
+    assert run_program(fuzz, plans, emulator=["qemu-aarch64"]).endswith(" cases right\n")
+
+
+@pytest.fixture(scope="module")
+def x86_64_fuzz() -> Path:
+    return compile_cpp("kernels_fuzz_x86_64", FUZZ, "-O2", "-static")
+
+
+@on_x86_64
+@needs_qemu_x86_64
+@pytest.mark.parametrize("processor", ["Nehalem", "Haswell"])  # without AVX, and with AVX2 but not AVX-512
+def test_random_plans_on_older_x86_64(x86_64_fuzz: Path, processor: str) -> None:
+    emulator = ["qemu-x86_64", "-cpu", processor]
+    assert run_program(x86_64_fuzz, CASES // 10, emulator=emulator).endswith(" cases right\n")
+
+
+@on_x86_64
+@needs_qemu_x86_64
+def test_an_older_x86_64_refuses_the_instructions_it_lacks(tmp_path: Path) -> None:
+    """So that the test above would find a kernel of the wrong level."""
+    source = tmp_path / "avx2.cpp"
+    source.write_text(
+        "#include <immintrin.h>\n"
+        "int main(int count, char**) {\n"
+        "  const __m256i sum = _mm256_add_epi32(_mm256_set1_epi32(count), _mm256_set1_epi32(1));\n"
+        "  return _mm256_extract_epi32(sum, 7) - 2;\n"
+        "}\n"
+    )
+    program = tmp_path / "avx2"
+    subprocess.run(["g++", "-mavx2", "-static", str(source), "-o", str(program)], check=True)
+    assert run_program(program, emulator=("qemu-x86_64", "-cpu", "Haswell")) == ""
+    done = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", str(program)], capture_output=True, cwd=tmp_path)
+    assert b"Illegal instruction" in done.stderr
+
+
+def build(folder: Path, machine: str, **environment: str) -> None:
+    """Runs setup.py on a copy of the sources as on a machine of that name, for the CPU alone."""
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("csrc", "torch_dml_ops"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    as_there = (
+        f"import platform, runpy, sys; platform.machine = lambda: {machine!r}; "
+        "sys.argv = ['setup.py', 'build_ext', '--inplace']; runpy.run_path('setup.py', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", as_there],
+        cwd=folder,
+        env=os.environ | {"TORCH_DML_OPS_CUDA": "0"} | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning: " not in done.stdout + done.stderr
+
+
+@needs_aarch64
+def test_setup_builds_for_aarch64(tmp_path: Path) -> None:
+    """Every source, with the flags that setup.py has for that machine. Empty libraries stand in for torch's there."""
+    torch_there, sources = tmp_path / "torch", tmp_path / "sources"
+    torch_there.mkdir()
+    sources.mkdir()
+    for library in ("torch", "torch_cpu", "c10"):
+        to = str(torch_there / f"lib{library}.so")
+        subprocess.run([AARCH64, "-shared", "-nostdlib", "-x", "c", os.devnull, "-o", to], check=True)
+    build(sources, "aarch64", CXX=AARCH64, LDFLAGS=f"-L{torch_there}")
+    libraries = sorted((sources / "torch_dml_ops").glob("*.so"))
+    assert [library.name for library in libraries] == ["_C.abi3.so", "_fast_calls.abi3.so"]
+    for library in libraries:
+        header = subprocess.run(["readelf", "-hd", str(library)], capture_output=True, text=True, check=True).stdout
+        assert re.search(r"Machine: +AArch64", header)
+        assert "[libtorch.so]" in header
+        undefined = subprocess.run(
+            ["nm", "-D", "--undefined-only", str(library)], capture_output=True, text=True, check=True
+        ).stdout
+        assert "aoti_torch_" in undefined
+
+
+@needs_clang
+def test_setup_builds_with_clang(tmp_path: Path) -> None:
+    """With every SIMD level, at which results are right."""
+    build(tmp_path, os.uname().machine, CXX="clang++")
+    listed = subprocess.run(
+        [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(l.CPU_LIBRARY, *l.simd_levels())"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    library, *levels = listed
+    assert Path(library).is_relative_to(tmp_path)
+    assert levels == (["baseline", "avx2", "avx512"] if os.uname().machine == "x86_64" else ["baseline"])
+    options = ["-q", "-n", "0", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-k", "cpu and not on_host"]
+    files = [ROOT / "tests" / "test_results.py", ROOT / "tests" / "test_negative_steps.py"]
+    for level in levels:
+        done = subprocess.run(
+            list(map(str, [sys.executable, "-m", "pytest", *options, *files])),
+            cwd=tmp_path,  # whose package is then imported
+            env=os.environ | {"TORCH_DML_OPS_SIMD": level},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{level}: {done.stdout}"
