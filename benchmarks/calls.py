@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from frameworks import Call
 from torch import Tensor
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from worker import microseconds
 
 import torch_dml_ops as dml
@@ -86,6 +90,27 @@ def overhead() -> Iterator[tuple[str, Call, str, Call]]:
 
 def _call(function: Callable[..., object], arguments: Callable[[Tensor], tuple[Any, ...]], x: Tensor) -> object:
     return function(*arguments(x))
+
+
+def on_dtensors() -> Iterator[tuple[str, Call, str, Call]]:
+    """Small DTensors, where nothing is sent, beside what torch needs for one of its own operators on them."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+    mesh = init_device_mesh("cpu", (4,))
+    x = distribute_tensor(torch.randn(8, 12), mesh, [Shard(0)])
+    lengths = distribute_tensor(torch.full((8, 1), 5), mesh, [Shard(0)])
+    with_grad = x.detach().requires_grad_()
+    window = [0, 0], [8, 12], [1, -1]
+    calls: dict[str, Call] = {
+        "slice1": partial(dml.slice1, x, *window),
+        "split": partial(dml.split, x, [5, 7], 1),
+        "join": partial(dml.join, [x, x], 1),
+        "reverse_subsequences": partial(dml.reverse_subsequences, x, lengths, 1),
+    }
+    for name, call in calls.items():
+        yield f"{name} on DTensors, no grad", call, "flip", partial(torch.flip, x, [1])
+    overload = torch.ops.torch_dml_ops.slice1.default
+    yield "slice1.default on DTensors, no grad", partial(overload, x, *window), "flip", partial(torch.flip, x, [1])
+    yield "slice1 on DTensors, with grad", partial(dml.slice1, with_grad, *window), "flip", partial(with_grad.flip, 1)
 
 
 def backward() -> Iterator[tuple[str, Call, str, Call]]:
@@ -192,7 +217,7 @@ def main() -> None:
     threads, seconds = int(os.environ["BENCHMARK_THREADS"]), float(sys.argv[1])
     torch.set_num_threads(threads)
     rows = []
-    for part in (overhead, backward, read_after, training):
+    for part in (overhead, on_dtensors, backward, read_after, training):
         for name, ours, peer, theirs in part():
             grad_free = torch.inference_mode() if "inference" in name else torch.enable_grad()
             with grad_free:

@@ -45,12 +45,13 @@ class Case:
     unequal: bool = False  # pieces of many sizes instead of (nearly) equal ones
     varies: tuple[int, ...] = ()
     lengths: str = "uniform"
-    inner: int = 0  # the size of the last axis, where it is not the usual one
+    inner: int = 0  # the size of the last axis, where it is not the usual one: of two axes
+    row: int = 0  # the same, of three
     target: str = ""  # the group of cases that summary.py and gpu_summary.py set targets for
 
     @property
     def key(self) -> str:
-        parts = [self.name, self.size, self.form]
+        parts = [self.name, self.size, self.form, *([f"rows of {self.row}"] if self.row else [])]
         parts += [part for part in (self.dtype, self.layout) if part not in ("float32", "contiguous")]
         return ", ".join(parts)
 
@@ -60,6 +61,8 @@ class Case:
         itemsize = np.dtype(self.dtype).itemsize
         if self.inner:
             return 4 * a * b * c // itemsize // self.inner, self.inner
+        if self.row:
+            return a, 4 * b * c // itemsize // self.row, self.row
         b = b * 4 // itemsize
         return (a, 32, b * c // 1024, 32) if self.layout == "channels last" else (a, b, c)
 
@@ -83,13 +86,21 @@ class Case:
             return numbers.reshape(n, h, w, c).transpose(0, 3, 1, 2)
         return numbers.reshape(self.shape)
 
+    @property
+    def length_bounds(self) -> tuple[int, int]:
+        """The least and the greatest length that a sequence may have."""
+        n = self.shape[self.axis]
+        return {"uniform": (0, n), "short": (0, n // 5), "full": (n, n), "zero": (0, 0)}[self.lengths]
+
     def sequence_lengths(self) -> np.ndarray[Any, Any]:
         """The lengths of a reversal, of size 1 along every axis along which they do not vary."""
-        n = self.shape[self.axis]
-        most = {"uniform": n, "short": n // 5, "full": n, "zero": 0}[self.lengths]
-        least = n if self.lengths == "full" else 0
+        least, most = self.length_bounds
         sizes = [self.shape[d] if d in self.varies else 1 for d in range(len(self.shape))]
         return np.random.default_rng(1).integers(least, most + 1, sizes)
+
+    @property
+    def bytes_written(self) -> int:
+        return self._window_bytes if self.operation == "slice" else self._total
 
     @property
     def bytes_touched(self) -> int:
@@ -155,10 +166,14 @@ BASIC = [
 ]
 
 
-def _sized(case: Case, size: str) -> Case:
+# Rows that are no power of two, and of the smaller dtypes no whole number of 4-byte words.
+ODD_ROWS = [("float32", 500), ("float32", 1023), ("float16", 333), ("uint8", 1001)]
+
+
+def sized(case: Case, size: str) -> Case:
     """The case at a size; "halved" refers to the last axis at that size."""
-    sized = replace(case, size=size)
-    return replace(sized, index=last(slice(0, sized.shape[2] // 2))) if "halved" in case.name else sized
+    result = replace(case, size=size)
+    return replace(result, index=last(slice(0, result.shape[2] // 2))) if "halved" in case.name else result
 
 
 def _of_few_columns() -> list[Case]:
@@ -175,7 +190,7 @@ def _of_few_columns() -> list[Case]:
 
 def _by_other_lengths(size: str) -> list[Case]:
     return [
-        replace(_sized(case, size), lengths=lengths, name=f"{case.name}, {lengths}")
+        replace(sized(case, size), lengths=lengths, name=f"{case.name}, {lengths}")
         for lengths in ("short", "full", "zero")
         for case in BASIC[-3:]
     ]
@@ -196,10 +211,13 @@ def _crossed(window: Case) -> Case:
 
 def all_cases() -> list[Case]:
     """What is measured on the CPU."""
-    cases = [_sized(case, size) for case in BASIC for size in BYTES]
+    cases = [sized(case, size) for case in BASIC for size in BYTES]
     cases += [replace(case, form="out") for case in cases]
-    for dtype in ("uint8", "float16", "float64", "complex64"):
-        cases += [replace(_sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
+    for dtype, row in ODD_ROWS:
+        odd = [sized(replace(case, dtype=dtype, row=row), "4 MB") for case in BASIC]
+        cases += odd + [replace(case, form="out") for case in odd]
+    for dtype in ("float64", "complex64"):
+        cases += [replace(sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
     cases += [replace(case, size=size) for case in _of_few_columns() for size in ("4 MB", "128 MB")]
     cases += _by_other_lengths("4 MB")
     for layout in ("transposed", "channels last"):
@@ -209,14 +227,19 @@ def all_cases() -> list[Case]:
     return cases
 
 
+def measured_with_all_threads(number: int, case: Case) -> bool:
+    """A third of the cases, of every size and form."""
+    return (number // 3 + number) % 3 == 0 or case.target in (COLUMN, ROW)
+
+
 def gpu_cases() -> list[Case]:
     """What is measured on a GPU: into given memory, except at 64 KB, where the launch dominates."""
     unequal = Case("split last axis in 64 unequal", "split", axis=2, count=64, unequal=True, target=UNEQUAL)
     basic = [*BASIC, unequal]
-    cases = [_sized(case, size) for size in GPU_SIZES for case in basic]
+    cases = [sized(case, size) for size in GPU_SIZES for case in basic]
     cases += [replace(_crossed(_in_layout("transposed")[0]), target=CROSSED, size=size) for size in GPU_SIZES[1:]]
     for dtype in ("uint8", "float16"):
-        cases += [replace(_sized(case, "1 GB"), dtype=dtype) for case in BASIC if case.target == PLAIN]
+        cases += [replace(sized(case, "1 GB"), dtype=dtype) for case in BASIC if case.target == PLAIN]
     others = [*_in_layout("transposed"), *_in_layout("channels last"), _crossed(_in_layout("channels last")[0])]
     others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns()]] + _by_other_lengths("1 GB")
     cases += [replace(case, target="") for case in others]

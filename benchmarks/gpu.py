@@ -8,9 +8,10 @@ calls cycle through so many inputs and results that each has to come from memory
 as large as the GPU's L2 cache. 64 KB stay in it, as they would between two operators. Each result is first compared
 with the idiom's.
 
-Writes benchmarks/results/gpu-<model>.json, a table (.md) and a picture (.png) beside it; with --size or --case they go
-to --also alone. Compiling comes last and takes most of the time; cases for which none is left are skipped and listed.
---dry-run does everything but the timing, on the CPU and at a tiny size.
+Writes benchmarks/results/gpu-<model>.json and a table (.md) beside it, anew with every case, and at the end a picture
+(.png); with --size or --case they go to --also alone. Cases that have targets come first, and of them those of 1 GB.
+Compiling comes last and takes most of the time; cases for which none is left are skipped and listed. --dry-run does
+everything but the timing, on the CPU and at a tiny size.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gpu_fused
 import gpu_summary
 import picture
 import results_file
@@ -59,6 +61,11 @@ def the_same(mine: Call, theirs: Call) -> bool:
     for t in tensors(mine()):
         t.fill_(101)  # a value that no input has
     return all(torch.equal(a, b) for a, b in zip(tensors(mine()), tensors(theirs()), strict=True))
+
+
+def most_informative_first(cases: Sequence[Case]) -> list[Case]:
+    sizes = ["1 GB", "64 KB", "16 MB", "4 GB"]
+    return sorted(cases, key=lambda case: (not case.target, case.dtype != "float32", sizes.index(case.size)))
 
 
 class Benchmark:
@@ -147,8 +154,9 @@ class Benchmark:
     def skip(self, case: Case, what: str, why: object) -> None:
         self.skipped.append(f"{case.key}, {what}: {str(why).splitlines()[0]}")
 
-    def each(self, cases: Sequence[Case], measure: Callable[[Case], None], what: str) -> None:
-        for case in tqdm(cases, desc=what, unit="case"):
+    def each(self, cases: Sequence[Case], measure: Callable[[Case], None], what: str, save: Callable[[], None]) -> None:
+        """Measures the cases while there is time, and saves what is known after each."""
+        for case in tqdm(most_informative_first(cases), desc=what, unit="case"):
             if time.monotonic() > self.deadline:
                 self.skip(case, what, "no time left")
                 continue
@@ -157,6 +165,7 @@ class Benchmark:
             except RuntimeError as error:  # keeps the results of the other cases
                 self.skip(case, what, error)
                 self.failed |= what != COMPILED and not isinstance(error, torch.OutOfMemoryError)
+            save()
             if self.device == "cuda":
                 torch.cuda.empty_cache()  # sizes change from case to case
 
@@ -171,6 +180,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--compiled", nargs="*", choices=["1 GB", "4 GB"], default=["1 GB"], help="also compiled idioms"
     )
     parser.add_argument("--minutes", type=float, default=7, help="what is not begun by then is skipped")
+    parser.add_argument(
+        "--since", type=float, default=time.time(), metavar="SECONDS", help="when they began, in Unix time"
+    )
     parser.add_argument("--dry-run", action="store_true", help="everything but the timing, on the CPU")
     parser.add_argument("--also", type=Path, help="a folder that gets a copy of the results")
     parsed = parser.parse_args(arguments)
@@ -181,7 +193,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def main(arguments: Sequence[str]) -> None:
     options = parse(arguments)
-    began = time.monotonic()
+    began = time.monotonic() - (time.time() - options.since)
     deadline = began + 60 * options.minutes
     machine: dict[str, Any]
     if options.dry_run:
@@ -196,26 +208,39 @@ def main(arguments: Sequence[str]) -> None:
     cases = [case for case in gpu_cases() if case.size in sizes]
     cases = [case for case in cases if not options.case or any(text in case.key for text in options.case)]
     to_compile = [case for case in cases if case.size in options.compiled and case.dtype == "float32"]
-    with torch.no_grad():
-        benchmark.each(cases, benchmark.measure, "all but compiled")
-        done = {row["case"] for row in benchmark.rows}
-        benchmark.each([case for case in to_compile if case.key in done], benchmark.measure_compiled, COMPILED)
-
-    content = results_file.environment() | machine
-    content |= {"rows": benchmark.rows, "skipped": benchmark.skipped, "seconds": round(time.monotonic() - began)}
     whole = options.size is None and not options.case and not options.dry_run
-    if whole or options.also:
-        folder = results_file.FOLDER if whole else options.also
-        written = results_file.write(f"gpu-{content['machine']}.json", content, folder)
-        written.with_suffix(".md").write_text(f"{gpu_summary.targets(content)}\n{gpu_summary.table(content)}")
-        picture.draw_gpu(content, written.with_suffix(".png"))
-        if whole and options.also:
-            results_file.copy_to(options.also, written)
-        print(f"{written.with_suffix('')}.json, .md, .png")
+    folders = [*([results_file.FOLDER] if whole else []), *([options.also] if options.also else [])]
+    environment = results_file.environment()
+    order = [case.key for case in cases]
+
+    def results(finished: bool) -> dict[str, Any]:
+        rows = sorted(benchmark.rows, key=lambda row: order.index(row["case"]))
+        known = {"rows": rows, "skipped": benchmark.skipped, "seconds": round(time.monotonic() - began)}
+        return environment | machine | known | {"finished": finished}
+
+    def save(finished: bool = False) -> None:
+        content = results(finished)
+        for folder in folders:
+            written = results_file.write(f"gpu-{machine['machine']}.json", content, folder)
+            written.with_suffix(".md").write_text(f"{gpu_summary.targets(content)}\n{gpu_summary.table(content)}")
+            if finished:
+                picture.draw_gpu(content, written.with_suffix(".png"))
+
+    with torch.no_grad():
+        benchmark.each(cases, benchmark.measure, "all but compiled", save)
+        done = {row["case"] for row in benchmark.rows}
+        benchmark.each([case for case in to_compile if case.key in done], benchmark.measure_compiled, COMPILED, save)
+    save(finished=True)
+    for folder in folders:
+        print(f"{folder}/gpu-{machine['machine']}.json, .md, .png")
     for line in benchmark.skipped:
         print(f"skipped: {line}")
     if options.dry_run:
         print("A dry run: every case was prepared, compared and called once. The times in it are made up.\n")
+    content = results(finished=True)
     print(gpu_summary.targets(content) if whole else gpu_summary.table(content))
+    if options.size is None and not options.case:
+        name = machine["machine"]
+        print(gpu_fused.measure(benchmark.device, benchmark.timer, benchmark.backend, deadline, name, folders))
     if benchmark.failed:
         sys.exit(1)

@@ -1,17 +1,23 @@
 """Runs the tests on this machine's NVIDIA GPU, some of them under compute-sanitizer too, and records the outcome.
 
-    python benchmarks/gpu_check.py [--also FOLDER] [--minutes 8]
+    python benchmarks/gpu_check.py [--also FOLDER] [--minutes 8] [--since SECONDS]
+    python benchmarks/gpu_check.py --dry-run --also FOLDER
 
-Under compute-sanitizer, where it is installed, run the examples of DirectML's texts, the tests of tests/test_cuda.py
-but those of graphs and of memory, and eight properties of random calls with twelve examples each, 357 tests in all:
-with memcheck (accesses out of bounds), initcheck (memory read before it is written), racecheck (shared memory without a
-barrier) and synccheck (barriers that not all threads reach).
+What tells most comes first: tests of the operators' results, then compute-sanitizer with memcheck (accesses out of
+bounds) and racecheck (shared memory without a barrier), then all other tests, then initcheck (memory read before it is
+written) and synccheck (barriers that not all threads reach). A run stops after 30 failures, and is stopped when its
+share of the time is over. compute-sanitizer is first tried on a call that is right: some virtual machines refuse it.
 
-Writes benchmarks/results/gpu-check-<gpu>.json: versions, counts, outcome. Exits with 1 where anything failed.
+Nothing is fetched. Tests whose packages are missing are skipped.
+
+Writes benchmarks/results/gpu-check-<gpu>.json (versions, counts, failures, outcome) after each run, and while tests run
+a line for each of them to build/gpu-check/outcomes.jsonl; both go to FOLDER too. Exits with 1 where anything failed or
+was not finished. --dry-run does the same on the CPU with the first test of each file.
 """
 
 import argparse
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -20,7 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,64 +35,95 @@ import results_file
 import torch
 
 ROOT = Path(__file__).parents[1]
-# Tests of building, documents and benchmarks, which do not use the GPU.
+FOLDER = ROOT / "build" / "gpu-check"
+# Tests that do not use the GPU, or compile for minutes what is to run without one.
 NOT_ON_GPU = [
-    *("test_benchmarks.py", "test_build.py", "test_demo.py", "test_docs.py", "test_kernels.py", "test_notebooks.py"),
-    "test_viz.py",
+    *("test_benchmarks.py", "test_build.py", "test_command_line.py", "test_demo.py", "test_docs.py", "test_imports.py"),
+    *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
+    *("test_onnx_export.py", "test_onnx_import.py", "test_planning.py", "test_tables.py", "test_viz.py"),
+]
+# Tests of what the kernels do.
+RESULTS = [
+    *("test_cuda.py", "test_examples.py", "test_results.py", "test_out.py", "test_unusual_inputs.py"),
+    *("test_windows_and_lengths.py", "test_robustness.py", "test_properties.py"),
 ]
 # Under the sanitizers: no graphs, which need the caching allocator that is switched off; nothing that asks how much
 # memory is in use or takes gigabytes; of the properties, only those of results.
-REDUCED = [
-    *("tests/test_examples.py", "tests/test_cuda.py", "tests/test_properties.py"),
-    *("-k", "not graph and not memory and not 2_to_the_31 and not vmap and not numpy_index and not too_large"),
-]
+REDUCED = ["test_examples.py", "test_cuda.py", "test_properties.py"]
+REDUCED_TO = "not graph and not memory and not 2_to_the_31 and not vmap and not numpy_index and not too_large"
 REDUCED_CASES = 12  # examples of each property
+MOST_FAILURES = 30
 OURS = "torch_dml_ops"  # part of the names of all our kernels
 # Options that restrict a tool to our kernels. memcheck and initcheck watch all kernels: memory counts as initialized
 # only if the tool sees the kernel that writes it.
 TOOLS: dict[str, list[str]] = {
     "memcheck": [],
-    "initcheck": [],
     "racecheck": ["--kernel-name", f"kns={OURS}"],
+    "initcheck": [],
     "synccheck": ["--kernel-name", f"kns={OURS}"],
 }
+# Allocates memory through the driver.
+PROBE = """
+import ctypes
+cuda, device, memory = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_uint64()
+context = ctypes.c_void_p()
+for name, *arguments in (
+    ("cuInit", 0),
+    ("cuDeviceGet", ctypes.byref(device), 0),
+    ("cuDevicePrimaryCtxRetain", ctypes.byref(context), device),
+    ("cuCtxSetCurrent", context),
+    ("cuMemAlloc_v2", ctypes.byref(memory), ctypes.c_size_t(1024)),
+):
+    if error := getattr(cuda, name)(*arguments):
+        raise SystemExit(f"{name} returns error {error}")
+"""
 
 
-def environment(sanitized: bool) -> dict[str, str]:
-    result = os.environ | {"TORCH_DML_OPS_TEST_DEVICE": "cuda"}
-    if sanitized:
-        # Each tensor has an allocation of its own, so that reading past its end is an error.
-        result |= {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "TORCH_DML_OPS_CASES": str(REDUCED_CASES)}
-    return result
+@dataclass(frozen=True)
+class Step:
+    """A run of pytest; with a tool, under compute-sanitizer."""
+
+    name: str
+    tests: list[str]
+    seconds: float  # at most
+    tool: str = ""
+
+
+def steps() -> list[Step]:
+    others = sorted(p.name for p in (ROOT / "tests").glob("test_*.py") if p.name not in NOT_ON_GPU + RESULTS)
+    return [
+        Step("results", RESULTS, 150),
+        *(Step(f"compute-sanitizer {tool}", REDUCED, 90, tool) for tool in ("memcheck", "racecheck")),
+        Step("all other tests", others, 180),
+        *(Step(f"compute-sanitizer {tool}", REDUCED, 90, tool) for tool in ("initcheck", "synccheck")),
+    ]
 
 
 def run(command: list[str], variables: dict[str, str], seconds: float) -> int | None:
     """The command's exit code, None where it was stopped for taking longer."""
     process = subprocess.Popen(command, cwd=ROOT, env=variables, start_new_session=True)
     try:
-        return process.wait(max(seconds, 1))
+        return process.wait(seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # its children too: under a sanitizer, the tests are one
         process.wait()
         return None
 
 
-def run_pytest(
-    name: str, arguments: list[str], prefix: list[str], variables: dict[str, str], seconds: float
-) -> dict[str, Any]:
-    """Counts of one run of pytest on the GPU."""
-    print(f"--- {name}", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
-        command = [*prefix, sys.executable, "-m", "pytest", "-q", "-x", f"--junitxml={report}", *arguments]
-        start = time.monotonic()
-        code = run(command, variables, seconds)
-        taken = round(time.monotonic() - start, 1)
-        counts = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-        if report.exists():
-            for suite in ElementTree.parse(report).getroot().iter("testsuite"):
-                counts = {k: counts[k] + int(suite.get(k, 0)) for k in counts}
-    return {"name": name, "exit_code": code, "timed_out": code is None, "seconds": taken, **counts}
+def outcomes(path: Path, name: str) -> dict[str, Any]:
+    """Counts of a run, its failures, and the tests that were running when it ended."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    lines = [line for line in lines if line["run"] == name]
+    ended = {line["test"]: line for line in lines if line["outcome"] != "started"}
+    counts = Counter(line["outcome"] for line in ended.values())
+    return {
+        **{outcome: counts[outcome] for outcome in ("passed", "failed", "skipped")},
+        "failures": [
+            {k: line[k] for k in ("test", "message")} for line in ended.values() if line["outcome"] == "failed"
+        ],
+        "skipped_because": Counter(line["message"] for line in ended.values() if line["outcome"] == "skipped"),
+        "unfinished": sorted({line["test"] for line in lines} - ended.keys()),
+    }
 
 
 def findings(log: str) -> dict[str, int]:
@@ -100,65 +138,148 @@ def findings(log: str) -> dict[str, int]:
     }
 
 
-def run_sanitizer(sanitizer: str, tool: str, seconds: float) -> dict[str, Any]:
-    """One tool's run. Errors in torch's own kernels are recorded, but do not count as a failure."""
-    with tempfile.TemporaryDirectory() as folder:
-        prefix = [
-            sanitizer,
-            "--tool",
-            tool,
-            "--target-processes",
-            "all",
-            "--log-file",
-            f"{folder}/%p.txt",
-            *TOOLS[tool],
-        ]
-        prefix += ["--show-backtrace", "no"]  # of the host: it names our library where torch's kernels are at fault
-        result = run_pytest(f"compute-sanitizer {tool}", REDUCED, prefix, environment(True), seconds)
-        log = "".join(path.read_text(errors="replace") for path in sorted(Path(folder).iterdir()))  # one per process
+def refusal(sanitizer: str | None) -> str | None:
+    """Why compute-sanitizer cannot be used here, None where it can."""
+    if sanitizer is None:
+        return "compute-sanitizer is not installed"
+    command = [sanitizer, "--tool", "memcheck", sys.executable, "-c", PROBE]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    except subprocess.TimeoutExpired:
+        return "compute-sanitizer did not get through an allocation in 60 seconds"
+    text = done.stdout + done.stderr
+    if done.returncode == 0 and "ERROR SUMMARY: 0 errors" in text:
+        return None
+    lines = [line.strip("= ") for line in text.splitlines()]
+    said = [line for line in lines if line and not line.startswith(("COMPUTE-SANITIZER", "ERROR SUMMARY"))]
+    return f"compute-sanitizer is refused here: {said[0] if said else f'exit code {done.returncode}'}"
+
+
+class Check:
+    def __init__(self, dry: bool, deadline: float, also: Path | None) -> None:
+        self.dry, self.deadline = dry, deadline
+        machine = "dry-run" if dry else results_file.machine_name("cuda")
+        self.name = f"gpu-check-{machine}"
+        self.folders = [*([] if dry else [results_file.FOLDER]), *([also] if also else [])]
+        self.outcomes = (also or FOLDER) / "outcomes.jsonl"
+        self.outcomes.parent.mkdir(parents=True, exist_ok=True)
+        self.outcomes.unlink(missing_ok=True)
+        self.runs: list[dict[str, Any]] = []
+        self.environment = results_file.environment()
+        if not dry:
+            self.environment |= {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+        self.sanitizer = shutil.which("compute-sanitizer", path=f"{os.environ['PATH']}:/usr/local/cuda/bin")
+        self.refusal = refusal(self.sanitizer)
+
+    def variables(self, step: Step) -> dict[str, str]:
+        result = os.environ | {
+            "TORCH_DML_OPS_TEST_DEVICE": "cpu" if self.dry else "cuda",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # other packages' plugins are not ours to debug here
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "benchmarks"), os.environ.get("PYTHONPATH")])),
+            "GPU_CHECK_OUTCOMES": str(self.outcomes),
+            "GPU_CHECK_RUN": step.name,
+        }
+        if self.dry:
+            result["GPU_CHECK_DRY_RUN"] = "1"
+        if self.dry or step.tool:
+            result["TORCH_DML_OPS_CASES"] = str(REDUCED_CASES)
+        if step.tool:
+            # Each tensor has an allocation of its own, so that reading past its end is an error.
+            result["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+        return result
+
+    def pytest(self, step: Step, prefix: list[str]) -> dict[str, Any]:
+        command = [*prefix, sys.executable, "-m", "pytest", "-q", "-p", "gpu_outcomes", f"--maxfail={MOST_FAILURES}"]
+        if step.tool:
+            command += ["-k", REDUCED_TO]
+        elif importlib.util.find_spec("xdist"):
+            command += ["-p", "xdist.plugin", "-n", str(min(8, max((os.cpu_count() or 1) // 2, 1)))]
+        command += [str(ROOT / "tests" / name) for name in step.tests]
+        start = time.monotonic()
+        left = self.deadline - start
+        code = run(command, self.variables(step), left if self.dry else min(step.seconds, left))
+        result = {"name": step.name, "exit_code": code, "seconds": round(time.monotonic() - start, 1)}
+        return result | outcomes(self.outcomes, step.name)
+
+    def sanitize(self, step: Step) -> dict[str, Any]:
+        """Errors in torch's own kernels are recorded, but do not count as a failure."""
+        assert self.sanitizer
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = [self.sanitizer, "--tool", step.tool, "--target-processes", "all", *TOOLS[step.tool]]
+            prefix += ["--log-file", f"{folder}/%p.txt"]  # one per process
+            prefix += ["--show-backtrace", "no"]  # of the host: it names our library where torch's kernels are at fault
+            result = self.pytest(step, prefix)
+            log = "".join(path.read_text(errors="replace") for path in sorted(Path(folder).iterdir()))
         result |= findings(log)
-        if result["in_our_kernels"] or not result["finished"]:
-            print(log[-4000:])
-    return result
+        return result | ({"log": log[-4000:]} if result["in_our_kernels"] or not result["finished"] else {})
+
+    def do(self, step: Step) -> None:
+        print(f"--- {step.name}", flush=True)
+        if step.tool and self.refusal:
+            self.runs.append({"name": step.name, "outcome": "left out", "why": self.refusal})
+        elif time.monotonic() > self.deadline:
+            self.runs.append({"name": step.name, "outcome": "unfinished", "why": "no time was left"})
+        else:
+            result = self.sanitize(step) if step.tool else self.pytest(step, [])
+            self.runs.append(result | {"outcome": outcome_of(result)})
+        print(summary(self.runs[-1]), flush=True)
+        self.write()
+
+    @property
+    def outcome(self) -> str:
+        all_of = {run["outcome"] for run in self.runs}
+        return next((outcome for outcome in ("failed", "unfinished") if outcome in all_of), "passed")
+
+    def write(self, **more: Any) -> None:
+        content = self.environment | {
+            "examples_under_sanitizers": REDUCED_CASES,
+            "runs": self.runs,
+            "outcome": self.outcome,
+            **more,
+        }
+        for folder in self.folders:
+            results_file.write(f"{self.name}.json", content, folder)
 
 
-def passed(result: dict[str, Any]) -> bool:
-    right = result["exit_code"] == 0 and result["tests"] > 0
-    return right and not result.get("in_our_kernels", 0) and bool(result.get("finished", True))
+def outcome_of(result: dict[str, Any]) -> str:
+    if result["failed"] or result.get("in_our_kernels"):
+        return "failed"
+    if result["exit_code"] is None or result["unfinished"] or not result.get("finished", True):
+        return "unfinished"
+    return "passed" if result["exit_code"] == 0 and result["passed"] else "failed"
+
+
+def summary(result: dict[str, Any]) -> str:
+    if "why" in result:
+        return f"{result['name']}: {result['outcome']}, {result['why']}"
+    text = f"{result['name']}: {result['outcome']}, {result['passed']} passed, {result['failed']} failed, "
+    text += f"{result['skipped']} skipped in {result['seconds']} s"
+    if result["unfinished"]:
+        text += f", stopped in {result['unfinished'][0]}"
+    if "in_our_kernels" in result:
+        text += f", errors found in our kernels: {result['in_our_kernels']}, elsewhere: {result['elsewhere']}"
+    return text
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--also", help="a folder that gets a copy of the results")
-    parser.add_argument("--minutes", type=float, default=8, help="what is not done by then counts as failed")
+    parser.add_argument("--also", type=Path, metavar="FOLDER", help="a folder that gets the results too")
+    parser.add_argument("--minutes", type=float, default=8, help="what is not done by then is unfinished")
+    parser.add_argument(
+        "--since", type=float, default=time.time(), metavar="SECONDS", help="when they began, in Unix time"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="the first test of each file, on the CPU")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        parser.error("an NVIDIA GPU is needed, and torch sees none")
-    deadline = time.monotonic() + 60 * arguments.minutes
-    tests = [str(p) for p in sorted((ROOT / "tests").glob("test_*.py")) if p.name not in NOT_ON_GPU]
-    at_once = ["-n", str(min(4, os.cpu_count() or 1))] if importlib.util.find_spec("xdist") else []
-    results = [run_pytest("all tests on cuda", [*tests, *at_once], [], environment(False), deadline - time.monotonic())]
-    sanitizer = shutil.which("compute-sanitizer")
-    for tool in TOOLS if sanitizer else ():
-        assert sanitizer
-        results.append(run_sanitizer(sanitizer, tool, deadline - time.monotonic()))
-    right = all(map(passed, results))
-    content = results_file.environment() | {
-        "gpu": torch.cuda.get_device_name(),
-        "cuda": torch.version.cuda,
-        "compute_sanitizer": sanitizer is not None,
-        "examples_under_sanitizers": REDUCED_CASES,
-        "runs": results,
-        "outcome": "passed" if right else "failed",
-    }
-    path = results_file.write(f"gpu-check-{results_file.machine_name('cuda')}.json", content)
-    if arguments.also:
-        results_file.copy_to(arguments.also, path)
-    for result in results:
-        found = f", found {result['in_our_kernels']} + {result['elsewhere']}" if "in_our_kernels" in result else ""
-        print(f"{result['name']}: {result['tests']} tests, {result['seconds']} s, exit {result['exit_code']}{found}")
-    print(f"{content['outcome']}; {path.relative_to(ROOT)}")
-    return 0 if right else 1
+    if not arguments.dry_run and not torch.cuda.is_available():
+        parser.error("an NVIDIA GPU is needed, and torch sees none; --dry-run goes without")
+    left = arguments.since + 60 * arguments.minutes - time.time()
+    check = Check(arguments.dry_run, time.monotonic() + left, arguments.also)
+    check.write()
+    for step in steps():
+        check.do(step)
+    print(*map(summary, check.runs), sep="\n")
+    print(f"{check.outcome}; {', '.join(str(folder / check.name) for folder in check.folders)}.json")
+    return 0 if check.outcome == "passed" else 1
 
 
 if __name__ == "__main__":

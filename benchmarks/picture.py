@@ -1,6 +1,6 @@
 """The pictures of the benchmarks' results.
 
-python benchmarks/picture.py benchmarks/results/cpu-….json draws those of a file of results on the CPU again.
+python benchmarks/picture.py benchmarks/results/….json draws those of a file of results again.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     """Two pictures: of all cases that have a target, and beside it (….readme.png) of those that the README shows."""
     threads = min(r["threads"] for r in content["rows"])
     rows = [r for r in content["rows"] if r["threads"] == threads and r["target"] and r["layout"] == "contiguous"]
-    rows = [r for r in rows if r["dtype"] == "float32" and r["lengths"] == "uniform"]
+    rows = [r for r in rows if r["dtype"] == "float32" and r["lengths"] == "uniform" and not r.get("row")]
     title = f"torch_dml_ops, float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}"
     _draw_rows(rows, title, path)
     _draw_rows([r for r in rows if r["name"] in summary.SHOWN], title, path.with_suffix(".readme.png"))
@@ -92,8 +92,40 @@ def draw_gpu(content: dict[str, Any], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def draw_fused(content: dict[str, Any], path: Path) -> None:
+    """The rows of fused.py: how many times as fast as calls of the kernels, by operator, computation and size."""
+    rows = [r for r in content["rows"] if "speed" in r and r["form"] != "program" and r["dtype"] == "float32"]
+    rows = [r for r in rows if r["threads"] == 1]
+    labels = sorted({f"{r['form']}: {r['name']}" for r in rows})
+    sizes = [
+        size for size in ("1 KB", "64 KB", "1 MB", "4 MB", "16 MB", "128 MB") if any(r["size"] == size for r in rows)
+    ]
+    figure = Figure(figsize=(10, 0.24 * len(labels) + 1.6), layout="constrained")
+    axes = figure.subplots()
+    for k, size in enumerate(sizes):
+        at = [r for r in rows if r["size"] == size]
+        heights = [labels.index(f"{r['form']}: {r['name']}") for r in at]
+        color, marker = f"C{k}", "v^soDP"[k]
+        axes.scatter([r["speed"] for r in at], heights, color=color, marker=marker, label=size, zorder=3)
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    least, most = axes.get_xlim()
+    ticks = [t for t in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4) if least < t < most]
+    axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
+    axes.minorticks_off()
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_xlabel("right of 1×, fusing is faster than calling the kernels")
+    figure.legend(loc="outside lower center", ncols=6)
+    figure.suptitle(f"fused by torch.compile, float32, 1 thread, {content['machine']}", fontsize=12)
+    figure.savefig(path, dpi=110)
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Draws benchmark results of the CPU again.")
+    parser = argparse.ArgumentParser(description="Draws benchmark results again.")
     parser.add_argument("results", type=Path, help="such as benchmarks/results/cpu-amd-epyc.json")
     results = parser.parse_args().results
-    draw(json.loads(results.read_text()), results.with_suffix(".png"))
+    draw_again = draw_gpu if results.name.startswith("gpu-") else draw
+    draw_again(json.loads(results.read_text()), results.with_suffix(".png"))

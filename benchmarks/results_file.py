@@ -30,8 +30,16 @@ def machine_name(device: str) -> str:
 
 
 def _git(*arguments: str) -> str:
+    if not shutil.which("git"):
+        return ""
     done = subprocess.run(["git", *arguments], cwd=FOLDER.parent, capture_output=True, text=True, check=False)
     return done.stdout.strip()
+
+
+def _commit() -> str:
+    """Of a copy without its history, what the environment's COMMIT says."""
+    commit = _git("rev-parse", "HEAD") or os.environ.get("COMMIT", "unknown")
+    return commit + (" with changes" if _git("status", "--porcelain", "csrc") else "")
 
 
 def _has(distribution: str) -> bool:
@@ -41,7 +49,7 @@ def _has(distribution: str) -> bool:
 def environment() -> dict[str, Any]:
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": _git("rev-parse", "HEAD") + (" with changes" if _git("status", "--porcelain", "csrc") else ""),
+        "commit": _commit(),
         "build": report(),
         "cores": os.cpu_count(),
         "versions": {name: version(name) for name in ("torch_dml_ops", "torch", "numpy", "onnxruntime") if _has(name)},
@@ -49,10 +57,11 @@ def environment() -> dict[str, Any]:
 
 
 def write(name: str, content: dict[str, Any], folder: Path = FOLDER) -> Path:
-    """Writes a file of that name and returns its path."""
+    """Writes a file of that name and returns its path. Where it is interrupted, an older file of that name remains."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(json.dumps(content, indent=1) + "\n")
-    return folder / name
+    unfinished = folder / f"{name}.part"
+    unfinished.write_text(json.dumps(content, indent=1) + "\n")
+    return unfinished.replace(folder / name)
 
 
 def copy_to(folder: str, written: Path) -> None:

@@ -1,9 +1,11 @@
 """The benchmarks run: a few cases, without asking how fast."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,11 +32,20 @@ def test_each_peer_measures_what_it_can() -> None:
     assert rows[2][1] == "torch_eager"  # the only one of them that can
 
 
+def test_exported_models_have_a_table() -> None:
+    case = "stride 2, last axis, 4 MB, out"
+    done = bench("--threads", "1", "--peer", "onnx_runtime", "onnx_exported", "--case", case)
+    assert done.returncode == 0, done.stderr
+    _, _, table = done.stdout.partition("## Exported to ONNX, in ONNX Runtime\n")
+    assert re.search(rf"^\| {case} \| 1 \| [\d.]+ \| [\d.]+ \| [\d.]+ \|$", table, re.M), done.stdout
+
+
 def test_what_there_is_not_is_refused() -> None:
     for arguments, message in (
         (
             ["--peer", "torch"],
-            "--peer: there is no torch, only torch_eager, torch_compiled, torch_copy, numpy_arrays, onnx_runtime",
+            "--peer: there is no torch, only torch_eager, torch_compiled, torch_copy, numpy_arrays, onnx_runtime, "
+            "onnx_exported",
         ),
         (["--case", "copy", "clone"], "--case: no case's name contains 'copy' or 'clone'"),
         (["--threads", "0"], "--threads: must be at least 1, got 0"),
@@ -48,7 +59,7 @@ def test_cases_agree_with_what_frameworks_give() -> None:
     """What is compared does the same: our results and the torch idiom's, of every case at the smallest size."""
     program = """
 import cases, numpy, torch
-from frameworks import numpy_arrays, ours, torch_eager
+from frameworks import numpy_arrays, onnx_exported, ours, torch_eager
 def arrays(result):
     return [numpy.asarray(r) for r in (result if isinstance(result, list | tuple) else [result])]
 seen = 0
@@ -56,8 +67,12 @@ for case in cases.all_cases():
     if case.size != "64 KB" or case.form != "fresh":
         continue
     expected = arrays(ours.prepare(case)())
-    for peer in (torch_eager, numpy_arrays):
-        if call := peer.prepare(case):
+    calls = [peer.prepare(case) for peer in (torch_eager, numpy_arrays)]
+    if case.name in onnx_exported.NAMES:
+        inputs = [torch.from_numpy(x) for x in onnx_exported.inputs_of(case)]
+        calls.append(lambda: onnx_exported.Model(case)(*inputs))
+    for call in calls:
+        if call:
             assert all(numpy.array_equal(a, b) for a, b in zip(expected, arrays(call()), strict=True)), case.key
             seen += 1
 print(seen)
@@ -115,8 +130,135 @@ def test_figures_are_written_into_the_readme_and_nothing_else_changes(tmp_path: 
     assert old.read_text() == readme
 
 
+# On a GPU: everything but the GPU is run here.
+
+
+def run_program(program: str, *arguments: object, cwd: Path = FOLDER) -> str:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_make_fetches_nothing_for_a_gpu() -> None:
+    for target in ("gpu-check", "bench-gpu"):
+        command = ["make", "-n", "--no-print-directory", target, "WHEELS=wheels", "OUT=out", "PYTHON=python3"]
+        # What `make test` passes on to its children, this test among them, is not a user's.
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+        done = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, text=True, env=variables)
+        assert done.returncode == 0, done.stderr
+        installs = [line for line in done.stdout.splitlines() if " pip install " in line]
+        assert len(installs) == 2
+        assert all("--no-deps" in line and "--no-index" in line for line in installs)
+        assert re.search(
+            r"benchmarks/(?:gpu_check.py|bench.py --device cuda) --since \d+ --also 'out'$", done.stdout.strip()
+        )
+
+
+# Plays compute-sanitizer: runs the command, and finds nothing. It takes the probe for granted, which needs a driver.
+SANITIZER = """#!{python}
+import os, subprocess, sys
+options = {{}}
+while sys.argv[1].startswith("--"):
+    options[sys.argv[1]] = sys.argv[2]
+    del sys.argv[1:3]
+code = 0 if "cuInit" in sys.argv[-1] else subprocess.run(sys.argv[1:]).returncode
+log = open(options["--log-file"].replace("%p", str(os.getpid())), "w") if "--log-file" in options else sys.stdout
+print("========= COMPUTE-SANITIZER\\n========= ERROR SUMMARY: 0 errors", file=log)
+sys.exit(code)
+"""
+
+# A machine with a GPU may lack these.
+MISSING = """
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+missing = "gcovr", "myst_nb", "myst_parser", "nbclient", "nbformat", "pydantic", "sktime", "sphinx"
+PathFinder.find_spec = classmethod(
+    lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
+)
+"""
+
+
+def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(MISSING)
+    sanitizer = tmp_path / "compute-sanitizer"
+    sanitizer.write_text(SANITIZER.format(python=sys.executable))
+    sanitizer.chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    command = [sys.executable, str(FOLDER / "gpu_check.py"), "--dry-run", "--also", str(tmp_path), "--minutes", "30"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    content = json.loads((tmp_path / "gpu-check-dry-run.json").read_text())
+    assert content["outcome"] == "passed"
+    assert [run["name"] for run in content["runs"]] == [
+        *("results", "compute-sanitizer memcheck", "compute-sanitizer racecheck", "all other tests"),
+        *("compute-sanitizer initcheck", "compute-sanitizer synccheck"),
+    ]
+    lines = [json.loads(line) for line in (tmp_path / "outcomes.jsonl").read_text().splitlines()]
+    ended = [line for line in lines if line["outcome"] != "started"]
+    for run in content["runs"]:
+        assert run["passed"] > 0
+        assert sum(line["run"] == run["name"] for line in ended) == run["passed"] + run["skipped"]
+    tested = {line["test"].partition("::")[0].removeprefix("tests/") for line in ended}
+    everything = {path.name for path in Path(__file__).parent.glob("test_*.py")}
+    left_out = ["benchmarks", "build", "command_line", "cuda_compiled", "demo", "distributed", "docs", "imports"]
+    left_out += ["inductor", "kernels", "notebooks", "onnx_export", "onnx_import", "planning", "tables", "viz"]
+    assert everything - tested == {f"test_{name}.py" for name in left_out}
+
+
+def test_gpu_check_without_time_leaves_nothing_passed(tmp_path: Path) -> None:
+    arguments = ["--dry-run", "--also", str(tmp_path), "--minutes", "1", "--since", str(time.time() - 60)]
+    done = subprocess.run([sys.executable, str(FOLDER / "gpu_check.py"), *arguments], capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "results: unfinished, no time was left\n" in done.stdout
+    assert json.loads((tmp_path / "gpu-check-dry-run.json").read_text())["outcome"] == "unfinished"
+
+
+TESTS = """
+import os, pathlib, pytest, signal, time
+def test_right(): pass
+def test_wrong(): assert 1 == 2
+def test_not_here(): pytest.skip("needs two of them")
+def test_that_takes_everything_with_it(request):
+    # Under pytest-xdist another process writes that this test has begun, some time after it has.
+    while request.node.nodeid not in pathlib.Path(os.environ["GPU_CHECK_OUTCOMES"]).read_text():
+        time.sleep(0.01)
+    os.killpg(0, signal.SIGKILL)
+def test_never_begun(): pass
+"""
+
+
+def test_gpu_check_keeps_what_a_run_that_ended_early_did(tmp_path: Path) -> None:
+    """So also with one that is killed because the time is over."""
+    (tmp_path / "test_few.py").write_text(TESTS)
+    (tmp_path / "test_broken.py").write_text("import no_such_package")
+    program = """
+import json, sys, time
+from pathlib import Path
+import gpu_check
+folder = Path(sys.argv[1])
+variables = gpu_check.Check.variables
+gpu_check.Check.variables = lambda self, step: {k: v for k, v in variables(self, step).items() if "DRY" not in k}
+check = gpu_check.Check(dry=True, deadline=time.monotonic() + 600, also=folder)
+for name in ("test_few.py", "test_broken.py"):
+    check.do(gpu_check.Step(name, [str(folder / name)], 600))
+print(json.dumps(check.runs))
+"""
+    few, broken = json.loads(run_program(program, tmp_path).splitlines()[-1])
+    assert (few["passed"], few["failed"], few["skipped"], few["outcome"]) == (1, 1, 1, "failed")
+    assert [failure["test"].partition("::")[2] for failure in few["failures"]] == ["test_wrong"]
+    assert "assert 1 == 2" in few["failures"][0]["message"]
+    assert few["skipped_because"] == {"Skipped: needs two of them": 1}
+    assert [test.partition("::")[2] for test in few["unfinished"]] == ["test_that_takes_everything_with_it"]
+    assert (broken["failed"], broken["outcome"]) == (1, "failed")
+    assert "no_such_package" in broken["failures"][0]["message"]
+
+
 GPU_CHECK = """
-from gpu_check import findings
+import os, sys
+from pathlib import Path
+from gpu_check import findings, outcome_of, refusal
 read = "========= Uninitialized __global__ memory read of size 4 bytes\\n=========     at {}+0x70\\n"
 log = "========= COMPUTE-SANITIZER\\n" + read.format("at::native::gather(int*)") + 2 * read.format(
     "void torch_dml_ops::cuda::<unnamed>::affine_copy<int>(int)"
@@ -128,15 +270,45 @@ race += "========= Error: Race reported between Write access at torch_dml_ops::c
 race += "=========     and Read access at torch_dml_ops::cuda::f+0x20 [64 hazards]\\n"
 race += "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)\\n"
 assert findings(race) == {"in_our_kernels": 1, "elsewhere": 0, "finished": 1}
+
+right = {"passed": 5, "failed": 0, "exit_code": 0, "unfinished": []}
+for change, outcome in (
+    ({}, "passed"),
+    ({"passed": 0}, "failed"),  # nothing was selected
+    ({"failed": 1, "exit_code": None}, "failed"),
+    ({"exit_code": None}, "unfinished"),
+    ({"exit_code": 1}, "failed"),
+    ({"in_our_kernels": 0, "elsewhere": 3, "finished": 1}, "passed"),
+    ({"in_our_kernels": 1, "elsewhere": 0, "finished": 1}, "failed"),
+    ({"in_our_kernels": 0, "elsewhere": 0, "finished": 0}, "unfinished"),
+):
+    assert outcome_of(right | change) == outcome, change
+
+sanitizer = Path(sys.argv[1], "compute-sanitizer")
+for output, code, expected in (
+    ("========= COMPUTE-SANITIZER\\n========= ERROR SUMMARY: 0 errors", 0, None),
+    ("========= COMPUTE-SANITIZER\\n========= Device not supported\\ncuMemAlloc_v2 returns error 999\\n"
+     "========= ERROR SUMMARY: 0 errors", 1, "compute-sanitizer is refused here: Device not supported"),
+    ("", 127, "compute-sanitizer is refused here: exit code 127"),
+):
+    sanitizer.write_text(f"#!/bin/sh\\ncat <<'END'\\n{output}\\nEND\\nexit {code}\\n")
+    sanitizer.chmod(0o755)
+    assert refusal(str(sanitizer)) == expected, refusal(str(sanitizer))
+assert refusal(None) == "compute-sanitizer is not installed"
 """
 
 
-def test_gpu_check_tells_our_kernels_from_others() -> None:
-    done = subprocess.run([sys.executable, "-c", GPU_CHECK], cwd=FOLDER, capture_output=True, text=True)
+def test_gpu_check_understands_compute_sanitizer(tmp_path: Path) -> None:
+    run_program(GPU_CHECK, tmp_path)
+
+
+def test_fused_code_is_compared_with_kernels() -> None:
+    names = ["relu(op * 2 + 1): stride -1, last axis, 64 KB, 1 thread", "op: window, last axis halved, 1 KB"]
+    command = [sys.executable, str(FOLDER / "fused.py"), "--threads", "1", "--seconds", "0.01", "--case", *names]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-
-
-# On a GPU: everything but the events is run here.
+    assert re.search(r"\| the result is small \| 1 \| [\d.]+ \| [\d.]+: relu\(op", done.stdout), done.stdout
+    assert re.search(r"\| all \| 2 \| [\d.]+ \|", done.stdout), done.stdout
 
 
 def test_gpu_benchmark_prepares_checks_and_calls_every_case(tmp_path: Path) -> None:
@@ -155,6 +327,33 @@ def test_gpu_benchmark_prepares_checks_and_calls_every_case(tmp_path: Path) -> N
     assert "| split into 64 unequal pieces, by the better of torch's two ways; 16 MB | 3.00 | 1.00 |" in text
     assert len(re.findall(r"\| (?:yes|no, \d+ under) \|", text)) == 9  # a line for every target
     assert (tmp_path / "gpu-dry-run.png").stat().st_size > 10_000
+
+    compiled = json.loads((tmp_path / "gpu-fused-dry-run.json").read_text())["rows"]
+    assert len(compiled) == 48
+    assert all(row["us"]["fused"] and row["us"]["kernels"] for row in compiled)
+
+
+KILLED = """
+import os, gpu, sys
+measure = gpu.Benchmark.measure
+def measure_two(self, case):
+    if len(self.rows) == 2:
+        os._exit(0)
+    measure(self, case)
+gpu.Benchmark.measure = measure_two
+gpu.main(["--dry-run", "--also", sys.argv[1]])
+"""
+
+
+def test_gpu_benchmark_that_is_killed_keeps_its_rows(tmp_path: Path) -> None:
+    """The cases that have targets come first, at 1 GB."""
+    run_program(KILLED, tmp_path)
+    content = json.loads((tmp_path / "gpu-dry-run.json").read_text())
+    rows = ["window, last axis halved, 1 GB, out", "stride -1, last axis, 1 GB, out"]
+    assert [row["case"] for row in content["rows"]] == rows
+    assert not content["finished"]
+    table = (tmp_path / "gpu-dry-run.md").read_text()
+    assert all(f"| {row} |" in table for row in rows)
 
 
 def test_gpu_benchmark_says_what_it_skips() -> None:
