@@ -18,7 +18,7 @@ import pytest
 from sphinx.util.inventory import InventoryFile
 
 import torch_dml_ops
-from torch_dml_ops import directml, viz
+from torch_dml_ops import directml, onnx, viz
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
@@ -77,7 +77,7 @@ def test_built_without_a_warning_with_every_link_and_every_public_name(tmp_path:
     assert broken_links(tmp_path / "html") == []
     inventory = InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="").data
     described = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
-    public = {f"{m.__name__}.{name}" for m in (torch_dml_ops, directml, viz) for name in m.__all__}
+    public = {f"{m.__name__}.{name}" for m in (torch_dml_ops, directml, onnx, viz) for name in m.__all__}
     assert public - described == set()
     for page in ("docs/index.html", "docs/architecture.html", "CONTRIBUTING.html", "notebooks/06-training.html"):
         assert (tmp_path / "html" / page).is_file()
@@ -196,7 +196,7 @@ WITH_TORCH_ALONE = """
 import importlib.abc, sys
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in ("numpy", "pydantic", "matplotlib"):
+        if name.partition(".")[0] in ("numpy", "pydantic", "matplotlib", "onnx", "onnxruntime", "onnxscript"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 import torch, torch_dml_ops as dml
