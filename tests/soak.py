@@ -157,13 +157,17 @@ def interrupts(seconds: float) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)  # that of SIGINT does the same
+    # torch.func.vmap itself does not stand it: interrupted before it enters a level, it still leaves one.
+    names = [name for name in sizes[0].calls if name != "vmap"]
     interrupted = 0
     for _ in until(end):
         kinds = rng.choice(sizes)
         try:
             signal.setitimer(signal.ITIMER_REAL, rng.uniform(1e-6, 3e-3))
-            while True:
-                kinds.check_all()
+            latest = time.monotonic() + 1  # Python ignores an exception that meets a destructor
+            while time.monotonic() < latest:
+                for name in names:
+                    kinds.check(name)
         except KeyboardInterrupt:
             interrupted += 1
         kinds.check_all()
