@@ -170,7 +170,7 @@ def check_threads() -> None:
         sys.exit(f"{done.stdout}\nnot found: {RACE.faulty}")
     print(f"found: {RACE.finding}", flush=True)
     program = fuzz_on_threads(ROOT / CHANGED)
-    for level in ("baseline", "avx2", "avx512"):
+    for level in ("baseline", "avx2", "avx512", "avx512_gather"):
         done = run([program, CASES, "0", "threads"], TORCH_DML_OPS_SIMD=level)
         require(done, "a race")
         print(f"{level}: {done.stdout.strip()}", flush=True)

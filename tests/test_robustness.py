@@ -157,10 +157,11 @@ def test_reverse_subsequences_of_columns_that_lie_past_2_31(memory: tuple[Tensor
         assert target[rows_between[:, 0]].equal(source.gather(0, from_row))
 
 
-def test_offsets_past_2_31() -> None:
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=str)
+def test_offsets_past_2_31(dtype: torch.dtype) -> None:
     """Elements far apart in memory of which no more than their pages is touched."""
     far = 2**31 + 1001
-    whole = torch.empty(far + 6000, dtype=torch.uint8, device=DEVICE)
+    whole = torch.empty(far + 6000, dtype=dtype, device=DEVICE)
     x, out = whole.as_strided((2, 3), (far, 1)), whole.as_strided((2, 3), (far, 1), 5000)
     x.copy_(torch.arange(6, device=DEVICE).reshape(2, 3))
     window = [0, 0], [2, 3], [-1, -1]

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <ranges>
 #include <span>
@@ -64,6 +65,27 @@ struct alignas(kCacheLineBytes) StagingBuffer {
   char bytes[kMaxChunkBytes + kCacheLineBytes];
 };
 
+class ChunkWriter;
+
+// Contiguous memory that is assembled in a staging buffer, part by part, and written by non-temporal stores: whole
+// cache lines of it, but for the first and the last one. [case stride -1, last axis, 128 MB, out]
+class StagedLines {
+ public:
+  StagedLines(const ChunkWriter& writer, char* dst, StagingBuffer* staging)
+      : writer_(writer), dst_(dst), begin_(staging->bytes + reinterpret_cast<uintptr_t>(dst) % kCacheLineBytes) {}
+  // Where the next part is to be assembled.
+  char* next() const { return begin_ + kept_; }
+  // That so many bytes of it were.
+  void add(int64_t bytes);
+  ~StagedLines();
+
+ private:
+  const ChunkWriter& writer_;
+  char* dst_;  // what is staged, from `begin_` on, belongs here
+  char* begin_;
+  int64_t kept_ = 0;  // bytes that wait for the rest of their cache line
+};
+
 class ChunkWriter {
  public:
   // `total`: how many items all chunks of the plan write.
@@ -102,7 +124,7 @@ class ChunkWriter {
     if (dims.size() == 2 && src && d.reads_all() && dims[1].reads_all()) {
       const CopyDim& row = dims[1];
       copy_tile_({dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride), end - begin, d.dst_stride,
-                  d.src_stride, row.size, row.dst_stride, row.src_stride});
+                  d.src_stride, row.size, row.dst_stride, row.src_stride, non_temporal_});
       return;
     }
     if (dims.size() == 2 && src && d.reads_all() && dims[1].count > 0 && dims[1].dst_stride == 1) {
@@ -118,7 +140,6 @@ class ChunkWriter {
   // The same, with non-temporal stores where they pay.
   void write_chunk(Dims dims, char* dst, const char* src, int64_t begin, int64_t end, StagingBuffer* staging) const {
     constexpr int64_t kMinBytes = 256;  // below this, most cache lines would be written only in part
-    const CopyDim& d = dims.front();
     const int64_t each = bytes(numel(dims.subspan(1)));
     if (!non_temporal_ || (end - begin) * each < kMinBytes || is_transposition(dims))
       return write(dims, dst, src, begin, end);
@@ -130,11 +151,11 @@ class ChunkWriter {
     }
     const int64_t max_staged = tuning.staging_bytes / each;
     if (max_staged == 0 || !is_dense(dims)) return write(dims, dst, src, begin, end);
-    char* staged = staging->bytes + reinterpret_cast<uintptr_t>(dst + bytes(begin * d.dst_stride)) % kCacheLineBytes;
+    StagedLines lines(*this, dst + begin * each, staging);
     for (; begin < end; begin += max_staged) {
       const int64_t stop = std::min(begin + max_staged, end);
-      write(dims, staged - begin * each, src, begin, stop);
-      store_non_temporal(dst + begin * each, staged, (stop - begin) * each);
+      write(dims, lines.next() - begin * each, src, begin, stop);
+      lines.add((stop - begin) * each);
     }
   }
 
@@ -142,13 +163,12 @@ class ChunkWriter {
   void interleave(char* dst, std::span<const char*> sources, int64_t n, StagingBuffer* staging) const {
     const auto count = int64_t(sources.size());
     if (!non_temporal_) return interleave_(dst, sources.data(), count, n);
+    StagedLines lines(*this, dst, staging);
     while (n > 0) {
-      char* staged = staging->bytes + reinterpret_cast<uintptr_t>(dst) % kCacheLineBytes;
       const int64_t some = std::min(n, std::max<int64_t>(tuning.staging_bytes / bytes(count), 1));
-      interleave_(staged, sources.data(), count, some);
-      store_non_temporal(dst, staged, bytes(some * count));
+      interleave_(lines.next(), sources.data(), count, some);
+      lines.add(bytes(some * count));
       for (const char*& source : sources) source += bytes(some);
-      dst += bytes(some * count);
       n -= some;
     }
   }
@@ -244,5 +264,21 @@ class ChunkWriter {
   void (*const copy_segments_non_temporal_)(const SegmentBatch&);
   bool (*const copy_strided_segments_non_temporal_)(const SegmentBatch&, int64_t);
 };
+
+inline void StagedLines::add(int64_t bytes) {
+  kept_ += bytes;
+  const int64_t rest = int64_t(reinterpret_cast<uintptr_t>(begin_ + kept_) % kCacheLineBytes), whole = kept_ - rest;
+  if (whole <= 0) return;
+  writer_.store_non_temporal(dst_, begin_, whole);
+  char* line = begin_ - reinterpret_cast<uintptr_t>(begin_) % kCacheLineBytes;
+  std::memcpy(line, begin_ + whole, std::size_t(rest));
+  dst_ += whole;
+  begin_ = line;
+  kept_ = rest;
+}
+
+inline StagedLines::~StagedLines() {
+  if (kept_ > 0) writer_.store_non_temporal(dst_, begin_, kept_);
+}
 
 }  // namespace torch_dml_ops::cpu

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <ranges>
 #include <span>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -78,6 +80,7 @@ void store_non_temporal(V* to, V value) {
   _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
 }
 #include "inner_loops.inl"
+#include "inner_loops/gather.inl"
 }  // namespace avx512
 #ifdef __clang__
 #pragma clang attribute pop
@@ -92,13 +95,22 @@ bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
+// Intel's from Sapphire Rapids on, which have AVX512-FP16: gathers of earlier ones may be slowed down by what mitigates
+// Downfall, and AMD's are slower than panels.
+bool has_fast_gathers() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_is("intel") && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 23 & 1);
+}
 #endif
 
+bool always() { return true; }
+
 constexpr SimdLevel kSimdLevels[] = {
-    {"baseline", baseline::kInnerLoops, [] { return true; }},
+    {"baseline", baseline::kInnerLoops, always, always},
 #ifdef TORCH_DML_OPS_X86_LEVELS
-    {"avx2", avx2::kInnerLoops, has_avx2},
-    {"avx512", avx512::kInnerLoops, has_avx512},
+    {"avx2", avx2::kInnerLoops, has_avx2, always},
+    {"avx512", avx512::kInnerLoops, has_avx512, always},
+    {"avx512_gather", avx512::kWithGathers, has_avx512, has_fast_gathers},
 #endif
 };
 
@@ -106,8 +118,9 @@ const InnerLoops& choose() {
   const char* highest = std::getenv("TORCH_DML_OPS_SIMD");
   const InnerLoops* chosen = nullptr;
   for (const SimdLevel& level : simd_levels()) {
-    if (level.is_supported()) chosen = &level.loops;
-    if (highest && std::string_view(highest) == level.name) break;
+    const bool named = highest && std::string_view(highest) == level.name;
+    if (level.is_supported() && (level.is_fast() || named)) chosen = &level.loops;
+    if (named) break;
   }
   return *chosen;
 }

@@ -18,6 +18,7 @@ struct Tile {
   const char* src;
   int64_t rows, dst_row_stride, src_row_stride;
   int64_t n, dst_stride, src_stride;
+  bool prefetch = false;  // whether a transposition prefetches what it does next: where the caches do not hold it
 };
 
 // Bytes that are contiguous in the destination, in each of a number of rows: such as a piece of a split or join.
@@ -69,6 +70,7 @@ struct Panel {
   int64_t columns;
   int64_t axis_size, dst_axis_stride, src_axis_stride;
   char* workspace;  // for (2 · columns + 1) · panel_stride items
+  bool prefetch;    // as for a Tile
 };
 
 // The distance between columns in a panel's workspace, in items: not a power of two, so that columns do not compete for
@@ -101,6 +103,7 @@ struct SimdLevel {
   const char* name;  // as TORCH_DML_OPS_SIMD names it, to allow no higher level
   const InnerLoops& loops;
   bool (*is_supported)();  // by this processor
+  bool (*is_fast)();       // faster than the level before, if supported
 };
 
 // All levels of this build, the lowest first.
@@ -109,6 +112,6 @@ std::span<const SimdLevel> simd_levels();
 // The table for the best level that this processor has and TORCH_DML_OPS_SIMD allows.
 const InnerLoops& inner_loops();
 
-inline int index_of_item_size(int64_t item_size) { return std::countr_zero(uint64_t(item_size)); }
+constexpr int index_of_item_size(int64_t item_size) { return std::countr_zero(uint64_t(item_size)); }
 
 }  // namespace torch_dml_ops::cpu

@@ -5,7 +5,7 @@
 //   tile     rows of n items at any strides             -> copy_tile, which picks the loop for its strides
 //   segment  contiguous bytes of the destination        -> copy_segments, copy_segments_non_temporal
 //   rows     each reversed up to a length of its own    -> reverse_rows
-//   panel    columns of a reversal, each with a length  -> reverse_panel
+//   panel    columns of a reversal, each with a length  -> reverse_panel; gather.inl has another for one level
 //   vector   kVectorBytes (16 or 32), loaded and stored at once
 //
 

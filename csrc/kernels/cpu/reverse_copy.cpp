@@ -24,6 +24,9 @@ namespace {
 // More columns make longer rows to read and write.
 constexpr int64_t kMaxPanelColumns = 128;
 
+// Rows with a length each that are reversed by one call.
+constexpr int64_t kRowsAtOnce = 64;
+
 template <class T>
 int64_t clamped_length(const void* lengths, int64_t offset, int64_t axis_size) {
   const T length = static_cast<const T*>(lengths)[offset];
@@ -119,19 +122,33 @@ class ReverseExecutor {
 
   // The destination is contiguous along the axis: column by column.
   void along_axis(const Chunk& c, ReverseWorkspace& workspace) const {
-    const bool contiguous = axis_.dst_stride == 1 && axis_.src_stride == 1;
-    if (contiguous && !writer_.non_temporal() && c.begin == 0 && c.end == axis_.size) return reverse_rows(c);
+    const bool rows = axis_.dst_stride == 1 && axis_.src_stride == 1 && c.begin == 0 && c.end == axis_.size;
+    const int64_t staged = column_.dst_stride == axis_.size ? tuning.staging_bytes / writer_.bytes(axis_.size) : 0;
+    if (rows && !writer_.non_temporal()) return reverse_rows(c);
+    if (rows && staged > 0) return reverse_rows_staged(c, std::min(staged, kRowsAtOnce), workspace.staging.get());
     for (int64_t j = c.column; j < c.column_end; ++j) write(c, j, 1, length(c, j), workspace);
   }
 
   void reverse_rows(const Chunk& c) const {
-    std::array<int64_t, 64> lengths;
-    for (int64_t j = c.column; j < c.column_end; j += std::ssize(lengths)) {
-      const int64_t rows = std::min(c.column_end - j, std::ssize(lengths));
-      for (int64_t k = 0; k < rows; ++k) lengths[std::size_t(k)] = length(c, j + k);
-      reverse_rows_(
-          {dst_at(c, j, 0), src_at(c, j, 0), lengths.data(), rows, axis_.size, column_.dst_stride, column_.src_stride});
+    for (int64_t j = c.column; j < c.column_end; j += kRowsAtOnce)
+      reverse_rows(c, j, std::min(c.column_end, j + kRowsAtOnce), dst_at(c, j, 0));
+  }
+
+  // [case reverse last axis, a length per row, 128 MB, out]
+  void reverse_rows_staged(const Chunk& c, int64_t each, StagingBuffer* staging) const {
+    StagedLines lines(writer_, dst_at(c, c.column, 0), staging);
+    for (int64_t j = c.column; j < c.column_end; j += each) {
+      const int64_t end = std::min(c.column_end, j + each);
+      reverse_rows(c, j, end, lines.next());
+      lines.add(writer_.bytes((end - j) * axis_.size));
     }
+  }
+
+  // Rows [j, end), at most kRowsAtOnce, each reversed up to its length.
+  void reverse_rows(const Chunk& c, int64_t j, int64_t end, char* dst) const {
+    std::array<int64_t, kRowsAtOnce> lengths;
+    for (int64_t k = j; k < end; ++k) lengths[std::size_t(k - j)] = length(c, k);
+    reverse_rows_({dst, src_at(c, j, 0), lengths.data(), end - j, axis_.size, column_.dst_stride, column_.src_stride});
   }
 
   // All columns share one length: rows of columns are copied whole.
@@ -145,7 +162,7 @@ class ReverseExecutor {
     for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(c, c.column + j);
     if (panel_columns_) {
       return reverse_panel_({dst_at(c, c.column, 0), src_at(c, c.column, 0), lengths.data(), columns, axis_.size,
-                             axis_.dst_stride, axis_.src_stride, workspace.panel.get()});
+                             axis_.dst_stride, axis_.src_stride, workspace.panel.get(), writer_.non_temporal()});
     }
     for (int64_t j = 0; j < columns; ++j) write(c, c.column + j, 1, lengths[std::size_t(j)], workspace);
   }

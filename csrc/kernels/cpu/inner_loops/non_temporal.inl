@@ -17,9 +17,6 @@ inline void store_line_non_temporal(char* dst, const char* src) {
   }
 }
 
-// Into the L2 cache.
-inline void prefetch(const char* address) { __builtin_prefetch(address, 0, 2); }
-
 // One row of a segment. Non-temporal stores of partial cache lines are slow, so only whole lines get them.
 // [case split middle axis in 4, 128 MB, out]
 //

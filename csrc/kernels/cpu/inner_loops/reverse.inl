@@ -181,15 +181,24 @@ inline void reverse_row_by_choice(T* __restrict dst, const T* __restrict src, in
 }
 
 // Transposes the panel, so that each column is a row, reverses those rows by vectors, and transposes back.
+// Meanwhile the next panel is prefetched, which lies to its right.
 // [case reverse axis 1, a length per column]
 template <class T>
 void reverse_panel(const Panel& p) {
+  T* dst = reinterpret_cast<T*>(p.dst);
+  const T* src = reinterpret_cast<const T*>(p.src);
   const int64_t n = p.axis_size, columns = p.columns;
   const int64_t stride = panel_stride(n, int64_t(sizeof(T)));
   T* transposed = reinterpret_cast<T*>(p.workspace) + stride;
   T* reversed = transposed + columns * stride;
-  transpose_matrix<T, false>(transposed, stride, reinterpret_cast<const T*>(p.src), p.src_axis_stride, columns, n);
-  for (int64_t j = 0; j < columns; ++j)
+  transpose_matrix<T, false>(transposed, stride, src, p.src_axis_stride, columns, n);
+  for (int64_t j = 0; j < columns; ++j) {
+    if (p.prefetch) {
+      const int64_t i = j * n / columns, rows = (j + 1) * n / columns - i;
+      prefetch_block(src + i * p.src_axis_stride + columns, rows, p.src_axis_stride, columns);
+      prefetch_block(dst + i * p.dst_axis_stride + columns, rows, p.dst_axis_stride, columns);
+    }
     reverse_row_by_choice(reversed + j * stride, transposed + j * stride, n, p.lengths[j]);
-  transpose_matrix<T, true>(reinterpret_cast<T*>(p.dst), p.dst_axis_stride, reversed, stride, n, columns);
+  }
+  transpose_matrix<T, true>(dst, p.dst_axis_stride, reversed, stride, n, columns);
 }

@@ -75,6 +75,10 @@ void transpose_tile(const Tile t) {
       const int64_t rows = std::min(kRows, t.rows - r);
       const T* src = reinterpret_cast<const T*>(t.src) + i * t.src_stride + (backwards ? -(r + rows - 1) : r);
       T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride + i;
+      if (t.prefetch) {
+        prefetch_block(src + (backwards ? -kRows : kRows), columns, t.src_stride, 1);
+        prefetch_block(dst + kRows * t.dst_row_stride, kRows, t.dst_row_stride, columns);
+      }
       transpose_matrix<T, false>(buffer[0], kColumns, src, t.src_stride, rows, columns);
       for (int64_t k = 0; k < rows; ++k)
         std::memcpy(dst + k * t.dst_row_stride, buffer[backwards ? rows - 1 - k : k], std::size_t(columns) * sizeof(T));

@@ -23,6 +23,21 @@ struct __attribute__((packed, may_alias)) UnalignedLanes {
   Lanes bits;
 };
 
+// Into the L2 cache.
+inline void prefetch(const char* address) { __builtin_prefetch(address, 0, 2); }
+inline void prefetch_to_write(char* address) { __builtin_prefetch(address, 1, 2); }
+
+// Rows of n items at a stride, to be read, or to be written where T is not const.
+template <class T>
+inline void prefetch_block(T* first, int64_t rows, int64_t stride, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < n; i += kCacheLineBytes / int64_t(sizeof(T)))
+      if constexpr (std::is_const_v<T>)
+        prefetch(reinterpret_cast<const char*>(first + r * stride + i));
+      else
+        prefetch_to_write(reinterpret_cast<char*>(first + r * stride + i));
+}
+
 // Lane k of the result is lane Order::at(k) of `a` and `b`, which are counted as one vector.
 template <int64_t kLanes, class Lanes, class Order>
 __attribute__((always_inline)) inline Lanes shuffle(Lanes a, Lanes b, Order) {
