@@ -553,6 +553,13 @@ def test_operators_of_0_d_tensors(op: str, numbers: list[np.ndarray]) -> None:
     assert outputs_of(from_onnx(model), [x]) == [bits(y) for y in onnxruntime_outputs(model, {"x": x})]
 
 
+def test_squeeze_of_no_axes() -> None:
+    """Is of all that have size 1, as without the list."""
+    feeds = {"x": filled((2, 1, 3, 1), np.dtype(np.float32)), "axes": NO_NUMBERS}
+    model = model_of([helper.make_node("Squeeze", [*feeds], ["y"])], feeds, {"y": feeds["x"].dtype})
+    assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(y) for y in onnxruntime_outputs(model, feeds)]
+
+
 @pytest.mark.parametrize("value", [None, np.array([7.0], np.float32)])
 def test_constants_of_the_shape_of_a_0_d_tensor(value: np.ndarray | None) -> None:
     x = np.array(3.0, np.float32)

@@ -206,9 +206,9 @@ def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
 
 @recorded
 def squeeze(data: Tensor, axes: Numbers | None = None) -> Tensor:
-    if axes is None:
+    chosen = [] if axes is None else _axes("Squeeze: axes", axes, data.dim())
+    if not chosen:  # all of size 1; in ONNX Runtime also for a list without axes
         return data.squeeze()
-    chosen = _axes("Squeeze: axes", axes, data.dim())
     for k, d in enumerate(chosen):
         if data.shape[d] != 1:
             raise ValueError(f"Squeeze: axes[{k}] must be an axis of size 1, got {d}, of size {text(data.shape[d])}")
