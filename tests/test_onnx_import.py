@@ -391,7 +391,9 @@ def test_arithmetic_of_sizes() -> None:
     """As ONNX Runtime computes it: division towards zero, lengths 1 broadcast."""
     text = """
     <ir_version: 8, opset_import: ["": 18]>
-    sizes (float[N, T] x) => (int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g) {
+    sizes (float[N, T] x) => (
+        int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g, int64[H] h, int64[I] i
+    ) {
         minus = Constant <value_ints = [-2]> ()
         pair = Constant <value_ints = [10, -3]> ()
         all = Shape (x)
@@ -414,6 +416,8 @@ def test_arithmetic_of_sizes() -> None:
         scalar = Squeeze (last, zero)
         f = Reshape (scalar, down)
         g = Cast <to = 7> (scalar)
+        h = Mod (less, minus)
+        i = Mod <fmod = 1> (less, minus)
     }
     """
     model = parser.parse_model(text)

@@ -50,6 +50,7 @@ OPERATORS = {
     "Less": Operator(operators.less, since=9),
     "Max": Operator(None, sizes.maximum, since=8),
     "Min": Operator(None, sizes.minimum, since=8),
+    "Mod": Operator(None, sizes.mod, since=10),
     "Mul": Operator(None, sizes.mul, since=7),
     "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
     "Range": Operator(operators.range_, numbers=("start", "limit", "delta"), since=11),
@@ -103,8 +104,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
 
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad with a constant, Gather,
-    GatherElements, Where, Constant and ConstantOfShape; Shape, Size, Add, Sub, Mul, Div, Min and Max that compute
-    sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers.
+    GatherElements, Where, Constant and ConstantOfShape; Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that
+    compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in others are read from the

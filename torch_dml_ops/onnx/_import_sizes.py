@@ -102,6 +102,11 @@ def div(a: Sizes, b: Sizes) -> Sizes:
 
 
 @recorded
+def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
+    return _elementwise("Mod", _remainder if fmod else _modulo, a, b)
+
+
+@recorded
 def minimum(*values: Sizes) -> Sizes:
     return _all_elementwise("Min", torch.sym_min, values)
 
@@ -118,6 +123,20 @@ def _divide(a: int, b: int) -> int:
     if b < 0:
         a, b = -a, -b
     return a // b if known(a >= 0) else torch.sym_max(a, 0) // b - torch.sym_max(-a, 0) // b
+
+
+def _modulo(a: int, b: int) -> int:
+    """With the sign of the divisor, as Python's."""
+    if b == 0:
+        raise ValueError("Mod: the divisor must not be 0")
+    return a % b
+
+
+def _remainder(a: int, b: int) -> int:
+    """With the sign of the dividend."""
+    if b == 0:
+        raise ValueError("Mod: the divisor must not be 0")
+    return a - b * _divide(a, b)
 
 
 def _elementwise(op: str, function: Callable[[int, int], int], a: Sizes, b: Sizes) -> Sizes:
