@@ -662,6 +662,21 @@ def test_jit_trace_of_a_module_with_parameters(call: Call) -> None:
     same(torch.autograd.grad(one(traced(x)).sum(), x), torch.autograd.grad(one(m(x)).sum(), x))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: dml.index(x)[::-1],
+        lambda x: dml.slice1(x, *dml.window(x.shape, slice(1, None))),
+        lambda x: dml.split(x, [1, x.shape[0] - 1], 0),
+    ],
+    ids=["index", "window", "split"],
+)
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace")
+def test_jit_trace_warns_where_it_keeps_a_size(function: Callable[[Tensor], Any]) -> None:
+    with pytest.warns(torch.jit.TracerWarning, match="^Converting a tensor to a Python integer"):
+        torch.jit.trace(function, matrix(), check_trace=False)
+
+
 class Mine(Tensor):
     pass
 

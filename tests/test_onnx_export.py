@@ -325,10 +325,11 @@ def same_as_numpy(
     function: Callable[..., list[Tensor]], numpys: Callable[..., list[np.ndarray]], sizes: Sequence[int], *example: int
 ) -> None:
     """For every one of the sizes of the two tensors, whatever the example's are."""
-    program = exported(Model(function), [torch.arange(n) for n in example], dynamic_shapes=(({0: "a"}, {0: "b"}),))
+    dynamic = ({0: "a"} if len(sizes) > 1 else None, {0: "b"})
+    program = exported(Model(function), [torch.arange(n) for n in example], dynamic_shapes=(dynamic,))
     runtime = session(program)
     for n in sizes:
-        for m in (1, 3, 4):
+        for m in (0, 1, 3, 4):
             x, y = torch.arange(n), torch.arange(m)
             for k, (actual, wanted) in enumerate(
                 zip(results(runtime, [x, y]), numpys(x.numpy(), y.numpy()), strict=True)
@@ -360,7 +361,15 @@ def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
 
 def bounds_that_are_sizes(index: Any, x: Any, y: Any) -> list[Any]:
     n = y.shape[0]
-    return [index(x)[n:], index(x)[-n:], index(x)[:-n:-1], index(x)[n - 2 :: -2], index(x)[1 - n : n : 2]]
+    twice = [index(x)[n - 2 :: -2], index(x)[: n - 2]]
+    return [
+        index(x)[n:],
+        index(x)[-n:],
+        index(x)[:-n:-1],
+        index(x)[1 - n : n : 2],
+        index(x)[2 * n - 2 : -(n // 2)],
+        *twice,
+    ]
 
 
 def assigned(index: Any, x: Any, y: Any, copy: Any) -> list[Any]:
@@ -379,13 +388,23 @@ def test_assigning_to_slices_is_numpys_below_at_and_above_every_bound() -> None:
     )
 
 
-def test_bounds_of_slices_that_are_sizes_of_another_tensor() -> None:
+@pytest.mark.parametrize("sizes", [range(9), [7]], ids=["dynamic", "static"])
+def test_bounds_of_slices_that_are_sizes_of_another_tensor(sizes: Sequence[int]) -> None:
+    """Which may be 0, where the negative of a size is no negative bound."""
     same_as_numpy(
         lambda x, y: bounds_that_are_sizes(dml.index, x, y),
         lambda x, y: bounds_that_are_sizes(lambda x: x, x, y),
-        range(9),
+        sizes,
         *(7, 4),
     )
+
+
+def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
+    def numbers(index: Any, x: Any, y: Any) -> list[Any]:
+        n = y.shape[0]
+        return [index(x)[-n], index(x)[n - 1], index(x)[None, 2 - n]]
+
+    same_as_numpy(lambda x, y: numbers(dml.index, x, y), lambda x, y: numbers(lambda x: x, x, y), [7], 7, 4)
 
 
 @settings(max_examples=10, deadline=None)

@@ -209,7 +209,7 @@ def agrees(node: NodeProto, feeds: Mapping[str, np.ndarray], opset: int, constan
 def test_slice(data: st.DataObject) -> None:
     x = filled(data.draw(SIZES), data.draw(st.sampled_from(DTYPES)))
     axes = data.draw(st.lists(st.integers(0, x.ndim - 1), unique=True, min_size=1))
-    opset = data.draw(st.sampled_from([9, 10, 11, 13, 20]))
+    opset = data.draw(st.integers(7, 23))
     bounds = st.lists(BOUNDS, min_size=len(axes), max_size=len(axes))
     starts, ends = data.draw(bounds), data.draw(bounds)
     if opset < 10:
@@ -219,8 +219,6 @@ def test_slice(data: st.DataObject) -> None:
     if opset >= 11:
         axes = [data.draw(st.sampled_from([d, d - x.ndim])) for d in axes]
     steps = data.draw(st.lists(STEPS, min_size=len(axes), max_size=len(axes)))
-    # Backwards to the highest number: by ONNX's rule that selects nothing, in ONNX Runtime everything.
-    ends = [end if step > 0 else min(end, 8) for end, step in zip(ends, steps, strict=True)]
     kind = data.draw(st.sampled_from([np.int64, np.int32]))
     lists = {"starts": starts, "ends": ends, "axes": axes, "steps": steps}
     limits = np.iinfo(kind)
@@ -229,21 +227,28 @@ def test_slice(data: st.DataObject) -> None:
     agrees(helper.make_node("Slice", [*feeds], ["y"]), feeds, opset, constants)
 
 
-def test_slice_downwards_from_before_the_first_element() -> None:
-    """ONNX begins at the first element then; Python selects nothing."""
-    feeds = {"x": np.arange(5.0), "starts": np.array([-7]), "ends": np.array([-9]), "axes": np.array([0])}
+@pytest.mark.parametrize(
+    ("start", "end", "selected"),
+    [
+        (-7, -9, [0.0]),  # by ONNX's rule it begins at the first element; Python selects nothing
+        (-2, 2**31 - 1, [3.0, 2.0, 1.0, 0.0]),  # in ONNX Runtime alone it ends there; by ONNX's rule it selects nothing
+        (9, MOST, [4.0, 3.0, 2.0, 1.0, 0.0]),
+    ],
+)
+@pytest.mark.parametrize("constants", [(), ("starts", "ends")], ids=["inputs", "constants"])
+def test_slice_downwards(constants: Sequence[str], start: int, end: int, selected: list[float]) -> None:
+    feeds = {"x": np.arange(5.0), "starts": np.array([start]), "ends": np.array([end]), "axes": np.array([0])}
     feeds["steps"] = np.array([-1])
     node = helper.make_node("Slice", [*feeds], ["y"])
-    agrees(node, feeds, 13)
-    assert from_onnx(model_of([node], feeds, {"y": feeds["x"].dtype}))(*map(tensor_of, feeds.values())).tolist() == [
-        0.0
-    ]
+    agrees(node, feeds, 13, constants)
+    (y,) = onnxruntime_outputs(model_of([node], feeds, {"y": feeds["x"].dtype}), feeds)
+    assert y.tolist() == selected
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_split(data: st.DataObject) -> None:
-    opset = data.draw(st.sampled_from([7, 11, 13, 18, 21]))
+    opset = data.draw(st.integers(7, 23))
     sizes = data.draw(SIZES)
     d = data.draw(st.integers(0, len(sizes) - 1))
     axis = data.draw(st.sampled_from([d, d - len(sizes)])) if opset >= 11 else d
@@ -271,7 +276,7 @@ def test_split(data: st.DataObject) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_concat(data: st.DataObject) -> None:
-    opset = data.draw(st.sampled_from([7, 11, 13, 20]))
+    opset = data.draw(st.integers(7, 23))
     sizes, dtype = data.draw(SIZES), data.draw(st.sampled_from(DTYPES))
     d = data.draw(st.integers(0, len(sizes) - 1))
     axis = data.draw(st.sampled_from([d, d - len(sizes)])) if opset >= 11 else d
@@ -297,7 +302,7 @@ def test_reverse_sequence(data: st.DataObject) -> None:
     agrees(
         helper.make_node("ReverseSequence", [*feeds], ["y"], **axes),
         feeds,
-        data.draw(st.sampled_from([10, 18])),
+        data.draw(st.integers(10, 23)),
         constants,
     )
 
@@ -386,7 +391,9 @@ def test_arithmetic_of_sizes() -> None:
     """As ONNX Runtime computes it: division towards zero, lengths 1 broadcast."""
     text = """
     <ir_version: 8, opset_import: ["": 18]>
-    sizes (float[N, T] x) => (int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g) {
+    sizes (float[N, T] x) => (
+        int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g, int64[H] h, int64[I] i
+    ) {
         minus = Constant <value_ints = [-2]> ()
         pair = Constant <value_ints = [10, -3]> ()
         all = Shape (x)
@@ -409,6 +416,8 @@ def test_arithmetic_of_sizes() -> None:
         scalar = Squeeze (last, zero)
         f = Reshape (scalar, down)
         g = Cast <to = 7> (scalar)
+        h = Mod (less, minus)
+        i = Mod <fmod = 1> (less, minus)
     }
     """
     model = parser.parse_model(text)
@@ -548,6 +557,13 @@ def test_operators_of_0_d_tensors(op: str, numbers: list[np.ndarray]) -> None:
     assert outputs_of(from_onnx(model), [x]) == [bits(y) for y in onnxruntime_outputs(model, {"x": x})]
 
 
+def test_squeeze_of_no_axes() -> None:
+    """Is of all that have size 1, as without the list."""
+    feeds = {"x": filled((2, 1, 3, 1), np.dtype(np.float32)), "axes": NO_NUMBERS}
+    model = model_of([helper.make_node("Squeeze", [*feeds], ["y"])], feeds, {"y": feeds["x"].dtype})
+    assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(y) for y in onnxruntime_outputs(model, feeds)]
+
+
 @pytest.mark.parametrize("value", [None, np.array([7.0], np.float32)])
 def test_constants_of_the_shape_of_a_0_d_tensor(value: np.ndarray | None) -> None:
     x = np.array(3.0, np.float32)
@@ -685,6 +701,31 @@ def test_what_was_exported_comes_back(function: Callable[..., Any], more: tuple[
     for time in (6, 9):
         arguments = torch.randn(4, time, 5), *more
         assert bits(module(*arguments)) == bits(function(*arguments))
+
+
+@pytest.mark.filterwarnings("ignore")  # from within torch's exporter
+def test_what_was_imported_is_exported_for_every_size() -> None:
+    """Though the example's size is on one side of what depends on it."""
+    model = parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18]>
+    again (float[N] x) => (float[A] a, float[B] b, float[C] c)
+    <int64[1] minus = {-1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] seven = {-7},
+     int64[1] two = {2}, int64[1] lowest = {-9223372036854775807}> {
+        a = Slice (x, seven, lowest, zero, minus)
+        size = Shape (x)
+        computed = Sub (one, size)
+        b = Slice (x, computed, lowest, zero, minus)
+        less = Sub (size, three)
+        quotient = Div (less, two)
+        c = Slice (x, zero, quotient)
+    }""")
+    program = torch.onnx.export(
+        from_onnx(model).eval(), (torch.arange(9.0),), dynamo=True, dynamic_shapes=({0: "size"},), verbose=False
+    )
+    for size in range(11):
+        x = np.arange(size, dtype=np.float32)
+        expected = onnxruntime_outputs(model, {"x": x})
+        assert [bits(y) for y in onnxruntime_outputs(program.model_proto, {"x": x})] == [bits(y) for y in expected]
 
 
 # What is refused.
@@ -1082,6 +1123,83 @@ def test_autocast_leaves_pieces_of_several_dtypes() -> None:
     }""")
     with torch.autocast("cpu", torch.bfloat16):
         assert by_onnx2torch(model)(torch.eye(2)).dtype == torch.float32
+
+
+COMPUTED = parser.parse_model("""
+<ir_version: 8, opset_import: ["": 18]>
+computed (float[N, T, C] x) => (float[N, U, C] y, float[N, V, C] z)
+<int64[1] zero = {0}, int64[1] one = {1}, int64 two = {2}, int64[1] lowest = {-9223372036854775808}> {
+    sizes = Shape (x)
+    time = Gather <axis = 0> (sizes, one)
+    half = Div (time, two)
+    rest = Sub (time, half)
+    pieces = Concat <axis = 0> (half, rest)
+    early, late = Split <axis = -2> (x, pieces)
+    down = Sub (zero, one)
+    turned = Slice (x, half, lowest, one, down)
+    rows = Gather <axis = 0> (sizes, zero)
+    lengths = Expand (half, rows)
+    y = Concat <axis = -2> (late, early, late, turned)
+    z = ReverseSequence <batch_axis = 0, time_axis = 1> (early, lengths)
+}""")
+
+
+@each_importer
+def test_numbers_that_the_graph_computes_and_initializers_that_it_uses_twice(
+    importer: Callable[[ModelProto], torch.nn.Module],
+) -> None:
+    module = importer(COMPUTED)
+    for sizes in ((2, 6, 3), (1, 5, 1), (3, 1, 2)):
+        x = filled(sizes, np.dtype("float32"))
+        assert outputs_of(module, [x]) == [bits(output) for output in onnxruntime_outputs(COMPUTED, {"x": x})]
+
+
+HALVING = "halving (float[N] x) => ({outputs}) {{ a, b = Split <num_outputs = 2> (x) c = Identity (b) }}"
+
+
+def halving(*outputs: str) -> ModelProto:
+    text = HALVING.format(outputs=", ".join(f"float[{name.upper()}] {name}" for name in outputs))
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": 18]> {text}')
+
+
+def test_a_split_whose_pieces_are_the_outputs() -> None:
+    x = torch.arange(3.0)
+    assert [piece.tolist() for piece in by_onnx2torch(halving("a", "b"))(x)] == [[0.0, 1.0], [2.0]]
+    assert by_onnx2torch(halving("c"))(x).tolist() == [2.0]
+
+
+@pytest.mark.parametrize("outputs", [("b", "a"), ("b",), ("a", "c"), ("a", "c", "b"), ("a", "b", "a")])
+def test_pieces_that_onnx2torch_would_return_in_another_order(outputs: Sequence[str]) -> None:
+    model = halving(*outputs)
+    with pytest.raises(NotImplementedError) as caught:
+        by_onnx2torch(model)
+    assert str(caught.value) == (
+        "register_onnx2torch: node 'Split' must have none of the graph's outputs among its own, or all of them in "
+        "their order, as onnx2torch returns them; put Identity nodes between"
+    )
+    pieces = {"a": [0.0, 1.0], "b": [2.0], "c": [2.0]}
+    assert [y.tolist() for y in as_list(from_onnx(model)(torch.arange(3.0)))] == [pieces[name] for name in outputs]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "sentence"),
+    [
+        ("Concat", ["x", "x"], "node 'Concat' must be a valid Concat: Required attribute 'axis' is missing"),
+        ("Concat", ["x", "", "x"], "node 'Concat' must be a Concat of named inputs, got one without a name"),
+        (
+            "Slice",
+            ["x", "number", "number"],
+            "node 'Slice': starts must be a 1-d tensor of int32 or int64, got a 0-d tensor of int64",
+        ),
+    ],
+)
+def test_malformed_nodes_of_whole_models(op: str, inputs: list[str], sentence: str) -> None:
+    feeds = {"x": np.zeros(2, np.float32)}
+    attributes = {"axis": 0} if "" in inputs else {}
+    node = helper.make_node(op, inputs, ["y"], **attributes)
+    with pytest.raises(ValueError) as caught:
+        by_onnx2torch(model_of([node], feeds, {"y": feeds["x"].dtype}, {"number": np.array(1)}))
+    assert str(caught.value) == f"register_onnx2torch: {sentence}"
 
 
 # Packages that are missing.

@@ -28,7 +28,10 @@ def whole_number(name: str, value: Any) -> int:
         return value  # type: ignore[no-any-return]
     if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta:
         with suppress(TypeError):
-            return int(operator.index(value))  # or torch says why it has no value, in vmap for example
+            number = int(operator.index(value))  # or torch says why it has no value, in vmap for example
+            if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
+                int(value)  # which warns that the trace has this number for every input, as for torch's own operators
+            return number
     return index(name, value)
 
 

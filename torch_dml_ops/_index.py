@@ -139,7 +139,7 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
             if not known(size >= torch.sym_min(input.shape[d], 1)):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
-        elif part is not None and isinstance(input.shape[d], torch.SymInt):
+        elif part is not None and isinstance(part + input.shape[d], torch.SymInt):
             input = torch.ops.aten.select.int(input, d, part)
             continue
         left.append(part)
@@ -278,6 +278,6 @@ def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
     if not -size <= number < size:
         rule = f"from {-size} to {size - 1}" if size else "a slice"
         raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")
-    if is_exporting() and isinstance(size, torch.SymInt):
-        return number  # the sum would be in range for some sizes that it should not be in range for
+    if is_exporting() and isinstance(number + size, torch.SymInt):
+        return number  # of other sizes the sum might be in range where the number is not, and the number not negative
     return number + size if number < 0 else number

@@ -71,16 +71,22 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
     return Walk(0, 0, step, 0) if known(length == 0) else Walk(start, stop, step, length)
 
 
+_PERIOD = 2**62  # larger than any bound
+
+
 def _clamped(index: int, size: int, least: int, most: int) -> int:
     """A bound of a slice, by arithmetic that holds for every size.
 
     To compare the sizes would be a guard, which an exported program has, and a model in ONNX no longer.
     """
-    if isinstance(index, torch.SymInt) and known(index >= 2):  # so is a size, as torch takes sizes for 2 or more
+    if isinstance(index, torch.SymInt) and index.node.expr.is_Symbol and known(index >= 0):  # a size
         within: int = index if isinstance(most, int) and known(index <= most) else torch.sym_min(index, most)
     elif isinstance(index, torch.SymInt):
-        is_negative = torch.sym_min(torch.sym_max(-index, 0), 1)
-        within = torch.sym_min(torch.sym_max(index + size * is_negative, least), most)
+        # Not by comparing with 0, or torch would decide it for sizes from 1 on, of which -size is always negative.
+        is_negative = (index % _PERIOD - index) // _PERIOD
+        within = torch.sym_max(index + size * is_negative, least)
+        # Not sym_min: onnxscript fuses the Min of a Max, if they are several of one number, to what does not load.
+        within = most - torch.sym_max(most - within, 0)
     elif abs(index) >= sys.maxsize:  # the sum might be beyond int64
         within = least if index < 0 else most
     else:

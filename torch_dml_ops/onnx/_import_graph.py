@@ -50,6 +50,7 @@ OPERATORS = {
     "Less": Operator(operators.less, since=9),
     "Max": Operator(None, sizes.maximum, since=8),
     "Min": Operator(None, sizes.minimum, since=8),
+    "Mod": Operator(None, sizes.mod, since=10),
     "Mul": Operator(None, sizes.mul, since=7),
     "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
     "Range": Operator(operators.range_, numbers=("start", "limit", "delta"), since=11),
@@ -103,8 +104,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
 
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad with a constant, Gather,
-    GatherElements, Where, Constant and ConstantOfShape; Shape, Size, Add, Sub, Mul, Div, Min and Max that compute
-    sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers.
+    GatherElements, Where, Constant and ConstantOfShape; Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that
+    compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in others are read from the
@@ -173,14 +174,23 @@ def parameters_of(function: Callable[..., Any]) -> list[str] | None:
     return [parameter.name for parameter in parameters if parameter.kind == parameter.POSITIONAL_OR_KEYWORD]
 
 
+def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR_VERSION) -> None:
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = ir_version, {"": opset}
+    try:
+        onnx.checker.check_node(node, context)
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter of what it would say
+        raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
+    if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
+        raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
+
+
 class _Importer:
     """Goes through a graph once and writes down what is to be called."""
 
     def __init__(self, model: ModelProto, folder: Path | None) -> None:
         self._model, self._folder = model, folder
         self._opset = max(opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS)
-        self._context = onnx.checker.C.CheckerContext()
-        self._context.ir_version, self._context.opset_imports = model.ir_version, {"": self._opset}
         self._graph = fx.Graph()
         self._root = fx.GraphModule(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
         self._values: dict[str, Value] = {}
@@ -257,12 +267,7 @@ class _Importer:
                 raise ValueError(
                     f"from_onnx: {label} must have outputs with names of their own, got {shown(name)} again"
                 )
-        try:
-            onnx.checker.check_node(node, self._context)
-        except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter of what it would say
-            raise ValueError(f"from_onnx: {label} must be a valid {node.op_type}: {line_of(error)}") from None
-        if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
-            raise ValueError(f"from_onnx: {label} must be a {node.op_type} of named inputs, got one without a name")
+        check_node(f"from_onnx: {label}", node, self._opset, self._model.ir_version)
 
     def _not_data_movement(self, label: str, what: str) -> NotImplementedError:
         what = what if what.isprintable() else shown(what)

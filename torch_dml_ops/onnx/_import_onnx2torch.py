@@ -14,8 +14,9 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from torch_dml_ops._text import shown
 from torch_dml_ops.onnx import _import_operators as operators
-from torch_dml_ops.onnx._import_graph import OPERATORS, attributes_of, in_todays_form, parameters_of
+from torch_dml_ops.onnx._import_graph import OPERATORS, attributes_of, check_node, in_todays_form, parameters_of
 
 OPERATOR_TYPES = ("Concat", "ReverseSequence", "Slice", "Split")
 
@@ -106,6 +107,9 @@ def _converter(op: str, version: int) -> Callable[[Any, Any], Any]:
     names = parameters_of(function)
 
     def convert(node: Any, graph: Any) -> Any:
+        what = f"register_onnx2torch: node {shown(node.unique_name)}"
+        check_node(what, node.proto, version)
+        _check_outputs(what, node, graph)
         arguments = in_todays_form(op, attributes_of(node.proto), version, len(node.output_values))
         inputs, values = [], []
         for k, value in enumerate(node.input_values):
@@ -113,7 +117,8 @@ def _converter(op: str, version: int) -> Callable[[Any, Any], Any]:
                 continue
             if names is not None and names[k] in OPERATORS[op].numbers:
                 try:
-                    arguments[names[k]] = _numbers(get_const_value(value, graph))
+                    constant = get_const_value(value, graph)
+                    arguments[names[k]] = tuple(operators.numbers(f"{what}: {names[k]}", constant))
                     continue
                 except KeyError:  # known only when the model runs
                     pass
@@ -125,8 +130,15 @@ def _converter(op: str, version: int) -> Callable[[Any, Any], Any]:
     return convert
 
 
-def _numbers(constant: Any) -> Any:
-    return tuple(constant.tolist() if isinstance(constant, Tensor) else constant)
+def _check_outputs(what: str, node: Any, graph: Any) -> None:
+    """onnx2torch returns all outputs of a node in their order, whichever of them the graph returns."""
+    outputs, returned = node.output_values, graph.output_values
+    places = [k for k, name in enumerate(returned) if name in outputs]
+    if len(outputs) > 1 and places and returned[places[0] : places[-1] + 1] != outputs:
+        raise NotImplementedError(
+            f"{what} must have none of the graph's outputs among its own, or all of them in their order, as onnx2torch "
+            "returns them; put Identity nodes between"
+        )
 
 
 def concat(*inputs: Tensor, axis: int) -> Tensor:

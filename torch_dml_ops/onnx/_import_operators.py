@@ -19,6 +19,10 @@ from torch_dml_ops._arguments import records_calls
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown, text, with_sum
 
+# As the end of a slice with a negative step, for one that reaches the first element in ONNX Runtime. By ONNX's text it
+# selects nothing.
+UNBOUNDED = 2**31 - 1, 2**63 - 1
+
 Numbers = Tensor | Sequence[int]
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -82,11 +86,15 @@ def slices_of(
         if len(given) != len(starts):
             raise ValueError(f"Slice: {name} must have length {len(starts)}, as starts has, got {len(given)}")
     slices = [slice(None)] * len(sizes)
+    end: int | None
     for k, (d, start, end, step) in enumerate(zip(axes, starts, ends, steps, strict=True)):
         if step == 0:
             raise ValueError(f"Slice: steps[{k}] must not be 0")
-        if step < 0 and start < -1 and start < -sizes[d]:
-            start = -sizes[d]  # ONNX clamps it to the first element; Python would select nothing
+        if step < 0:
+            if not (known(start >= -1) or known(start >= -sizes[d])):
+                start = torch.sym_max(start, -sizes[d])  # ONNX begins at the first element; Python selects nothing
+            if isinstance(end, int) and end in UNBOUNDED:
+                end = None
         slices[d] = slice(start, end, step)
     return tuple(slices)
 
@@ -198,9 +206,9 @@ def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
 
 @recorded
 def squeeze(data: Tensor, axes: Numbers | None = None) -> Tensor:
-    if axes is None:
+    chosen = [] if axes is None else _axes("Squeeze: axes", axes, data.dim())
+    if not chosen:  # all of size 1; in ONNX Runtime also for a list without axes
         return data.squeeze()
-    chosen = _axes("Squeeze: axes", axes, data.dim())
     for k, d in enumerate(chosen):
         if data.shape[d] != 1:
             raise ValueError(f"Squeeze: axes[{k}] must be an axis of size 1, got {d}, of size {text(data.shape[d])}")

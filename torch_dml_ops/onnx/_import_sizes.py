@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown
 from torch_dml_ops.onnx._import_operators import Numbers, recorded, slices_of
 
@@ -101,6 +102,11 @@ def div(a: Sizes, b: Sizes) -> Sizes:
 
 
 @recorded
+def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
+    return _elementwise("Mod", _remainder if fmod else _modulo, a, b)
+
+
+@recorded
 def minimum(*values: Sizes) -> Sizes:
     return _all_elementwise("Min", torch.sym_min, values)
 
@@ -114,7 +120,23 @@ def _divide(a: int, b: int) -> int:
     """Towards 0, as ONNX does."""
     if b == 0:
         raise ValueError("Div: the divisor must not be 0")
-    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+    if b < 0:
+        a, b = -a, -b
+    return a // b if known(a >= 0) else torch.sym_max(a, 0) // b - torch.sym_max(-a, 0) // b
+
+
+def _modulo(a: int, b: int) -> int:
+    """With the sign of the divisor, as Python's."""
+    if b == 0:
+        raise ValueError("Mod: the divisor must not be 0")
+    return a % b
+
+
+def _remainder(a: int, b: int) -> int:
+    """With the sign of the dividend."""
+    if b == 0:
+        raise ValueError("Mod: the divisor must not be 0")
+    return a - b * _divide(a, b)
 
 
 def _elementwise(op: str, function: Callable[[int, int], int], a: Sizes, b: Sizes) -> Sizes:
