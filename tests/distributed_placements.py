@@ -1,13 +1,12 @@
 """How results are placed, as one rank of a fake group of any size sees it. Run by test_distributed.py."""
 
 import multiprocessing
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo  # as in distributed_worker.py
 import torch.distributed as dist
-import torch.distributed.tensor._dtensor_spec
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, empty
@@ -121,57 +120,6 @@ def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int
         distributed._require_dtensors = in_rule
 
 
-# What torch_dml_ops.distributed uses that is private to torch.
-PRIVATE = [
-    (torch._C, "_are_functorch_transforms_active"),
-    (torch._C, "_get_tracing_state"),
-    (torch._C, "_len_torch_dispatch_stack"),
-    (torch._C, "_len_torch_function_stack"),
-    (torch._ops, "_len_torch_dispatch_stack_pre_dispatch"),
-    (dist, "_functional_collectives"),
-    (dist.tensor._dtensor_spec, "DTensorSpec"),
-    (dist.tensor._dtensor_spec, "TensorMeta"),
-    (DTensor, "_local_tensor"),
-    (DTensor, "_op_dispatcher"),
-    (DTensor, "_spec"),
-]
-
-
-def check_without_a_private_name(number: int, ranks: int) -> None:
-    owner, name = PRIVATE[number]
-    x = tensor(init_device_mesh("cpu", (ranks,)), S(0))
-    delattr(owner, name)
-    sys.modules.pop(f"torch.distributed.{name}", None)  # a module would be imported again
-    sys.meta_path.insert(0, Hidden(f"torch.distributed.{name}"))
-    plain = dml.slice1(torch.arange(3), [0], [3], [-1])
-    assert plain.tolist() == [2, 1, 0]
-    window = [0, 0, 0], SIZES, [1, -1, 1]
-    for call in (
-        lambda: dml.slice1(x, *window),
-        lambda: torch.ops.torch_dml_ops.slice1.default(x, *window),
-        lambda: dml.slice1(x, *window, out=x),
-        lambda: dml.join([x, x], 0),
-    ):
-        try:
-            call()
-        except RuntimeError as error:
-            said = str(error)
-        assert ": DTensors need a torch with the names that their rules are built on, got 2." in said, (name, said)
-        assert name in said, (name, said)
-    assert dml.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]
-
-
-class Hidden:
-    """Makes an import of a module fail."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name == self.name:
-            raise ImportError(f"cannot import {name}")
-
-
 def in_a_process_of_its_own(*arguments: Any) -> None:
     process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
     process.start()
@@ -187,8 +135,6 @@ def run(rank: int, ranks: int, check: Callable[[int, int], None]) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)  # a forked process cannot use the threads of OpenMP
-    for number in range(len(PRIVATE)):
-        in_a_process_of_its_own(number, len(PRIVATE), check_without_a_private_name)
     # torch keeps what it has computed for another rank of an equal mesh.
     for rank, ranks in ((0, 2), (5, 8), (0, 512), (511, 512)):
         in_a_process_of_its_own(rank, ranks, check_placements)

@@ -52,12 +52,16 @@ try:
         _len_torch_function_stack,
     )
     from torch._ops import _len_torch_dispatch_stack_pre_dispatch
-    from torch.distributed import _functional_collectives as collectives
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor, all_reduce, all_to_all_single
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
-    for name in ("_local_tensor", "_op_dispatcher", "_spec"):
-        getattr(DTensor, name)
-    forward_ad._current_level  # noqa: B018
+    for owner, name in (
+        (DTensor, "_local_tensor"),
+        (DTensor, "_spec"),
+        (DTensor._op_dispatcher, "_allow_implicit_replication"),
+        (forward_ad, "_current_level"),
+    ):
+        getattr(owner, name)
 except (ImportError, AttributeError) as error:
     _missing = error
 
@@ -170,10 +174,10 @@ class Exchange:
         # In the order of their indices: the memory formats of the ranks' tensors may differ.
         copies = [self._copy(tensors, t).reshape(-1).view(torch.uint8) for t in self.sent]
         outgoing = copies[0] if len(copies) == 1 else torch.cat([like.new_empty(0, dtype=torch.uint8), *copies])
-        incoming = collectives.all_to_all_single(
+        incoming = all_to_all_single(
             outgoing, [n * item for n in self.received_from], [n * item for n in self.sent_to], self.group
         )
-        if isinstance(incoming, collectives.AsyncCollectiveTensor):
+        if isinstance(incoming, AsyncCollectiveTensor):
             incoming = incoming.wait()
         sizes = [self._sizes(t.end - t.first) for t in self.received]
         parts = incoming.view(like.dtype).split([math.prod(s) for s in sizes]) if sizes else ()
@@ -676,7 +680,7 @@ def _refusal_of_a_rank(refusal: Exception | None, tensors: Sequence[Any]) -> Exc
     def largest(numbers: list[int]) -> list[int]:
         tensor = torch.tensor(numbers, device=mesh.device_type)
         for mesh_dim in range(mesh.ndim):
-            tensor = collectives.all_reduce(tensor, "max", (mesh, mesh_dim))
+            tensor = all_reduce(tensor, "max", (mesh, mesh_dim))
         found: list[int] = tensor.tolist()
         return found
 
