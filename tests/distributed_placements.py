@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, empty
+from torch.distributed.tensor.placement_types import _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import torch_dml_ops as dml
@@ -84,6 +85,29 @@ def check_placements(_: int, ranks: int) -> None:
         assert part.is_contiguous()
 
 
+def check_parts_have_the_sizes_that_this_rank_has_to_have(_: int, ranks: int) -> None:
+    line, grid = init_device_mesh("cpu", (ranks,)), init_device_mesh("cpu", (ranks // 2, 2))
+    given = DTensor.from_local(torch.zeros(1, 12), line, [S(0)], run_check=False, shape=(2 * ranks, 12), stride=(12, 1))
+    for name, argument, *arguments in (
+        ("slice1", "input", given, [0, 0], [2 * ranks, 12], [-1, 1]),
+        ("slice_grad", "grad_output", given, [2 * ranks, 13], [0, 1], [2 * ranks, 12], [1, 1]),
+        ("join", "inputs[1]", [tensor(line, S(0), sizes=(2 * ranks, 12)), given], 0),
+        ("reverse_subsequences", "sequence_lengths", tensor(line, S(0), sizes=(2 * ranks, 12)), given[:, :1].int(), 1),
+    ):
+        columns = 1 if argument == "sequence_lengths" else 12
+        try:
+            getattr(dml, name)(*arguments)
+        except RuntimeError as error:
+            said = str(error)
+        assert said == f"{name}: {argument} must have sizes [2, {columns}] on this rank, got [1, {columns}]", said
+    # What torch alone knows the sizes of is taken as it is.
+    strided = _StridedShard(0, split_factor=2)
+    for placements in ([strided, S(0)], [S(1), strided], [S(0), S(0)]):
+        x = tensor(grid, *placements)
+        out = torch.empty_like(x)
+        assert dml.slice1(x, [0, 0, 0], SIZES, [1, 1, -1], out=out) is out
+
+
 def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
     """A mesh of a later group equals one of an earlier group, but this rank may be another, and the groups are."""
     from torch_dml_ops.distributed import traffic
@@ -138,6 +162,7 @@ def main() -> None:
     # torch keeps what it has computed for another rank of an equal mesh.
     for rank, ranks in ((0, 2), (5, 8), (0, 512), (511, 512)):
         in_a_process_of_its_own(rank, ranks, check_placements)
+    in_a_process_of_its_own(5, 8, check_parts_have_the_sizes_that_this_rank_has_to_have)
     for rank in range(3):
         run(rank, 3, check_plans_are_those_of_the_process_group)
     run(0, 2, check_overloads_do_not_go_through_the_dispatcher_twice)

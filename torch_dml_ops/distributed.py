@@ -247,6 +247,18 @@ def _local_sizes(x: DTensor, placed: Placements, moved: set[int]) -> list[int]:
     return [part[d] if d in moved else n for d, n in enumerate(x._local_tensor.shape)]
 
 
+def _check_part(name: str, argument: str, x: DTensor) -> None:
+    """Refuses a part of other sizes than this rank has to have: others would get something else than they expect."""
+    shards = [p for p in x.placements if hasattr(p, "dim")]
+    # Only torch knows the sizes under its own _StridedShard, and where one dimension is sharded more than once.
+    is_known = all(type(p) is Shard for p in shards) and len({p.dim for p in shards}) == len(shards)
+    if x.device_mesh.get_coordinate() is None or not is_known:
+        return
+    wanted, given = _sizes_here(x.shape, x.device_mesh, x.placements), list(x._local_tensor.shape)
+    if given != wanted:
+        raise RuntimeError(f"{name}: {argument} must have sizes {text(wanted)} on this rank, got {text(given)}")
+
+
 def _common(pieces: Sequence[DTensor], axis: int) -> Placements:
     """The common placement of a join's inputs that takes the least traffic."""
     mesh = pieces[0].device_mesh
@@ -434,6 +446,10 @@ def _make_plan(name: str, tensors: Sequence[DTensor], numbers: Sequence[Any]) ->
     arguments = ([tensors] if name == "join" else [*tensors]) + [*numbers]
     result = RULES[name](*arguments)
     every_size = result.sizes if name == "split" else [result.sizes]
+    named: list[tuple[str, Any]] = [*result.like.items(), *result.also_read]
+    for argument, t in named:
+        if _is_plain(t._local_tensor):
+            _check_part(name, argument, t)
     like = list(result.like.values())
     strides = [dense_strides(name, sizes, like) for sizes in every_size]
     first = tensors[0]
@@ -652,11 +668,8 @@ def _checked_for_out(
                 f"{name}: {argument} must be placed as the result is, {spec.placements}, got {t.placements}; call "
                 "redistribute on it, or the operator without out"
             )
-    for (argument, part), t in zip(parts, written, strict=True):
-        wanted = _sizes_here(t.shape, t.device_mesh, t.placements)
-        if t.device_mesh.get_coordinate() is not None and list(part.shape) != wanted:
-            sizes = text(part.shape)
-            raise RuntimeError(f"{name}: {argument} must have sizes {text(wanted)} on this rank, got {sizes}")
+    for (argument, _), t in zip(outs, written, strict=True):
+        _check_part(name, argument, t)
     check_memory(name, parts, _parts(given, read))
     return read, written
 
