@@ -215,6 +215,8 @@ def _settle(x: DTensor, moved: set[int]) -> tuple[Placements, dict[int, int]]:
         dim = getattr(p, "dim", None)  # Shard and torch's own _StridedShard
         if type(p) is Shard and dim in moved and dim not in exchanged:
             exchanged[dim] = mesh_dim
+            # Compiled code is guarded by the sizes of this rank's part: torch drops guards on those of the whole.
+            int(x._local_tensor.shape[dim])
         elif not (p.is_replicate() or type(p) is Partial or (dim is not None and dim not in moved)):
             p = Replicate()
         placements.append(p)
