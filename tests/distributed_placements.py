@@ -1,16 +1,16 @@
 """How results are placed, as one rank of a fake group of any size sees it. Run by test_distributed.py."""
 
 import multiprocessing
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._dynamo  # as in distributed_worker.py
 import torch.distributed as dist
-import torch.distributed.tensor._dtensor_spec
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, empty
+from torch.distributed.tensor.placement_types import _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import torch_dml_ops as dml
@@ -85,6 +85,29 @@ def check_placements(_: int, ranks: int) -> None:
         assert part.is_contiguous()
 
 
+def check_parts_have_the_sizes_that_this_rank_has_to_have(_: int, ranks: int) -> None:
+    line, grid = init_device_mesh("cpu", (ranks,)), init_device_mesh("cpu", (ranks // 2, 2))
+    given = DTensor.from_local(torch.zeros(1, 12), line, [S(0)], run_check=False, shape=(2 * ranks, 12), stride=(12, 1))
+    for name, argument, *arguments in (
+        ("slice1", "input", given, [0, 0], [2 * ranks, 12], [-1, 1]),
+        ("slice_grad", "grad_output", given, [2 * ranks, 13], [0, 1], [2 * ranks, 12], [1, 1]),
+        ("join", "inputs[1]", [tensor(line, S(0), sizes=(2 * ranks, 12)), given], 0),
+        ("reverse_subsequences", "sequence_lengths", tensor(line, S(0), sizes=(2 * ranks, 12)), given[:, :1].int(), 1),
+    ):
+        columns = 1 if argument == "sequence_lengths" else 12
+        try:
+            getattr(dml, name)(*arguments)
+        except RuntimeError as error:
+            said = str(error)
+        assert said == f"{name}: {argument} must have sizes [2, {columns}] on this rank, got [1, {columns}]", said
+    # What torch alone knows the sizes of is taken as it is.
+    strided = _StridedShard(0, split_factor=2)
+    for placements in ([strided, S(0)], [S(1), strided], [S(0), S(0)]):
+        x = tensor(grid, *placements)
+        out = torch.empty_like(x)
+        assert dml.slice1(x, [0, 0, 0], SIZES, [1, 1, -1], out=out) is out
+
+
 def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
     """A mesh of a later group equals one of an earlier group, but this rank may be another, and the groups are."""
     from torch_dml_ops.distributed import traffic
@@ -121,57 +144,6 @@ def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int
         distributed._require_dtensors = in_rule
 
 
-# What torch_dml_ops.distributed uses that is private to torch.
-PRIVATE = [
-    (torch._C, "_are_functorch_transforms_active"),
-    (torch._C, "_get_tracing_state"),
-    (torch._C, "_len_torch_dispatch_stack"),
-    (torch._C, "_len_torch_function_stack"),
-    (torch._ops, "_len_torch_dispatch_stack_pre_dispatch"),
-    (dist, "_functional_collectives"),
-    (dist.tensor._dtensor_spec, "DTensorSpec"),
-    (dist.tensor._dtensor_spec, "TensorMeta"),
-    (DTensor, "_local_tensor"),
-    (DTensor, "_op_dispatcher"),
-    (DTensor, "_spec"),
-]
-
-
-def check_without_a_private_name(number: int, ranks: int) -> None:
-    owner, name = PRIVATE[number]
-    x = tensor(init_device_mesh("cpu", (ranks,)), S(0))
-    delattr(owner, name)
-    sys.modules.pop(f"torch.distributed.{name}", None)  # a module would be imported again
-    sys.meta_path.insert(0, Hidden(f"torch.distributed.{name}"))
-    plain = dml.slice1(torch.arange(3), [0], [3], [-1])
-    assert plain.tolist() == [2, 1, 0]
-    window = [0, 0, 0], SIZES, [1, -1, 1]
-    for call in (
-        lambda: dml.slice1(x, *window),
-        lambda: torch.ops.torch_dml_ops.slice1.default(x, *window),
-        lambda: dml.slice1(x, *window, out=x),
-        lambda: dml.join([x, x], 0),
-    ):
-        try:
-            call()
-        except RuntimeError as error:
-            said = str(error)
-        assert ": DTensors need a torch with the names that their rules are built on, got 2." in said, (name, said)
-        assert name in said, (name, said)
-    assert dml.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]
-
-
-class Hidden:
-    """Makes an import of a module fail."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        if name == self.name:
-            raise ImportError(f"cannot import {name}")
-
-
 def in_a_process_of_its_own(*arguments: Any) -> None:
     process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
     process.start()
@@ -187,11 +159,10 @@ def run(rank: int, ranks: int, check: Callable[[int, int], None]) -> None:
 
 def main() -> None:
     torch.set_num_threads(1)  # a forked process cannot use the threads of OpenMP
-    for number in range(len(PRIVATE)):
-        in_a_process_of_its_own(number, len(PRIVATE), check_without_a_private_name)
     # torch keeps what it has computed for another rank of an equal mesh.
     for rank, ranks in ((0, 2), (5, 8), (0, 512), (511, 512)):
         in_a_process_of_its_own(rank, ranks, check_placements)
+    in_a_process_of_its_own(5, 8, check_parts_have_the_sizes_that_this_rank_has_to_have)
     for rank in range(3):
         run(rank, 3, check_plans_are_those_of_the_process_group)
     run(0, 2, check_overloads_do_not_go_through_the_dispatcher_twice)

@@ -1,11 +1,8 @@
 """Derivatives: of every order, in reverse and forward mode, under torch.func, and what must not be differentiated."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -412,41 +409,6 @@ def test_an_out_that_is_kept_for_backward_makes_backward_an_error(case: OutCase,
         case.call(*tensors.values())
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
-
-
-# A torch without the private names that the derivatives are built on.
-
-FALLBACK = """
-import warnings
-import torch
-import torch._functorch.utils
-
-del torch._C._functorch.set_single_level_autograd_function_allowed
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    import torch_dml_ops as dml
-    from torch_dml_ops.__main__ import report
-[warning] = caught
-assert "lacks a name that the derivatives are built on" in str(warning.message), warning
-assert "set_single_level_autograd_function_allowed" in str(warning.message), warning
-assert report()["derivatives"].startswith("backward only"), report()
-
-from operator_cases import CASES
-
-for case in CASES:
-    leaves = [x.requires_grad_() for x in case.tensors()]
-    call = lambda *tensors: tuple(y.sin() for y in case.results(dml, *tensors))
-    assert torch.autograd.gradcheck(call, leaves), case.name
-    assert torch.autograd.gradgradcheck(call, leaves), case.name
-print(len(CASES), "cases passed")
-"""
-
-
-def test_where_torch_lacks_the_private_names_backward_works_and_one_warning_says_so() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", FALLBACK], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
-    )
-    assert run.stdout == f"{len(CASES)} cases passed\n", run.stderr
 
 
 def test_on_this_torch_every_derivative_is_there() -> None:

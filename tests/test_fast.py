@@ -4,19 +4,16 @@ The short way is torch_dml_ops/_fast.py, over csrc/python/fast_calls.cpp. fast_s
 derivatives are tested on both ways too, by test_autograd.py.)
 """
 
-import ast
 import contextlib
 import copy
 import ctypes
 import gc
 import signal
-import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import oracle
@@ -39,6 +36,7 @@ from fast_situations import (
     with_second,
 )
 from operator_cases import same
+from private_names import assert_works
 from torch import Tensor
 from ways import WAYS, ordinary_way
 
@@ -428,81 +426,8 @@ def test_interruptions_at_any_moment(interrupted: None, gradients: bool) -> None
     assert all(x._use_count() == uses for x, uses in kept)
 
 
-# A torch that lacks a name, and imports at odd moments.
+# Imports at odd moments.
 
-
-def private_names() -> set[str]:
-    """The names that torch_dml_ops/_fast.py uses and that torch does not promise to keep."""
-    paths = {"torch": "torch", "forward_ad": "torch.autograd.forward_ad"}  # of torch's, by the module's names for them
-
-    def path(node: ast.AST | None) -> str | None:
-        if isinstance(node, ast.Attribute):
-            owner = path(node.value)
-            return owner and f"{owner}.{node.attr}"
-        return paths.get(node.id) if isinstance(node, ast.Name) else None
-
-    nodes = list(ast.walk(ast.parse(Path(_fast.__file__).read_text())))
-    for node in nodes:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and (value := path(node.value)):
-            paths[node.target.id] = value
-    used = {name for node in nodes if isinstance(node, ast.Attribute) and (name := path(node))}
-    without = {"torch._C", "torch._ops", "torch.library._impls"}  # without which torch.library itself does not work
-    return {name for name in used if "._" in name} - without
-
-
-EACH_APART = """
-import functools, os, sys, warnings
-import torch, torch._dynamo, torch._functorch.utils
-import torch.autograd.forward_ad as forward_ad
-
-def each_apart(work, arguments):
-    for argument in arguments:
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                work(argument)
-                status = 0
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-            finally:
-                os._exit(status)
-        print(argument, os.waitpid(child, 0)[1], flush=True)
-"""
-WITHOUT_A_NAME = """
-def work(name):
-    *path, last = name.split(".")
-    owner = functools.reduce(getattr, path[1:], torch)
-    value = getattr(owner, last)
-    delattr(owner, last)
-    warnings.simplefilter("ignore")
-    import torch_dml_ops as dml
-    from torch_dml_ops import _fast
-    from torch_dml_ops.__main__ import report
-    setattr(owner, last, value)  # torch itself would have something else in its place
-    assert not _fast.available
-    assert report()["calls"].startswith("ordinary way only"), report()["calls"]
-
-    import plain_torch
-    from operator_cases import FIVE, same
-    for case in FIVE:
-        leaves = [x.requires_grad_() for x in case.tensors()]
-        expected = case.results(plain_torch, *leaves)
-        for ops in (dml, torch.ops.torch_dml_ops):
-            results = case.results(ops, *leaves)
-            same(results, expected)
-            same(*(torch.autograd.grad(sum(map(torch.sum, r)), leaves, retain_graph=True) for r in (results, expected)))
-    x = torch.arange(3.0)
-    same(dml.slice1(x, [0], [3], [-1], out=torch.empty(3)), x.flip(0))
-    try:
-        dml.slice1(x, [0, 0], [1], [1])
-    except RuntimeError as error:
-        assert str(error).startswith("slice1: window_offsets must have length 1"), error
-    else:
-        raise AssertionError("it was not refused")
-
-each_apart(work, sys.argv[1:])
-"""
 MOMENTS = """
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -551,22 +476,6 @@ def work(moment):
 
 each_apart(work, MOMENTS)
 """
-
-
-def assert_works(program: str, *arguments: str) -> None:
-    """The program does its work in processes that have not imported the package."""
-    command = [sys.executable, "-c", EACH_APART + program, *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
-    ended = [line.rpartition(" ")[2] for line in done.stdout.splitlines()]
-    assert ended, done.stderr
-    assert set(ended) == {"0"}, done.stdout + done.stderr
-    assert not arguments or len(ended) == len(arguments)
-
-
-def test_where_torch_lacks_a_name_everything_goes_the_ordinary_way() -> None:
-    names = private_names()
-    assert {"torch._C._len_torch_dispatch_stack", "torch.autograd.forward_ad._current_level"} < names
-    assert_works(WITHOUT_A_NAME, *sorted(names))
 
 
 def test_the_package_may_be_imported_at_any_moment() -> None:

@@ -29,7 +29,6 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from torch_dml_ops import _fast
 from torch_dml_ops._arguments import explanation
@@ -408,7 +407,7 @@ def _transpose_of_split(
 
 def _of_one_type(cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
     """For a result that the loss does not depend on, torch gives plain zeros, also where the others are DTensors."""
-    like: Any = next(filter(is_traceable_wrapper_subclass, cotangents), None)
+    like: Any = next((t for t in cotangents if hasattr(t, "__tensor_flatten__")), None)
     if like is None:
         return cotangents
     return [t if isinstance(t, type(like)) else like.new_zeros(t.shape) for t in cotangents]

@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 import torch.autograd.forward_ad as forward_ad
-from torch.utils._device import DeviceContext
 
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 
@@ -32,7 +31,7 @@ FOREIGN_KERNELS = {
     for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
 }
 # Modes for torch functions that do nothing to an operator, by their types.
-harmless_modes: set[type] = {DeviceContext}  # that of torch.set_default_device
+harmless_modes: set[type] = set()
 JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
@@ -54,6 +53,9 @@ def _takes_ownership() -> bool:
 
 
 def _set_up() -> Any:
+    from torch.utils._device import DeviceContext
+
+    harmless_modes.add(DeviceContext)  # that of torch.set_default_device
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
     private: Any = torch._C
     forward_ad._current_level  # noqa: B018  (it is looked up by this name)

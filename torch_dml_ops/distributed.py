@@ -52,12 +52,16 @@ try:
         _len_torch_function_stack,
     )
     from torch._ops import _len_torch_dispatch_stack_pre_dispatch
-    from torch.distributed import _functional_collectives as collectives
+    from torch.distributed._functional_collectives import AsyncCollectiveTensor, all_reduce, all_to_all_single
     from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
-    for name in ("_local_tensor", "_op_dispatcher", "_spec"):
-        getattr(DTensor, name)
-    forward_ad._current_level  # noqa: B018
+    for owner, name in (
+        (DTensor, "_local_tensor"),
+        (DTensor, "_spec"),
+        (DTensor._op_dispatcher, "_allow_implicit_replication"),
+        (forward_ad, "_current_level"),
+    ):
+        getattr(owner, name)
 except (ImportError, AttributeError) as error:
     _missing = error
 
@@ -170,10 +174,10 @@ class Exchange:
         # In the order of their indices: the memory formats of the ranks' tensors may differ.
         copies = [self._copy(tensors, t).reshape(-1).view(torch.uint8) for t in self.sent]
         outgoing = copies[0] if len(copies) == 1 else torch.cat([like.new_empty(0, dtype=torch.uint8), *copies])
-        incoming = collectives.all_to_all_single(
+        incoming = all_to_all_single(
             outgoing, [n * item for n in self.received_from], [n * item for n in self.sent_to], self.group
         )
-        if isinstance(incoming, collectives.AsyncCollectiveTensor):
+        if isinstance(incoming, AsyncCollectiveTensor):
             incoming = incoming.wait()
         sizes = [self._sizes(t.end - t.first) for t in self.received]
         parts = incoming.view(like.dtype).split([math.prod(s) for s in sizes]) if sizes else ()
@@ -211,6 +215,8 @@ def _settle(x: DTensor, moved: set[int]) -> tuple[Placements, dict[int, int]]:
         dim = getattr(p, "dim", None)  # Shard and torch's own _StridedShard
         if type(p) is Shard and dim in moved and dim not in exchanged:
             exchanged[dim] = mesh_dim
+            # Compiled code is guarded by the sizes of this rank's part: torch drops guards on those of the whole.
+            int(x._local_tensor.shape[dim])
         elif not (p.is_replicate() or type(p) is Partial or (dim is not None and dim not in moved)):
             p = Replicate()
         placements.append(p)
@@ -241,6 +247,18 @@ def _local_sizes(x: DTensor, placed: Placements, moved: set[int]) -> list[int]:
     if x.device_mesh.get_coordinate() is None:
         return part
     return [part[d] if d in moved else n for d, n in enumerate(x._local_tensor.shape)]
+
+
+def _check_part(name: str, argument: str, x: DTensor) -> None:
+    """Refuses a part of other sizes than this rank has to have: others would get something else than they expect."""
+    shards = [p for p in x.placements if hasattr(p, "dim")]
+    # Only torch knows the sizes under its own _StridedShard, and where one dimension is sharded more than once.
+    is_known = all(type(p) is Shard for p in shards) and len({p.dim for p in shards}) == len(shards)
+    if x.device_mesh.get_coordinate() is None or not is_known:
+        return
+    wanted, given = _sizes_here(x.shape, x.device_mesh, x.placements), list(x._local_tensor.shape)
+    if given != wanted:
+        raise RuntimeError(f"{name}: {argument} must have sizes {text(wanted)} on this rank, got {text(given)}")
 
 
 def _common(pieces: Sequence[DTensor], axis: int) -> Placements:
@@ -430,6 +448,10 @@ def _make_plan(name: str, tensors: Sequence[DTensor], numbers: Sequence[Any]) ->
     arguments = ([tensors] if name == "join" else [*tensors]) + [*numbers]
     result = RULES[name](*arguments)
     every_size = result.sizes if name == "split" else [result.sizes]
+    named: list[tuple[str, Any]] = [*result.like.items(), *result.also_read]
+    for argument, t in named:
+        if _is_plain(t._local_tensor):
+            _check_part(name, argument, t)
     like = list(result.like.values())
     strides = [dense_strides(name, sizes, like) for sizes in every_size]
     first = tensors[0]
@@ -648,11 +670,8 @@ def _checked_for_out(
                 f"{name}: {argument} must be placed as the result is, {spec.placements}, got {t.placements}; call "
                 "redistribute on it, or the operator without out"
             )
-    for (argument, part), t in zip(parts, written, strict=True):
-        wanted = _sizes_here(t.shape, t.device_mesh, t.placements)
-        if t.device_mesh.get_coordinate() is not None and list(part.shape) != wanted:
-            sizes = text(part.shape)
-            raise RuntimeError(f"{name}: {argument} must have sizes {text(wanted)} on this rank, got {sizes}")
+    for (argument, _), t in zip(outs, written, strict=True):
+        _check_part(name, argument, t)
     check_memory(name, parts, _parts(given, read))
     return read, written
 
@@ -676,7 +695,7 @@ def _refusal_of_a_rank(refusal: Exception | None, tensors: Sequence[Any]) -> Exc
     def largest(numbers: list[int]) -> list[int]:
         tensor = torch.tensor(numbers, device=mesh.device_type)
         for mesh_dim in range(mesh.ndim):
-            tensor = collectives.all_reduce(tensor, "max", (mesh, mesh_dim))
+            tensor = all_reduce(tensor, "max", (mesh, mesh_dim))
         found: list[int] = tensor.tolist()
         return found
 
