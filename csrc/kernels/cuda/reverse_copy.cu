@@ -159,8 +159,9 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
       const int u = lowest_bit<kVecsPerThread<Offset>>(remaining);
       const auto v = locate_vec(first + u * kThreadsPerBlock);
       const auto& inner = params.dims[kRank - 1];
-      if constexpr (kAlongAxis && kVecSize > 1) {
-        // The end of a length: a reversed vector before it, and one that stays as it is after it.
+      if constexpr (kAlongAxis && kVecSize > 1 && sizeof(Offset) == 4) {
+        // The end of a length: a reversed vector before it, and one that stays as it is after it. With 64-bit offsets
+        // a compiler takes the store of both apart.
         if (params.vectorized) {
           const Offset length = params.clamped_length_at(v.row.length), from = v.row.src + v.i;
           const Offset from_reversed = v.row.src + length - kVecSize - v.i;
