@@ -35,6 +35,9 @@ def test_compiled_kernels_do_what_random_plans_say():
     )
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(f"{CASES} cases right: ")
+    large = [build.large_plans(build.FOLDER / "short", kernels)]
+    done = subprocess.run(large, env=build.environment(CUDA_COMPILED_PARTIAL="1"), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 @needs_sass

@@ -268,6 +268,24 @@ def test_a_transposed_source_is_read_and_written_along_both_of_its_dimensions(dt
         assert accesses[f"sectors_{kind}"] * 32 == size
 
 
+@pytest.mark.parametrize("rows", [24, 32, 63, 130])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16])
+def test_tiles_are_moved_in_words_wherever_the_rows_of_the_source_begin(dtype, rows):
+    """Words of the source are loaded whole, with items that nothing needs, except at the ends of its memory."""
+    columns = (rows + 8) // 4 * 4  # each begins equally far past an aligned address
+    x = torch.arange(2 * 260 * columns).reshape(2, 260, columns).to(dtype)
+    for first in range(4):
+        contiguous = torch.empty(2, rows, 260, dtype=dtype)
+        host_build.cuda_on_host()
+        host_build.take_accesses()
+        slice_into = torch.ops.torch_dml_ops_on_host.slice1.out
+        slice_into(x.mT, [0, first, 0], list(contiguous.shape), [1, 1, 1], out=contiguous)
+        accesses = host_build.take_accesses()
+        assert torch.equal(contiguous, x.mT[:, first : first + rows])
+        assert accesses["widths_stored"] == {4: contiguous.numel() * dtype.itemsize // 4}
+        assert accesses["widths_loaded"][4] > 10 * accesses["widths_loaded"].get(dtype.itemsize, 0)
+
+
 @pytest.mark.parametrize(("pieces", "launches"), [(1, 1), (2, 1), (20, 1), (64, 1), (300, 1), (400, 2)])
 def test_many_pieces_take_one_launch(pieces, launches):
     """Four hundred are more than its parameters hold."""
@@ -276,6 +294,18 @@ def test_many_pieces_take_one_launch(pieces, launches):
     assert accesses["launches"] == launches
     _, accesses = on_host("join", parts, 1)
     assert accesses["launches"] == launches
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16])
+def test_small_items_that_are_loaded_one_by_one_are_stored_many_at_once(dtype):
+    x = torch.arange(4096 * 7).to(dtype).reshape(4096, 7)
+    result, accesses = on_host("slice1", x, [0, 0], [4096, 7], [1, -1])
+    assert torch.equal(result, x.flip(1))
+    assert accesses["widths_stored"] == {8 * dtype.itemsize: x.numel() // 8}
+    result, accesses = on_host("slice_grad", x, [4096, 32], [0, 3], [4096, 13], [1, 2])
+    assert torch.equal(result[:, 3:16:2], x)
+    assert result.count_nonzero() == x.count_nonzero()
+    assert accesses["widths_stored"] == {16: result.numel() * dtype.itemsize // 16}
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])

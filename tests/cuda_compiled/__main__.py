@@ -25,6 +25,7 @@ def check(what: str, kernels: list[Kernel], options: argparse.Namespace) -> tupl
     program = str(build.random_plans(folder, kernels, options.jobs))
     command = [program, str(options.cases)]
     runs: list[Run] = [(f"random plans, seed {seed}", [*command, seed, str(options.seconds)]) for seed in seeds]
+    runs.append(("large plans", [str(build.large_plans(folder, kernels, options.jobs))]))
     environment = {"CUDA_COMPILED_PARTIAL": "1"} if options.only else {}
     if not options.only:  # it compares results, so it needs all kernels
         fuzz = str(build.kernels_fuzz(folder, kernels, options.jobs))
@@ -33,7 +34,8 @@ def check(what: str, kernels: list[Kernel], options: argparse.Namespace) -> tupl
 
     def run(numbered: tuple[int, Run]) -> tuple[bool, Path]:
         number, (name, command) = numbered
-        visits = folder / f"coverage{number}.txt"
+        visits = folder / f"coverage{number}.txt"  # of large plans there is none
+        visits.unlink(missing_ok=True)
         variables = build.environment(CUDA_COMPILED_COVERAGE=str(visits), **environment)
         done = subprocess.run(command, env=variables, capture_output=True, text=True)
         print(f"{name}: {done.stdout.strip()[-3000:]}{done.stderr[-1000:]}", flush=True)
@@ -43,7 +45,7 @@ def check(what: str, kernels: list[Kernel], options: argparse.Namespace) -> tupl
 
     with ThreadPoolExecutor(options.jobs) as pool:
         results = list(pool.map(run, enumerate(runs)))
-    visits = coverage.read(path for right, path in results if right)
+    visits = coverage.read(path for right, path in results if right and path.exists())
     print(coverage.report(kernels, visits), flush=True)
     return all(right for right, _ in results), visits
 

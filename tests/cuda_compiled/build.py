@@ -186,6 +186,12 @@ def random_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path
     return linked(folder / "random_plans", [*translated_objects(kernels, jobs), *host], checked=True)
 
 
+def large_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
+    """large_plans.cpp with these kernels."""
+    host = host_objects([*CUDA_SOURCES, HERE / "large_plans.cpp"], jobs)
+    return linked(folder / "large_plans", [*translated_objects(kernels, jobs), *host], checked=False)
+
+
 def kernels_fuzz(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """tests/kernels_fuzz.cpp with these kernels."""
     fuzz = ROOT / "tests" / "kernels_fuzz.cpp"

@@ -92,16 +92,15 @@ def choose(entries: Sequence[ptx.Entry], visits: Visits, count: int, seed: int) 
 
 def noticed(mutant: Mutant, folder: Path, cases: int, seed: int) -> str | None:
     """What the checks say of the mutant; None if nothing. Raises Unknown if it is not PTX."""
-    program = build.random_plans(folder, [mutant.changed().kernel()], jobs=1)
-    done = subprocess.run(
-        [program, str(cases), str(seed), str(SECONDS)],
-        env=build.environment(CUDA_COMPILED_PARTIAL="1"),
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode == 0:
-        return None
-    return (done.stdout.splitlines() or [f"ended by signal {-done.returncode}"])[0].removeprefix("MISMATCH ")
+    kernels = [mutant.changed().kernel()]
+    large = str(build.large_plans(folder, kernels, jobs=1))
+    random = str(build.random_plans(folder, kernels, jobs=1))
+    variables = build.environment(CUDA_COMPILED_PARTIAL="1")
+    for command in [large], [random, str(cases), str(seed), str(SECONDS)]:
+        done = subprocess.run(command, env=variables, capture_output=True, text=True)
+        if done.returncode != 0:
+            return (done.stdout.splitlines() or [f"ended by signal {-done.returncode}"])[0].removeprefix("MISMATCH ")
+    return None
 
 
 def run(entries: Sequence[ptx.Entry], visits: Visits, count: int, cases: int, seed: int, jobs: int) -> str:

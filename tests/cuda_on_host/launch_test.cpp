@@ -108,7 +108,7 @@ bool threads_need_different_sizes() {
 }
 
 // On a device with so much shared memory, with columns of every length: three panels fit on an SM, two of 16 columns of
-// float32 (two sectors), one of 8, each with what CUDA reserves.
+// float32 (two sectors), one of 8 or, if that does not fit, of 4 or 2, each with what CUDA reserves.
 bool panels_fit_on_an_sm(int kib_per_sm, int reserved_kib) {
   cuda_on_host::Device device;
   device.shared_bytes_per_sm = kib_per_sm << 10;
@@ -116,7 +116,7 @@ bool panels_fit_on_an_sm(int kib_per_sm, int reserved_kib) {
   device.max_shared_bytes_per_block = (kib_per_sm - reserved_kib) << 10;
   new_device(device);
   cuda_on_host::capturing = true;  // nothing has to run
-  const int64_t longest = (device.max_shared_bytes_per_block - 512) / (8 * 4);
+  const int64_t longest = (device.max_shared_bytes_per_block - 512) / (2 * 4);
   Columns columns(longest, 128);
   std::set<int64_t> widths;
   bool fit = true;
@@ -130,7 +130,7 @@ bool panels_fit_on_an_sm(int kib_per_sm, int reserved_kib) {
     widths.insert(width);
   }
   cuda_on_host::capturing = false;
-  return fit && widths == std::set<int64_t>{8, 16, 32, 64};
+  return fit && widths == std::set<int64_t>{2, 4, 8, 16, 32, 64};
 }
 
 bool captures_what_has_never_run() {

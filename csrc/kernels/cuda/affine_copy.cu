@@ -11,7 +11,8 @@
 //   thread  16 items of a chunk, in vectors that are 256 apart; a block takes every gridDim.x-th chunk of all copies
 //
 // copy_tiled, where the source is contiguous along another dimension than the destination:
-//   tile    32 × 32 items (64 × 64 of less than 4 bytes) of these two dimensions, transposed in shared memory
+//   tile    32 × 32 items (64 × 64 of less than 4 bytes) of these two dimensions, transposed in shared memory; or two
+//           of half as many rows, side by side
 //   word    an item, or as many as fill 4 bytes, if alignment allows it
 //   thread  4 to 16 words of a tile; a block takes every gridDim.x-th tile
 #include "../affine_copy.h"
@@ -44,6 +45,7 @@ struct WindowDim : Dim<Offset> {
 enum class AccessPattern {
   kContiguous,       // rows of the source vector by vector, forwards or backwards
   kStrided,          // rows item by item into vectors
+  kStridedWide,      // as kStrided, into wider vectors
   kWindowed,         // as kContiguous, but some indices are zero instead
   kWindowedStrided,  // as kStrided, but some indices are zero instead
   kTiled,            // in tiles, item by item
@@ -63,10 +65,31 @@ constexpr bool is_tiled(AccessPattern access) {
 }
 
 template <class Item, AccessPattern kAccess>
-constexpr int kVecSizeOf =
-    kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed ? kItemsPerVector<Item>
-    : kAccess == AccessPattern::kLineWithGaps                                    ? 1
-                                                                                 : std::min(4, kItemsPerVector<Item>);
+constexpr int kVecSizeOf = [] {
+  using enum AccessPattern;
+  constexpr int kItems = kItemsPerVector<Item>;
+  switch (kAccess) {
+    case kContiguous:
+    case kWindowed:
+      return kItems;
+    case kStridedWide:
+      return std::min(8, kItems);
+    case kWindowedStrided:
+      return sizeof(Item) < 4 ? kItems : std::min(4, kItems);
+    case kLineWithGaps:
+      return 1;
+    default:
+      return std::min(4, kItems);
+  }
+}();
+
+// How many vectors of a chunk a thread moves in copy_vectorized: fewer with more than 4 items that are loaded one by
+// one, each into a register.
+template <class Item, class Offset, AccessPattern kAccess>
+constexpr int kVecsOf =
+    kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed || kVecSizeOf<Item, kAccess> <= 4
+        ? kVecsPerThread<Offset>
+        : std::max(kVecsPerThread<Offset> / 2, 1);
 
 // How many items of a chunk a thread moves in copy_line.
 constexpr int kItemsPerThread = 16;
@@ -75,6 +98,8 @@ constexpr int kItemsPerThread = 16;
 template <class Offset>
 struct TilePartition {
   FastDivmod<Offset> column_tiles, row_tiles;
+  int lead;   // how many items before the first row the words of the source begin
+  int folds;  // 1 if there are so few rows that a tile is two of half as many, side by side; or 0
 };
 
 // Where an item lies in destination and source, in items.
@@ -204,7 +229,7 @@ class ContiguousLoad {
 };
 
 // The load of a vector item by item.
-template <class Item, bool kWindowed>
+template <class Item, int kVecSize>
 class StridedLoad {
  public:
   template <class Params, class Vec>
@@ -212,45 +237,82 @@ class StridedLoad {
     using Offset = typename Params::Offset;
     const Item* src = reinterpret_cast<const Item*>(copy.src);
     const auto& inner = copy.dims[Params::kRank - 1];
-    if constexpr (kWindowed) {
-      // Item q of the source's row is item `next` of the vector, and no earlier one is.
-      const Offset distance = at.i - inner.begin, count = at.row.outside ? 0 : inner.count;
-      Offset q = 0, next = -distance;
-      if (distance > 0) {
-        const auto [quotient, remainder] = inner.step.divmod(distance);
-        q = quotient + (remainder != 0);
-        next = remainder != 0 ? Offset(inner.step.divisor) - remainder : 0;
-      }
+    const auto size = Offset(inner.size.divisor);
+    if (kVecSize == 1 || (at.i >= 0 && at.i + kVecSize <= size)) {
+      const Item* first = src + (at.row.src + at.i * inner.src_stride);
 #pragma unroll
-      for (int j = 0; j < kVecSize; ++j) {
-        items_[j] = Item{};
-        if (j != next) continue;
-        if (q < count) items_[j] = load(src + (at.row.src + q * inner.src_stride));
-        ++q;
-        next += Offset(inner.step.divisor);
-      }
-    } else {
-      const auto size = Offset(inner.size.divisor);
-      if (kVecSize == 1 || (at.i >= 0 && at.i + kVecSize <= size)) {
-        const Item* first = src + (at.row.src + at.i * inner.src_stride);
-#pragma unroll
-        for (int j = 0; j < kVecSize; ++j) items_[j] = load(first + j * inner.src_stride);
-        return true;
-      }
-      // Unsigned, because offsets of items that are not loaded may overflow.
-      using Unsigned = std::make_unsigned_t<Offset>;
-      const auto stride = Unsigned(inner.src_stride);
-      const auto to_next_row = Unsigned(copy.dims[Params::kRank - 2].src_stride) - Unsigned(size) * stride;
+      for (int j = 0; j < kVecSize; ++j) items_[j] = load(first + j * inner.src_stride);
+      return true;
+    }
+    // Unsigned, because offsets of items that are not loaded may overflow.
+    using Unsigned = std::make_unsigned_t<Offset>;
+    const auto stride = Unsigned(inner.src_stride);
+    const auto to_next_row = Unsigned(copy.dims[Params::kRank - 2].src_stride) - Unsigned(size) * stride;
+    const auto load_all = [&](auto is_loaded) {
       Offset i = at.i;
       auto from = Unsigned(at.row.src) + Unsigned(i) * stride;
 #pragma unroll
       for (int j = 0; j < kVecSize; ++j) {
-        if (Unsigned(at.index + j) < Unsigned(copy.vecs.range_size)) items_[j] = load(src + Offset(from));
+        if (is_loaded(j)) items_[j] = load(src + Offset(from));
         from += stride;
         if (++i < size) continue;
         i = 0;
         from += to_next_row;
       }
+    };
+    if (at.index >= 0 && at.index + kVecSize <= copy.vecs.range_size)
+      load_all([](int) { return true; });
+    else
+      load_all([&](int j) { return Unsigned(at.index + j) < Unsigned(copy.vecs.range_size); });
+    return true;
+  }
+  template <class Params, class Offset>
+  __device__ auto items(const Params&, Offset) const {
+    return to_vector(items_);
+  }
+
+ private:
+  Item items_[kVecSize] = {};
+};
+
+// The same where some indices are zero instead.
+template <class Item, int kVecSize>
+class WindowedStridedLoad {
+ public:
+  template <class Params, class Vec>
+  __device__ bool load_from(const Params& copy, const Vec& at) {
+    using Offset = typename Params::Offset;
+    const auto& inner = copy.dims[Params::kRank - 1];
+    const Offset distance = at.i - inner.begin, count = at.row.outside ? 0 : inner.count;
+    const auto step = Offset(inner.step.divisor);
+    const Item* src = reinterpret_cast<const Item*>(copy.src);
+    using Unsigned = std::make_unsigned_t<Offset>;  // offsets of items that are not loaded may overflow
+    if (step == 1) {
+#pragma unroll
+      for (int j = 0; j < kVecSize; ++j)
+        if (Unsigned(distance + j) < Unsigned(count))
+          items_[j] = load(src + (at.row.src + (distance + j) * inner.src_stride));
+      return true;
+    }
+    // Item q of the source's row is item `next` of the vector from a pair on, and no earlier one is.
+    Offset q = 0, next = -distance;
+    if (distance > 0) {
+      const auto [quotient, remainder] = inner.step.divmod(distance);
+      q = quotient + (remainder != 0);
+      next = remainder != 0 ? step - remainder : 0;
+    }
+    auto from = Unsigned(at.row.src) + Unsigned(q) * Unsigned(inner.src_stride);
+#pragma unroll
+    for (int j = 0; j < kVecSize; j += 2) {  // a pair has at most one item of the source
+      Item item{};
+      if (next < 2 && q < count) item = load(src + Offset(from));
+      set_pair(j, item, next == 0);
+      if (next < 2) {
+        ++q;
+        from += Unsigned(inner.src_stride);
+        next += step;
+      }
+      next -= 2;
     }
     return true;
   }
@@ -260,19 +322,32 @@ class StridedLoad {
   }
 
  private:
-  static constexpr int kVecSize = kVecSizeOf<Item, AccessPattern::kStrided>;
+  // Items j and j + 1 of the vector: `item` and zero.
+  __device__ __forceinline__ void set_pair(int j, const Item& item, bool is_first) {
+    if constexpr (sizeof(Item) < 4) {
+      constexpr int kBits = 8 * int(sizeof(Item));
+      const uint32_t pair = is_first ? uint32_t(item) : uint32_t(item) << kBits;
+      items_[j] = Item(pair);
+      items_[j + 1] = Item(pair >> kBits);
+    } else {
+      items_[j] = is_first ? item : Item{};
+      if constexpr (kVecSize > 1) items_[j + 1] = is_first ? Item{} : item;
+    }
+  }
+
   Item items_[kVecSize] = {};
 };
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     copy_vectorized(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
-  constexpr int kVecSize = kVecSizeOf<Item, kAccess>;
+  constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kVecsOf<Item, Offset, kAccess>;
   constexpr bool kWindowed = is_windowed(kAccess);
   constexpr bool kContiguous = kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed;
-  using Load = std::conditional_t<kContiguous, ContiguousLoad<Item, kWindowed>, StridedLoad<Item, kWindowed>>;
+  using OneByOne = std::conditional_t<kWindowed, WindowedStridedLoad<Item, kVecSize>, StridedLoad<Item, kVecSize>>;
+  using Load = std::conditional_t<kContiguous, ContiguousLoad<Item, kWindowed>, OneByOne>;
   const auto locate_vec = [](const auto& copy, Offset number) {
-    return locate<Item, kVecSize, kAccess == AccessPattern::kStrided>(copy, number);
+    return locate < Item, kVecSize, !kContiguous && !kWindowed > (copy, number);
   };
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
     const auto [copy, number] = batch.chunk(chunk);
@@ -280,11 +355,11 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     const Offset end = std::min(chunk_begin + batch.vecs_per_chunk, copy.vecs.count);
     const Offset range_size = copy.vecs.range_size;
     Item* dst = reinterpret_cast<Item*>(copy.dst);
-    Load loads[kVecsPerThread<Offset>];
-    Offset at[kVecsPerThread<Offset>] = {}, index[kVecsPerThread<Offset>] = {};
+    Load loads[kVecs];
+    Offset at[kVecs] = {}, index[kVecs] = {};
     uint32_t remaining = 0;  // a bit for each vector
 #pragma unroll
-    for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
+    for (int u = 0; u < kVecs; ++u) {
       index[u] = range_size;  // nothing to store
       if (first + u * kThreadsPerBlock >= end) continue;
       const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
@@ -297,13 +372,13 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
       }
     }
 #pragma unroll
-    for (int u = 0; u < kVecsPerThread<Offset>; ++u)
+    for (int u = 0; u < kVecs; ++u)
       store_items(dst + at[u], loads[u].items(copy, index[u]), -index[u], range_size - index[u]);
     // Vectors at the ends of the source's memory, and rows that are not contiguous.
     if constexpr (kContiguous) {
 #pragma unroll 1
       for (; remaining != 0; remaining &= remaining - 1) {
-        const int u = lowest_bit<kVecsPerThread<Offset>>(remaining);
+        const int u = lowest_bit<kVecs>(remaining);
         const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
         copy_items<Item, kVecSize>(dst + v.dst(), -v.index, range_size - v.index, [&](int j) {
           const auto& inner = copy.dims[kRank - 1];
@@ -321,7 +396,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
 
 // Every copy has one dimension.
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     copy_line(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
   static_assert(kRank == 1);
   constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kItemsPerThread / kVecSize;
@@ -384,9 +459,20 @@ __device__ __forceinline__ void transpose(uint32_t (&rows)[4]) {
 template <class Item>
 __device__ __forceinline__ void transpose(Item (&)[1]) {}
 
+// Items [begin, end) of a word, loaded one by one.
+template <class Word, class Item>
+__device__ Word load_items(const Item* from, int begin, int end) {
+  constexpr int kItems = sizeof(Word) / sizeof(Item);
+  Item items[kItems] = {};
+#pragma unroll
+  for (int k = 0; k < kItems; ++k)
+    if (k >= begin && k < end) items[k] = load(from + k);
+  return to_word<Word>(items);
+}
+
 // The destination is contiguous along the last dimension, the source along the last but one.
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     copy_tiled(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
   constexpr int kPerWord = kAccess == AccessPattern::kTiledWords ? kItemsPerWord<Item> : 1;
   using Word = std::conditional_t<kPerWord == 1, Item, uint32_t>;
@@ -394,7 +480,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   constexpr int kLoads = kWords / kRowsPerStep, kStores = kSide / kRowsPerStep;
   constexpr int kPadding = sizeof(Word) < 4 ? 4 / int(sizeof(Word)) : 1;  // puts a column into different banks
   __shared__ Word tile[kSide][kWords + kPadding];
-  const int x = int(threadIdx.x) % kWords, y = int(threadIdx.x) / kWords;
+  const int x = int(threadIdx.x) % kWords * kPerWord, y = int(threadIdx.x) / kWords;
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
     const auto [copy, tile_number] = batch.chunk(chunk);
     const auto& column = copy.dims[kRank - 1];
@@ -402,37 +488,62 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     const TilePartition<Offset>& tiles = copy.tiles;
     const auto [tile_row, tile_column] = tiles.column_tiles.divmod(Offset(tile_number));
     const auto [outer, outer_row] = tiles.row_tiles.divmod(tile_row);
-    const Offset first_column = tile_column * kSide, first_row = outer_row * kSide;
+    const int lead = kPerWord > 1 ? tiles.lead : 0, folds = kPerWord > 1 ? tiles.folds : 0;
+    const Offset first_column = tile_column * (kSide << folds), first_row = outer_row * kSide - lead;
     const Offset columns_left = Offset(column.size.divisor) - first_column;
     const Offset rows_left = Offset(row.size.divisor) - first_row;
-    const int columns = columns_left < kSide ? int(columns_left) : kSide;
-    const int rows = rows_left < kSide ? int(rows_left) : kSide;
+    const int columns = columns_left < 2 * kSide ? int(columns_left) : 2 * kSide;
+    const int begin = first_row < 0 ? -int(first_row) : 0, rows = rows_left < kSide ? int(rows_left) : kSide;
     CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
                            first_column * column.src_stride + first_row * row.src_stride};
     copy.template add_offsets<kRank - 2>(outer, at);
-    // Word j of a square of kPerWord × kPerWord items lies in the source's row of column kPerWord · y + j.
-    const Item* src = reinterpret_cast<const Item*>(copy.src) + at.src + kPerWord * y * column.src_stride +
-                      kPerWord * x * row.src_stride;
-    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + kPerWord * x * column.dst_stride + y * row.dst_stride;
+    // Word j of a square of kPerWord × kPerWord items lies in the source's row of column kPerWord · y + j, and one more
+    // side of a tile along in the second half of a tile of two.
+    const int folded = x >= kSide / 2 ? folds : 0;
+    const int first_load = kPerWord * y + folded * kSide, load_row = x - folded * (kSide / 2);
+    const Offset from = at.src + first_load * column.src_stride + load_row * row.src_stride;
+    const auto src_stride = int64_t(column.src_stride);
+    const Item* src = reinterpret_cast<const Item*>(copy.src) + from;
+    const int loads = load_row < rows ? columns - first_load : 0;  // columns from the thread's first one on
     Word words[kLoads][kPerWord] = {};
+    if (kPerWord == 1 || loads <= 0 ||
+        (copy.vector_loads.include(from) &&
+         copy.vector_loads.include(from + std::min(loads - 1, kSide - 1) * column.src_stride))) {
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u)
-      if (kPerWord * x < rows && kPerWord * u * kRowsPerStep < columns - kPerWord * y)
+      for (int u = 0; u < kLoads; ++u, src += kPerWord * (kRowsPerStep - 1) * src_stride)
 #pragma unroll
-        for (int j = 0; j < kPerWord; ++j)
-          words[u][j] =
-              load(reinterpret_cast<const Word*>(src + (kPerWord * u * kRowsPerStep + j) * column.src_stride));
+        for (int j = 0; j < kPerWord; ++j, src += src_stride)
+          if (kPerWord * u * kRowsPerStep < loads) words[u][j] = load(reinterpret_cast<const Word*>(src));
+    } else {  // words at the ends of the source's memory
+#pragma unroll
+      for (int u = 0; u < kLoads; ++u, src += kPerWord * (kRowsPerStep - 1) * src_stride)
+#pragma unroll
+        for (int j = 0; j < kPerWord; ++j, src += src_stride)
+          if (kPerWord * u * kRowsPerStep < loads)
+            words[u][j] = load_items<Word>(src, begin - load_row, rows - load_row);
+    }
 #pragma unroll
     for (int u = 0; u < kLoads; ++u) {
       transpose(words[u]);
 #pragma unroll
-      for (int j = 0; j < kPerWord; ++j) tile[kPerWord * x + j][y + u * kRowsPerStep] = words[u][j];
+      for (int j = 0; j < kPerWord; ++j) tile[x + j][y + u * kRowsPerStep] = words[u][j];
     }
     __syncthreads();
+    const auto dst_stride = int64_t(row.dst_stride);
+    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + x * column.dst_stride + y * row.dst_stride;
+    int row_at = y, column_at = x;
 #pragma unroll
-    for (int u = 0; u < kStores; ++u)
-      if (kPerWord * x < columns && u * kRowsPerStep < rows - y)
-        store(reinterpret_cast<Word*>(dst + u * kRowsPerStep * row.dst_stride), tile[y + u * kRowsPerStep][x]);
+    for (int u = 0; u < kStores; ++u) {
+      if (kPerWord > 1 && u == kStores / 2 && folds) {
+        dst += kSide - kSide / 2 * dst_stride;
+        row_at -= kSide / 2;
+        column_at += kSide;
+      }
+      if (column_at < columns && row_at < rows && (kPerWord == 1 || row_at >= begin))
+        store(reinterpret_cast<Word*>(dst), tile[y + u * kRowsPerStep][x / kPerWord]);
+      dst += kRowsPerStep * dst_stride;
+      row_at += kRowsPerStep;
+    }
     __syncthreads();
   }
 }
@@ -447,13 +558,21 @@ struct CopyLaunches {
   Stream stream;
 };
 
-template <class Item, class Params>
+template <class Item, AccessPattern kAccess, class Params>
 int64_t partition_into_tiles(const AffineCopy& copy, Params& params) {
+  using Offset = typename Params::Offset;
+  constexpr int64_t kItemBytes = sizeof(Item), kWordBytes = 4;
   const auto tiles = [](int64_t size) { return (size + kTileSide<Item> - 1) / kTileSide<Item>; };
   const int64_t size = copy.dims.back().size, row_size = copy.dims[copy.dims.size() - 2].size;
-  const int64_t column_tiles = tiles(size), row_tiles = tiles(row_size);
-  using Offset = typename Params::Offset;
-  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles)};
+  int64_t lead = 0;
+  if constexpr (kAccess == AccessPattern::kTiledWords) {
+    lead = int64_t(reinterpret_cast<uintptr_t>(copy.src) % kWordBytes) / kItemBytes;
+    const Bounds bounds = source_bounds(copy.src, copy.dims, kItemBytes);
+    params.vector_loads = VectorOffsets<Offset>::template of<kWordBytes>(copy.src, bounds, kItemBytes);
+  }
+  const bool folds = kAccess == AccessPattern::kTiledWords && lead + row_size <= kTileSide<Item> / 2;
+  const int64_t column_tiles = folds ? tiles((size + 1) / 2) : tiles(size), row_tiles = tiles(lead + row_size);
+  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles), int(lead), int(folds)};
   return numel(copy.dims) / (size * row_size) * column_tiles * row_tiles;
 }
 
@@ -461,7 +580,7 @@ template <class Item, AccessPattern kAccess, class Params>
 int64_t partition_into_vectors(const AffineCopy& copy, Params& params) {
   using Offset = typename Params::Offset;
   constexpr int kVecSize = kVecSizeOf<Item, kAccess>;
-  constexpr bool kMaySpanRows = kAccess == AccessPattern::kStrided;
+  constexpr bool kMaySpanRows = kAccess == AccessPattern::kStrided || kAccess == AccessPattern::kStridedWide;
   params.vecs = VecPartition<Offset>::template of<Item, kVecSize>(copy.dst, copy.dims, kMaySpanRows);
   if (const int64_t stride = copy.dims.back().src_stride; stride == 1 || stride == -1) {
     const Bounds bounds = source_bounds(copy.src, copy.dims, int64_t(sizeof(Item)));
@@ -499,7 +618,7 @@ void launch_batches(const CopyLaunches& launches) {
   for (const AffineCopy& copy : launches.copies) vecs += numel(copy.dims) / kVecSizeOf<Item, kAccess>;
   batch.vecs_per_chunk = is_tiled(kAccess)  ? 1
                          : is_line(kAccess) ? kThreadsPerBlock * kItemsPerThread
-                                            : vecs_per_chunk<Offset>(vecs);
+                                            : vecs_per_chunk(vecs, kVecsOf<Item, Offset, kAccess>);
   for (std::size_t c = 0; c < launches.copies.size(); ++c) {
     const AffineCopy& copy = launches.copies[c];
     auto& params = batch.copy[batch.copies++];
@@ -510,7 +629,7 @@ void launch_batches(const CopyLaunches& launches) {
     set_dims(copy, params);
     int64_t units = 0;
     if constexpr (is_tiled(kAccess))
-      units = partition_into_tiles<Item>(copy, params);
+      units = partition_into_tiles<Item, kAccess>(copy, params);
     else if constexpr (is_line(kAccess))
       units = numel(copy.dims);
     else
@@ -566,6 +685,7 @@ void launch_copies(const CopyLaunches& launches) {
     if (launches.access == kAccess) launch_access<Item, Offset, kRank, kAccess>(launches);
   };
   try_access.template operator()<kStrided>();
+  if constexpr (sizeof(Item) < 4 && sizeof(Offset) == 4) try_access.template operator()<kStridedWide>();
   try_access.template operator()<kWindowedStrided>();
   if constexpr (sizeof(Item) < kMaxItemBytes) {
     try_access.template operator()<kContiguous>();
@@ -582,10 +702,13 @@ AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64_t item
   for (const AffineCopy& copy : copies) {
     windowed =
         windowed || !std::all_of(copy.dims.begin(), copy.dims.end(), [](const CopyDim& d) { return d.reads_all(); });
-    // In rows of less than two vectors, most vectors would be partial. An item of 16 bytes is a vector by itself.
+    // In short rows most vectors would be partial: in those of less than two vectors or, of items of one byte, less
+    // than one and a half, except for whole ones. An item of 16 bytes is a vector by itself.
     const CopyDim& row = copy.dims.back();
-    const bool is_contiguous =
-        std::abs(row.src_stride) == 1 && item_size < kMaxItemBytes && row.size * item_size >= 2 * kMaxItemBytes;
+    const int64_t bytes = row.size * item_size;
+    const bool is_long =
+        bytes >= 2 * kMaxItemBytes || (item_size == 1 && (bytes >= kMaxItemBytes * 3 / 2 || bytes == kMaxItemBytes));
+    const bool is_contiguous = std::abs(row.src_stride) == 1 && item_size < kMaxItemBytes && is_long;
     steps = steps || row.step != 1;
     (is_contiguous ? contiguous : strided) += numel(copy.dims);
   }
@@ -616,6 +739,18 @@ void try_lines(CopyLaunches& launches) {
   }
 }
 
+// Chooses wider vectors for items of less than 4 bytes where few vectors are partial: in long rows, and in rows that
+// follow one another in the destination.
+void try_wide_vectors(CopyLaunches& launches) {
+  constexpr int64_t kLong = 64;
+  const auto suits = [](const AffineCopy& copy) {
+    const CopyDim& row = copy.dims.back();
+    return row.size >= kLong || copy.dims.size() == 1 || copy.dims[copy.dims.size() - 2].dst_stride == row.size;
+  };
+  if (launches.item_size < 4 && std::all_of(launches.copies.begin(), launches.copies.end(), suits))
+    launches.access = AccessPattern::kStridedWide;
+}
+
 // Moves the dimension along which the source is contiguous next to the last one, along which the destination is.
 // Returns false if there is none, or if one of the two is too short for tiles.
 bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
@@ -631,16 +766,14 @@ bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
   return true;
 }
 
-// Whether tiles can be moved in words of 4 bytes: if no word is cut by an end, none lies across an unaligned address,
-// and the source's rows run forwards.
+// Whether tiles can be moved in words of 4 bytes: if no word of the destination is cut by an end or lies across an
+// unaligned address, and all rows of the source run forwards and begin equally far past an aligned address.
 bool tiles_have_words(const AffineCopy& copy, int64_t item_size) {
   constexpr int64_t kWordBytes = 4;
   const std::size_t column = copy.dims.size() - 1, row = column - 1;
   CommonAlignment word(kWordBytes);
   word.include(copy.dst);
-  word.include(copy.src);
   word.include(copy.dims[column].size * item_size);
-  word.include(copy.dims[row].size * item_size);
   for (std::size_t k = 0; k <= column; ++k) {
     if (k != column) word.include(copy.dims[k].dst_stride * item_size);
     if (k != row) word.include(copy.dims[k].src_stride * item_size);
@@ -680,6 +813,7 @@ void execute(AffineCopies plan, Stream stream) {
       launches.copies = std::move(arranged);
     }
   }
+  if (launches.access == AccessPattern::kStrided && fits_32_bits) try_wide_vectors(launches);
   dispatch_item_size(launches.item_size, [&](auto item) {
     using Item = decltype(item);
     if constexpr (sizeof(Item) < kMaxItemBytes)

@@ -44,15 +44,14 @@ namespace torch_dml_ops::cuda {
 
 constexpr int kThreadsPerBlock = 256;
 
-// The least occupancy: how many blocks an SM runs at once. It leaves a thread 64 registers, or 128 with 64-bit offsets,
-// which are enough; without it the compiler spills values to memory to get by with fewer.
-template <class Offset>
-constexpr int kMinBlocksPerSM = sizeof(Offset) == 4 ? 4 : 2;
+// The least occupancy: how many blocks an SM runs at once. It leaves a thread 64 registers, which are enough; without
+// it the compiler spills values to memory to get by with fewer.
+constexpr int kMinBlocksPerSM = 4;
 
 // How many vectors of a chunk a thread moves. It issues all of their loads before the first store waits for one. With
-// 64-bit offsets there are registers for fewer.
+// 64-bit offsets there are registers for one.
 template <class Offset>
-constexpr int kVecsPerThread = sizeof(Offset) == 4 ? 4 : 2;
+constexpr int kVecsPerThread = sizeof(Offset) == 4 ? 4 : 1;
 constexpr int kMaxVecsPerChunk = kThreadsPerBlock * kVecsPerThread<int32_t>;
 
 constexpr std::size_t kMaxParameterBytes = 4096;        // of a kernel's parameters, with any driver

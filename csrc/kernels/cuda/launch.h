@@ -123,11 +123,11 @@ void launch(const char* name, int64_t blocks, int threads, Stream stream, const 
                   " bytes of shared memory");
 }
 
-// How many of `total` vectors make a chunk: fewer if some SM would otherwise get none.
-template <class Offset>
-int vecs_per_chunk(int64_t total) {
+// How many of `total` vectors make a chunk, of which a thread moves at most `vecs_per_thread`: fewer if some SM would
+// otherwise get none.
+inline int vecs_per_chunk(int64_t total, int vecs_per_thread) {
   const int64_t sm_count = limits().sm_count;
-  int each = kThreadsPerBlock * kVecsPerThread<Offset>;
+  int each = kThreadsPerBlock * vecs_per_thread;
   while (each > kThreadsPerBlock && total < each * sm_count) each /= 2;
   return each;
 }

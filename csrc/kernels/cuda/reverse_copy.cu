@@ -97,7 +97,7 @@ __device__ Offset reversed_index(Offset length, Offset i) {
 }
 
 template <class Item, class Offset, int kRank, bool kAlongAxis>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     reverse_vectorized(const __grid_constant__ ReverseParams<Offset, kRank> params) {
   constexpr int kVecSize = kItemsPerVector<Item>;
   Item* dst = reinterpret_cast<Item*>(params.dst);
@@ -159,8 +159,9 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
       const int u = lowest_bit<kVecsPerThread<Offset>>(remaining);
       const auto v = locate_vec(first + u * kThreadsPerBlock);
       const auto& inner = params.dims[kRank - 1];
-      if constexpr (kAlongAxis && kVecSize > 1) {
-        // The end of a length: a reversed vector before it, and one that stays as it is after it.
+      if constexpr (kAlongAxis && kVecSize > 1 && sizeof(Offset) == 4) {
+        // The end of a length: a reversed vector before it, and one that stays as it is after it. With 64-bit offsets
+        // a compiler takes the store of both apart.
         if (params.vectorized) {
           const Offset length = params.clamped_length_at(v.row.length), from = v.row.src + v.i;
           const Offset from_reversed = v.row.src + length - kVecSize - v.i;
@@ -188,7 +189,7 @@ constexpr int kMaxPanelColumns = 64;
 
 // The last dimension is the columns, the last but one the axis. If kWords, 4 bytes of columns are moved at once.
 template <class Item, class Offset, int kRank, bool kWords>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     reverse_panels(const __grid_constant__ ReverseParams<Offset, kRank> params) {
   using Word = std::conditional_t<kWords, uint32_t, Item>;
   constexpr int kPerWord = int(sizeof(Word) / sizeof(Item));
@@ -256,7 +257,7 @@ int panel_columns(const ReverseCopy& copy) {
   const ReverseDim& column = copy.dims.back();
   const ReverseDim& axis = copy.dims[copy.axis()];
   if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
-  const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // in items; fewer columns would waste part of it
+  const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // in items; fewer columns waste part of it
   const DeviceLimits& device = limits();
   const auto room = [&](int64_t panels_on_sm) {
     return device.dynamic_shared_bytes(panels_on_sm, kMaxPanelColumns * int64_t(sizeof(int64_t)));
@@ -270,6 +271,8 @@ int panel_columns(const ReverseCopy& copy) {
   while (columns > sector &&
          (bytes(columns) > room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))
     columns /= 2;
+  // Waste is better than a load of a length for each item.
+  while (columns > std::max<int64_t>(sector / 4, 1) && bytes(columns) > room(1)) columns /= 2;
   const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // less than two items for each thread
   return bytes(columns) > room(1) || idle ? 0 : int(columns);
 }
@@ -313,7 +316,7 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, copy.dims, false);
   const ReverseDim& row = copy.dims.back();
   params.vectorized = row.length_stride == 0 && row.src_stride == 1;
-  params.vecs_per_chunk = vecs_per_chunk<Offset>(int64_t(params.vecs.count));
+  params.vecs_per_chunk = vecs_per_chunk(int64_t(params.vecs.count), kVecsPerThread<Offset>);
   params.chunks = checked_chunks((int64_t(params.vecs.count) + params.vecs_per_chunk - 1) / params.vecs_per_chunk);
   const auto queue = [&]<bool kAlongAxis>() {
     launch<reverse_vectorized<Item, Offset, kRank, kAlongAxis>>("reverse_vectorized", grid_size(params.chunks),

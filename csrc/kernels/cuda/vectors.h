@@ -26,16 +26,16 @@ struct Bounds {
   const char* end;
 };
 
-// From which offsets, in items, 16 bytes may be loaded: from those where the one or two aligned vectors that hold them
-// lie within the bounds.
+// From which offsets, in items, kBytes may be loaded: from those where the one or two aligned vectors of so many bytes
+// that hold them lie within the bounds.
 template <class Offset>
 struct VectorOffsets {
   using Unsigned = std::make_unsigned_t<Offset>;
   Offset first = 0;
   Unsigned count = 0;
 
+  template <int64_t kBytes = sizeof(Vector)>
   static VectorOffsets of(const char* src, const Bounds& bounds, int64_t item_size) {
-    constexpr int64_t kBytes = sizeof(Vector);
     const int64_t begin = (int64_t(reinterpret_cast<uintptr_t>(bounds.begin)) + kBytes - 1) / kBytes * kBytes;
     const int64_t last = int64_t(reinterpret_cast<uintptr_t>(bounds.end)) / kBytes * kBytes - kBytes;
     if (last < begin) return {};
@@ -169,7 +169,8 @@ __device__ __forceinline__ void store_items(Item* to, const Word& word, Offset b
     store(reinterpret_cast<Word*>(to), word);
   } else if constexpr (kItems > 1) {
     if (begin >= kItems || end <= 0) return;
-    using Half = std::conditional_t<sizeof(Word) == 4, uint16_t, uint8_t>;
+    using Half =
+        std::conditional_t<sizeof(Word) == 8, uint32_t, std::conditional_t<sizeof(Word) == 4, uint16_t, uint8_t>>;
     store_items(to, Half(word), begin, end);
     store_items(to + kHalf, Half(word >> 4 * sizeof(Word)), begin - kHalf, end - kHalf);
   }
@@ -181,6 +182,8 @@ __device__ __forceinline__ void store_items(Item* to, const AlignedVector<kBytes
   constexpr int kItems = kBytes / int(sizeof(Item)), kHalf = kItems / 2;
   if constexpr (kBytes == 4) {
     store_items(to, vector.word[0], begin, end);
+  } else if constexpr (kBytes == 8) {
+    store_items(to, uint64_t(vector.word[1]) << 32 | vector.word[0], begin, end);
   } else if (begin <= 0 && end >= kItems) {
     store(reinterpret_cast<AlignedVector<kBytes>*>(to), vector);
   } else if constexpr (kItems > 1) {
@@ -217,18 +220,23 @@ __device__ __forceinline__ auto to_vector(const Item (&items)[kItems]) {
   return vector;
 }
 
-// Stores items [begin, end) of a vector, item j being item_at(j): a few at a time, so that their loads overlap.
+// Stores items [begin, end) of a vector, item j being item_at(j): a few at a time, so that their loads overlap; fewer
+// with 64-bit offsets, which take twice the registers; and at most 8 bytes, because compilers take wider stores of
+// items that are loaded under conditions apart.
 template <class Item, int kVecSize, class Offset, class ItemAt>
 __device__ __forceinline__ void copy_items(Item* to, Offset begin, Offset end, ItemAt item_at) {
   if constexpr (kVecSize == 1) return store(to, item_at(0));
-  constexpr int kGroup = kVecSize < 4 ? kVecSize : 4;
+  constexpr int kGroup = std::clamp(8 / int(sizeof(Item)), 1, sizeof(Offset) == 4 ? 4 : 2);
 #pragma unroll 1
   for (int g = 0; g < kVecSize; g += kGroup) {
     Item items[kGroup] = {};
 #pragma unroll
     for (int j = 0; j < kGroup; ++j)
       if (g + j >= begin && g + j < end) items[j] = item_at(g + j);
-    store_items(to + g, to_vector(items), begin - g, end - g);
+    if constexpr (sizeof(items) < 4)
+      store_items(to + g, to_word<uint16_t>(items), begin - g, end - g);
+    else
+      store_items(to + g, to_vector(items), begin - g, end - g);
   }
 }
 
