@@ -442,6 +442,7 @@ print(len(CASES), "cases passed")
 """
 
 
+@pytest.mark.parametrize("each_way", ["short way"], indirect=True)  # in a process of its own, which has one way
 def test_where_torch_lacks_the_private_names_backward_works_and_one_warning_says_so() -> None:
     run = subprocess.run(
         [sys.executable, "-c", FALLBACK], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
