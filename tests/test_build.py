@@ -254,6 +254,17 @@ def test_build_refuses_an_unknown_choice(source_copy):
     assert text.splitlines()[-1] == "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'"
 
 
+def test_build_refuses_a_free_threaded_python(source_copy):
+    program = (
+        "import runpy, sys, sysconfig; known = sysconfig.get_config_var; sys.argv = ['setup.py', '--version']; "
+        "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else known(name); "
+        "runpy.run_path('setup.py', run_name='__main__')"
+    )
+    code, text = run(sys.executable, "-c", program, cwd=source_copy)
+    sentence = "torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded"
+    assert (code, text.splitlines()[-1]) == (1, sentence)
+
+
 def test_unknown_simd_level_is_refused():
     """A second attempt too: the first one leaves nothing half-imported."""
     program = "for _ in range(2):\n  try: import torch_dml_ops\n  except ImportError as error: print(error)"
