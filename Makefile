@@ -11,7 +11,7 @@ BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP
 EDITABLE := -m pip install -q --no-build-isolation -e
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
+.PHONY: help demo test test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -50,7 +50,12 @@ demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real 
 	$(BIN)/python examples/japanese_vowels.py
 
 test: lint ## set up, build, and run every check and test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-random: $(VENV)/dev ## try many more random calls and plans than `make test` does
+	TORCH_DML_OPS_CASES=2000 TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -n 2 \
+	 $(patsubst %,tests/test_%.py,properties kernels planning cuda_compiled fuzz_models \
+   $(addprefix directml_,descriptors graph json operator runs))
 
 # One environment for each, about 5 GB; MATRIX is their folder, which may have some of them already.
 MATRIX ?= build/matrix

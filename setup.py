@@ -152,6 +152,8 @@ def older_glibc(folder: Path) -> list[str]:
 
 
 def extensions() -> list[Extension]:
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # it has no limited API, to which _fast_calls keeps
+        sys.exit("torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded")
     toolkit = wanted_toolkit()
     cpu_only = [] if toolkit else ["-DTORCH_DML_OPS_CPU_ONLY"]
     result = [

@@ -34,7 +34,7 @@ def compile_to(target: Path, *arguments: str, compiler: str = "g++") -> Path:
         if target.exists() and target.stat().st_mtime > newest:
             return target
         warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
-        command = [compiler, "-std=c++20", "-g", *warnings, f"-I{EMULATION}", *arguments, "-o", str(target)]
+        command = [compiler, "-std=c++20", "-g1", *warnings, f"-I{EMULATION}", *arguments, "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, f"{target.name} does not compile:\n{done.stderr}"
     return target

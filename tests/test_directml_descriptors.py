@@ -29,7 +29,7 @@ from directml_cases import (
 from directml_rules import CONSTRAINTS, F16, F32, I8, INFERRED_FROM_BAD, VALID, X
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import examples
+from operator_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import (
     DescriptorError,
@@ -289,7 +289,7 @@ def test_tensors_of_many_dimensions() -> None:
     assert TensorDesc(I8, [3] * 5000).minimum_size_in_bytes == -(-(3**5000) // 4) * 4
 
 
-@settings(examples, max_examples=300)
+@examples
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 12)), min_size=1, max_size=4))
 def test_outputs_that_overlap(dimensions: list[tuple[int, int]]) -> None:
     sizes, strides = zip(*dimensions, strict=True)
@@ -310,7 +310,7 @@ def test_outputs_too_intricate_to_tell_count_as_overlapping() -> None:
 
 
 @every_op
-@settings(examples, max_examples=100)
+@settings(examples, max_examples=EXAMPLES // 2)
 @given(st.data())
 def test_random_valid_descriptors(op: str, data: st.DataObject) -> None:
     desc = data.draw(descs(op))
@@ -471,7 +471,7 @@ def broken_fields(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
 
 
 @every_op
-@settings(examples, max_examples=200)
+@examples
 @given(st.data())
 def test_one_rule_broken_is_refused_by_its_name(op: str, data: st.DataObject) -> None:
     desc = data.draw(descs(op))
@@ -485,7 +485,7 @@ def test_one_rule_broken_is_refused_by_its_name(op: str, data: st.DataObject) ->
 
 
 @every_op
-@settings(examples, max_examples=50)
+@settings(examples, max_examples=EXAMPLES // 3)
 @given(st.data())
 def test_inferred_outputs_are_valid(op: str, data: st.DataObject) -> None:
     desc: Any = data.draw(descs(op))

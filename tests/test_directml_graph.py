@@ -14,7 +14,7 @@ import pytest
 import torch
 from directml_cases import DATA_TYPES
 from graph_cases import between, graphs, identity, into, memory, one_by_one, out_of, shuffled
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from operator_cases import examples, values
 from torch import Tensor
@@ -88,7 +88,7 @@ def test_chain_gives_the_bits_of_the_model_file(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "Resource 'y': 3, 2, 4, 1, 8, 7, 6, 5, 10, 11, 12, 9\n"
 
 
-@settings(examples, max_examples=300)
+@examples
 @given(graphs(), st.integers(0, 99))
 def test_random_graphs(graph: Graph, seed: int) -> None:
     """With any layouts, and edges that reinterpret, against the operators one by one; nodes in any order."""

@@ -14,7 +14,7 @@ from directml_cases import DESCS
 from directml_rules import VALID
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from operator_cases import examples
+from operator_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import Model, ModelError, OperatorDesc, Problem, TensorDesc, _json_text, _structure
 
@@ -135,7 +135,7 @@ def nearly_json(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["", " ", "\n", "/*,*/"])).join(words)
 
 
-@settings(examples, max_examples=1500)
+@settings(examples, max_examples=3 * EXAMPLES)
 @given(texts | nearly_json())
 @example("[,]")
 @example("{,}")

@@ -14,7 +14,7 @@ import torch
 from directml_cases import OPERATORS, UINT32, arguments_of_infer_output, descs, plain, window
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import examples, values
+from operator_cases import EXAMPLES, examples, values
 from oracle import Block, Items
 from torch import Tensor
 
@@ -83,7 +83,7 @@ def as_list(results: Any) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-@settings(examples, max_examples=150)
+@settings(examples, max_examples=EXAMPLES // 2)
 @given(st.data())
 def test_results(op: str, data: st.DataObject) -> None:
     """Descriptors with any strides, padding and broadcasting, against the oracle; padding of outputs stays."""

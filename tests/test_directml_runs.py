@@ -15,7 +15,7 @@ import pytest
 from directml_cases import DATA_TYPES, OPERATORS, descs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import examples
+from operator_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import Model, ModelError, TensorDataType, TensorDesc
 
@@ -146,7 +146,7 @@ def runs(folder: Path, model: Json) -> bool:
     return True
 
 
-@settings(examples, max_examples=600)
+@settings(examples, max_examples=2 * EXAMPLES)
 @given(model=models())
 def test_buffers_that_are_shown_and_written(model: Json) -> None:
     with folder() as here:
@@ -156,7 +156,7 @@ def test_buffers_that_are_shown_and_written(model: Json) -> None:
             assert entry.lstat().st_mode == mode
 
 
-@settings(examples, max_examples=200)
+@examples
 @given(data=st.data())
 def test_written_arrays_have_the_dimensions(data: st.DataObject) -> None:
     resource = data.draw(resources())
@@ -181,7 +181,7 @@ def bound(name: str, desc: TensorDesc, before: int) -> tuple[Json, Json]:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-@settings(examples, max_examples=100)
+@settings(examples, max_examples=EXAMPLES // 2)
 @given(data=st.data())
 def test_operators_on_buffers(op: str, data: st.DataObject) -> None:
     """Whatever the strides, the padding and the alignment."""
@@ -237,7 +237,7 @@ def other_binding(draw: st.DrawFn, binding: Json) -> Any:
 
 
 @pytest.mark.parametrize("op", OPERATORS)
-@settings(examples, max_examples=60)
+@settings(examples, max_examples=EXAMPLES // 3)
 @given(data=st.data())
 def test_other_forms_of_a_model_are_the_same(op: str, data: st.DataObject) -> None:
     desc = data.draw(descs(op))

@@ -34,10 +34,10 @@ on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="has a cou
 
 @needs_aarch64
 @needs_qemu_aarch64
-@pytest.mark.parametrize("plans", [CASES // 10, "alignments"])
-def test_plans_on_aarch64(plans: int | str) -> None:
+@pytest.mark.parametrize("plans", [(CASES // 10, 0), ("alignments", "cpu")], ids=["random", "alignments"])
+def test_plans_on_aarch64(plans: tuple[int | str, ...]) -> None:
     fuzz = compile_cpp("kernels_fuzz_aarch64", FUZZ, "-O2", "-static", compiler=AARCH64)
-    assert run_program(fuzz, plans, emulator=["qemu-aarch64"]).endswith(" cases right\n")
+    assert run_program(fuzz, *plans, emulator=["qemu-aarch64"]).endswith(" cases right\n")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def x86_64_fuzz() -> Path:
 @pytest.mark.parametrize("processor", ["Nehalem", "Haswell"])  # without AVX, and with AVX2 but not AVX-512
 def test_random_plans_on_older_x86_64(x86_64_fuzz: Path, processor: str) -> None:
     emulator = ["qemu-x86_64", "-cpu", processor]
-    assert run_program(x86_64_fuzz, CASES // 10, emulator=emulator).endswith(" cases right\n")
+    assert run_program(x86_64_fuzz, CASES // 10, 0, "cpu", emulator=emulator).endswith(" cases right\n")
 
 
 @on_x86_64
@@ -113,6 +113,12 @@ def test_setup_builds_for_aarch64(tmp_path: Path) -> None:
             ["nm", "-D", "--undefined-only", str(library)], capture_output=True, text=True, check=True
         ).stdout
         assert "aoti_torch_" in undefined
+
+
+@needs_clang
+def test_random_plans_compiled_by_clang() -> None:
+    fuzz = compile_cpp("kernels_fuzz_clang", FUZZ, "-O1", compiler="clang++")
+    assert run_program(fuzz, CASES // 10).endswith(" cases right\n")
 
 
 @needs_clang

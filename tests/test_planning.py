@@ -20,7 +20,7 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 
-CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000"))
+CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 

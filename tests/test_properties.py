@@ -1,6 +1,6 @@
 """Random calls against the oracle, bit for bit.
 
-TORCH_DML_OPS_CASES=400    how many examples each property is tried on
+TORCH_DML_OPS_CASES=100    how many examples each property is tried on
 TORCH_DML_OPS_SEED=        a number: other examples than the fixed ones that are tried without it
 
 Every example runs in both forms. With `out`, all of its storage is compared: what lies between and beside the view's
@@ -20,18 +20,18 @@ import torch
 from backends import Backend, backends
 from hypothesis import HealthCheck, assume, given, seed, settings
 from hypothesis import strategies as st
+from operator_cases import EXAMPLES
 from oracle import Block, Items
 
 import torch_dml_ops as dml
 
-CASES = int(os.environ.get("TORCH_DML_OPS_CASES", "400"))
 SEED = os.environ.get("TORCH_DML_OPS_SEED")
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
 
 PROFILE = settings(
-    max_examples=CASES,
+    max_examples=EXAMPLES,
     derandomize=SEED is None,
     deadline=None,
     database=None,
@@ -40,7 +40,7 @@ PROFILE = settings(
 
 
 def examples(test: Test) -> Test:
-    """CASES examples: the same ones every time, or those of SEED."""
+    """EXAMPLES of them: the same ones every time, or those of SEED."""
     test = PROFILE(test)
     return test if SEED is None else seed(int(SEED))(test)
 
@@ -393,7 +393,7 @@ def large_blocks(draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, writ
     return Block(memory, dtype, tuple(sizes), tuple(strides), offset)
 
 
-@settings(PROFILE, max_examples=max(CASES // 40, 1))
+@settings(PROFILE, max_examples=max(EXAMPLES // 20, 1))
 @given(st.data())
 def test_results_too_large_for_the_cache(data: st.DataObject) -> None:
     backend = backends()[0]

@@ -21,7 +21,6 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -62,7 +61,7 @@ struct Access {
   uintptr_t address;
   std::size_t width;
   unsigned thread;
-  uint64_t place;  // in the kernel's source
+  int line;  // of the kernel's source
 };
 
 inline Index block_index, thread_index, grid_size;
@@ -129,36 +128,34 @@ inline void require(bool condition, const std::string& text) {
   if (!condition) throw std::runtime_error("cuda_on_host: " + text);
 }
 
-inline void note(Traffic& traffic, std::vector<Access>& of_block, const void* at, std::size_t width,
-                 const std::source_location& from) {
+inline void note(Traffic& traffic, std::vector<Access>& of_block, const void* at, std::size_t width, int line) {
   ++traffic.count;
   traffic.bytes += int64_t(width);
   ++traffic.by_width[std::min(std::countr_zero(width), 4)];
-  const uint64_t place = uint64_t(from.line()) << 32 | from.column();
-  if (recording) of_block.push_back({reinterpret_cast<uintptr_t>(at), width, thread_index.x, place});
+  if (recording) of_block.push_back({reinterpret_cast<uintptr_t>(at), width, thread_index.x, line});
 }
 
 // Adds to `traffic` what can be told of a block's accesses only together.
 inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
-  // A warp's threads make the n-th access of each of them at one place of the source together. (Where a branch keeps
+  // A warp's threads make the n-th access of each of them on one line of the source together. (Where a branch keeps
   // some of them from one, their next is taken for it, and the sectors are not exact.)
   struct WarpSector {
-    uint64_t place;
+    int line;
     unsigned warp, nth;
     uintptr_t sector;
     auto operator<=>(const WarpSector&) const = default;
   };
   std::vector<WarpSector> sectors;
   std::stable_sort(of_block.begin(), of_block.end(), [](const Access& a, const Access& b) {
-    return a.place != b.place ? a.place < b.place : a.thread < b.thread;
+    return a.line != b.line ? a.line < b.line : a.thread < b.thread;
   });
   unsigned nth = 0;
   for (std::size_t i = 0; i < of_block.size(); ++i) {
     const Access& a = of_block[i];
-    nth = i > 0 && of_block[i - 1].place == a.place && of_block[i - 1].thread == a.thread ? nth + 1 : 0;
+    nth = i > 0 && of_block[i - 1].line == a.line && of_block[i - 1].thread == a.thread ? nth + 1 : 0;
     const uintptr_t last = (a.address + a.width - 1) / kSectorBytes;
     for (uintptr_t sector = a.address / kSectorBytes; sector <= last; ++sector)
-      sectors.push_back({a.place, a.thread / kWarpThreads, nth, sector});
+      sectors.push_back({a.line, a.thread / kWarpThreads, nth, sector});
   }
   std::sort(sectors.begin(), sectors.end());
   traffic.sectors += std::unique(sectors.begin(), sectors.end()) - sectors.begin();
@@ -238,6 +235,7 @@ struct cudaFuncAttributes {
   std::size_t sharedSizeBytes;
 };
 struct dim3 {
+  explicit dim3(unsigned x) : x(x) {}
   unsigned x;
 };
 
@@ -374,17 +372,17 @@ T* shared_memory() {
 }
 
 template <class T>
-T load(const T* from, const std::source_location& place = std::source_location::current()) {
+T load(const T* from, int line = __builtin_LINE()) {
   using namespace cuda_on_host;
-  note(accesses.loads, block_loads, from, sizeof(T), place);
+  note(accesses.loads, block_loads, from, sizeof(T), line);
   require(reinterpret_cast<uintptr_t>(from) % alignof(T) == 0, "a load is not aligned");
   return *from;
 }
 
 template <class T>
-void store(T* to, T value, const std::source_location& place = std::source_location::current()) {
+void store(T* to, T value, int line = __builtin_LINE()) {
   using namespace cuda_on_host;
-  note(accesses.stores, block_stores, to, sizeof(T), place);
+  note(accesses.stores, block_stores, to, sizeof(T), line);
   require(reinterpret_cast<uintptr_t>(to) % alignof(T) == 0, "a store is not aligned");
   *to = value;
 }

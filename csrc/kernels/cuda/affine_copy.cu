@@ -380,7 +380,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
       for (; remaining != 0; remaining &= remaining - 1) {
         const int u = lowest_bit<kVecs>(remaining);
         const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
-        copy_items<Item, kVecSize>(dst + v.dst(), -v.index, range_size - v.index, [&](int j) {
+        copy_items<Item, kVecSize>(dst + v.dst(), -v.index, range_size - v.index, [&, &copy = copy](int j) {
           const auto& inner = copy.dims[kRank - 1];
           Offset i = v.i + j;
           if constexpr (kWindowed) {
