@@ -116,19 +116,23 @@ def on_dtensors() -> Iterator[tuple[str, Call, str, Call]]:
 def backward() -> Iterator[tuple[str, Call, str, Call]]:
     """Forward and backward at 4 MB."""
     x = torch.randn(16, 128, 512, requires_grad=True)
-    window = dml.window(x.shape, (slice(None), slice(None), slice(None, None, -1)))
+    half = dml.window(x.shape, (..., slice(128, 384)))
+    backwards = dml.window(x.shape, (..., slice(None, None, -1)))
     lengths = torch.randint(0, 129, (16, 1, 1)).expand(16, 1, 512)
     i = torch.arange(128)[:, None]
 
-    def grad(function: Callable[[Tensor], Tensor]) -> Call:
-        g = torch.randn_like(function(x))
+    def grad(function: Callable[[Tensor], Any]) -> Call:
+        y = function(x)
+        g = torch.randn_like(y) if isinstance(y, Tensor) else [torch.randn_like(piece) for piece in y]
         return lambda: torch.autograd.grad(function(x), x, g)
 
     def gathered(x: Tensor) -> Tensor:
         return x.gather(1, torch.where(i < lengths, lengths - 1 - i, i))
 
-    pairs: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
-        "stride -1, last axis": (lambda x: dml.slice1(x, *window), lambda x: x.flip(-1)),
+    pairs: dict[str, tuple[Callable[[Tensor], Any], Callable[[Tensor], Any]]] = {
+        "window, last axis halved": (lambda x: dml.slice1(x, *half), lambda x: x[..., 128:384].contiguous()),
+        "stride -1, last axis": (lambda x: dml.slice1(x, *backwards), lambda x: x.flip(-1)),
+        "split in 4": (lambda x: dml.split(x, [128] * 4, 2), lambda x: [y.clone() for y in x.split(128, 2)]),
         "split in 4, join": (
             lambda x: dml.join(dml.split(x, [128] * 4, 2)[::-1], 2),
             lambda x: torch.cat([piece.clone() for piece in x.split(128, 2)][::-1], 2),
