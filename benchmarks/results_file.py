@@ -25,7 +25,7 @@ def machine_name(device: str) -> str:
         name = torch.cuda.get_device_name()
     else:
         models = re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-        name = models[0] if models else platform.machine()
+        name = re.sub(r"\((?:R|TM)\)|\bprocessor\b", "", models[0], flags=re.I) if models else platform.machine()
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
