@@ -344,10 +344,11 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kVecsOf<Item, Offset, kAccess>;
   constexpr bool kWindowed = is_windowed(kAccess);
   constexpr bool kContiguous = kAccess == AccessPattern::kContiguous || kAccess == AccessPattern::kWindowed;
+  constexpr bool kMaySpanRows = !kContiguous && !kWindowed;
   using OneByOne = std::conditional_t<kWindowed, WindowedStridedLoad<Item, kVecSize>, StridedLoad<Item, kVecSize>>;
   using Load = std::conditional_t<kContiguous, ContiguousLoad<Item, kWindowed>, OneByOne>;
   const auto locate_vec = [](const auto& copy, Offset number) {
-    return locate < Item, kVecSize, !kContiguous && !kWindowed > (copy, number);
+    return locate<Item, kVecSize, kMaySpanRows>(copy, number);
   };
   for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
     const auto [copy, number] = batch.chunk(chunk);
