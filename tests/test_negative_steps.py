@@ -387,7 +387,7 @@ def test_within_a_transform_and_around_one(transform: str) -> None:
         around = TRANSFORMS[transform](x)
     same(inside, around)
     if transform not in ("grad", "jacrev", "jacfwd", "vmap"):
-        same(inside, both(x))
+        torch.testing.assert_close(inside, both(x))  # compiled, the last bit of a sine may be another
 
 
 class Module(torch.nn.Module):

@@ -1,20 +1,27 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
 #include "../kernels/cpu/engine.h"
 #include "../kernels/cpu/huge_pages.h"
 #include "../kernels/cpu/inner_loops.h"
+#include "check.h"
 #include "execute.h"
 #include "overlap.h"
 
 namespace torch_dml_ops {
 namespace {
 
+// Torch's error would not say what failed, and nothing but the allocation of a buffer can.
 void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
-  torch::stable::parallel_for(0, total, grain, body);
+  try {
+    torch::stable::parallel_for(0, total, grain, body);
+  } catch (const std::exception&) {
+    require(false, "torch_dml_ops: out of memory on cpu, which cannot allocate the buffers of its threads");
+  }
 }
 
 }  // namespace
