@@ -13,8 +13,6 @@
 //                                             size dst_stride src_stride length_stride is_axis
 //
 // Launches are those of an H200. Of many blocks, a few that lie evenly among them are run.
-#include <sys/mman.h>
-
 #include <iostream>
 #include <numeric>
 #include <random>
@@ -30,13 +28,6 @@ namespace {
 
 constexpr int64_t kMemoryBytes = int64_t(32) << 30;  // addresses; of most of it nothing is touched
 constexpr u32 kMaxBlocks = 8;                        // that are run of a launch
-
-char* memory() {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* at = mmap(nullptr, std::size_t(kMemoryBytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  if (at == MAP_FAILED) cuda_compiled::fail("there are no addresses for %lld bytes", (long long)kMemoryBytes);
-  return static_cast<char*>(at);
-}
 
 int64_t number(std::istream& in) {
   int64_t n = 0;
@@ -92,13 +83,8 @@ void count(const cuda_compiled::Launch& launch, int64_t plan) {
 
 int main(int argc, char** argv) {
   const bool only_kernels = argc > 1 && std::string(argv[1]) == "kernels";
-  cuda_on_host::devices[0] = {.sm_count = 132,
-                              .max_threads_per_sm = 2048,
-                              .shared_bytes_per_sm = 228 << 10,
-                              .max_shared_bytes_per_block = 227 << 10,
-                              .reserved_shared_bytes_per_block = 1 << 10,
-                              .driver_version = 13000};
-  char *dst = memory(), *src = memory();
+  cuda_on_host::devices[0] = cuda_compiled::h200();
+  char *dst = cuda_compiled::reserve(kMemoryBytes), *src = cuda_compiled::reserve(kMemoryBytes);
   int64_t plan = 0;
   std::set<std::string> launched;
   cuda_on_host::instead_of_launch = [&](const cuda_on_host::Launch& launch) {

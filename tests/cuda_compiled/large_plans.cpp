@@ -20,13 +20,6 @@ constexpr int64_t kMemoryBytes = kItems * kMaxItemBytes + 2 * kMargin;
 constexpr int64_t kChecked = 200;
 constexpr u32 kBlocks = 2;  // with at least 256 items
 
-char* memory() {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* at = mmap(nullptr, std::size_t(kMemoryBytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  if (at == MAP_FAILED) cuda_compiled::fail("there are no addresses for %lld bytes", (long long)kMemoryBytes);
-  return static_cast<char*>(at) + kMargin;
-}
-
 // Rows of `size` items, with `gap` items between them in the destination, where the source has every step-th item of
 // each row but the first. Without a step, the source has all items, those of a row in reverse order.
 AffineCopy rows(int64_t size, int64_t gap, int64_t step) {
@@ -89,13 +82,8 @@ void check(AffineCopy copy, int64_t item_size, char* dst, char* src) {
 
 int main() {
   // So many SMs that each thread block has one chunk.
-  cuda_on_host::devices[0] = {.sm_count = 1 << 20,
-                              .max_threads_per_sm = 2048,
-                              .shared_bytes_per_sm = 228 << 10,
-                              .max_shared_bytes_per_block = 227 << 10,
-                              .reserved_shared_bytes_per_block = 1 << 10,
-                              .driver_version = 13000};
-  char *dst = memory(), *src = memory();
+  cuda_on_host::devices[0] = cuda_compiled::h200(1 << 20);
+  char *dst = cuda_compiled::reserve(kMemoryBytes) + kMargin, *src = cuda_compiled::reserve(kMemoryBytes) + kMargin;
   int64_t done = 0;
   for (int64_t item_size = 1; item_size <= kMaxItemBytes; item_size *= 2)
     for (const int64_t size : {int64_t(2), int64_t(3), int64_t(7), int64_t(33), kItems})

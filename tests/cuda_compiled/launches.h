@@ -1,9 +1,11 @@
-// Finds the translated kernel that stands for the host's form of it, in whose place it is launched.
+// Finds the translated kernel that stands for the host's form of it, in whose place it is launched; and what programs
+// launch them on.
 #pragma once
 
 #include <fstream>
 #include <sstream>
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "../../csrc/kernels/cuda/launch.h"
@@ -44,6 +46,24 @@ inline Launch translated(const cuda_on_host::Launch& launch) {
     fail("%s: %zu bytes of parameters, compiled for %u", k->name, launch.parameter_bytes, k->parameter_bytes);
   if (launch.threads != int(k->threads)) fail("%s: %d threads, compiled for %u", k->name, launch.threads, k->threads);
   return {k, launch.parameters, u32(launch.blocks), std::size_t(launch.shared_bytes)};
+}
+
+// An H200, or one with another number of SMs.
+inline cuda_on_host::Device h200(int sm_count = 132) {
+  return {.sm_count = sm_count,
+          .max_threads_per_sm = 2048,
+          .shared_bytes_per_sm = 228 << 10,
+          .max_shared_bytes_per_block = 227 << 10,
+          .reserved_shared_bytes_per_block = 1 << 10,
+          .driver_version = 13000};
+}
+
+// Addresses for so many bytes, which take memory where they are used.
+inline char* reserve(int64_t bytes) {
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* at = mmap(nullptr, std::size_t(bytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
+  if (at == MAP_FAILED) fail("there are no addresses for %lld bytes", (long long)bytes);
+  return static_cast<char*>(at);
 }
 
 }  // namespace cuda_compiled
