@@ -36,11 +36,14 @@ def test_conjugate_views_and_negative_views(op: str) -> None:
 
 @every_op
 def test_out_must_not_be_a_lazy_view(op: str) -> None:
-    arguments = CALLS[op](maker(DEVICE), dtype=torch.complex64)
-    out = torch.zeros(2, 3, dtype=torch.complex64, device=DEVICE)
-    with pytest.raises(RuntimeError, match=rf"{op}: out(\[0\])? must not be a lazily conjugated or negated view"):
-        getattr(dml, op)(*arguments, out=given_as_out(op, out.conj()))
-    assert not out.any()
+    memory = torch.zeros(2, 3, dtype=torch.complex64, device=DEVICE)
+    for lazy in (memory.conj(), memory.conj().imag):
+        arguments = CALLS[op](maker(DEVICE), dtype=lazy.dtype)
+        with pytest.raises(RuntimeError, match=rf"{op}: out(\[0\])? must not be a lazily conjugated or negated view"):
+            getattr(dml, op)(*arguments, out=given_as_out(op, lazy))
+    with pytest.raises(RuntimeError, match=r"split: out\[1\] must not be a lazily conjugated or negated view"):
+        dml.split(torch.ones(4, 3, dtype=memory.dtype, device=DEVICE), [2, 2], 0, out=[memory.clone(), memory.conj()])
+    assert not memory.any()
 
 
 # What has no strides, and the rest of the sentence that refuses it.

@@ -53,7 +53,10 @@ void split_items(std::vector<Dim>& dims, const Dim& parts) {
 template <class Dim>
 void reorder_and_coalesce(std::vector<Dim>& dims) {
   std::erase_if(dims, [](const Dim& d) { return d.can_drop(); });
-  std::stable_sort(dims.begin(), dims.end(), [](const Dim& a, const Dim& b) { return a.dst_stride > b.dst_stride; });
+  for (auto d = dims.begin(); d != dims.end(); ++d)  // std::stable_sort would allocate memory
+    std::rotate(
+        std::upper_bound(dims.begin(), d, *d, [](const Dim& a, const Dim& b) { return a.dst_stride > b.dst_stride; }),
+        d, d + 1);
   for (std::size_t k = dims.size(); k-- > 1;) {
     if (!dims[k - 1].can_coalesce(dims[k])) continue;
     dims[k - 1].coalesce(dims[k]);

@@ -39,8 +39,15 @@ struct Name {
   }
 };
 
-inline std::span<const int64_t> sizes_of(const Tensor& t) { return {t.sizes().data(), t.sizes().size()}; }
-inline std::span<const int64_t> strides_of(const Tensor& t) { return {t.strides().data(), t.strides().size()}; }
+// Each is asked for once: every question to torch is a call through its C interface.
+inline std::span<const int64_t> sizes_of(const Tensor& t) {
+  const auto sizes = t.sizes();
+  return {sizes.data(), sizes.size()};
+}
+inline std::span<const int64_t> strides_of(const Tensor& t) {
+  const auto strides = t.strides();
+  return {strides.data(), strides.size()};
+}
 
 // Prints "[2, 3]", or of a longer list the first few numbers and the count: "[1, 1, …] (100000 in all)"; with
 // `with_sum`, for numbers of which none is negative, "[1, 1, …] (100000 in all, sum 100000)".

@@ -70,8 +70,8 @@ FastCall** (*cuda_call)() = nullptr;
 
 // Names of attributes and methods, as Python strings.
 struct Names {
-  PyObject *requires_grad, *is_inference, *is_conj, *is_neg, *current_level, *isdisjoint, *start, *stop, *step, *shape,
-      *recorded, *save_for_backward, *saved_tensors;
+  PyObject *requires_grad, *is_inference, *current_level, *isdisjoint, *start, *stop, *step, *shape, *recorded,
+      *save_for_backward, *saved_tensors;
 } names;
 
 // An owned reference, or null after an error.
@@ -460,8 +460,7 @@ PyObject* result_of(const Linear<shape.takes_list>& linear, PyObject* const* arg
 
 // Whether `out` is plain, needs no derivative, and may be written to.
 bool writable(PyObject* out, bool grad_mode) {
-  return is_plain(out) && !(grad_mode && requires_grad(out)) && !answers_true(out, names.is_inference) &&
-         !answers_true(out, names.is_conj) && !answers_true(out, names.is_neg);
+  return is_plain(out) && !(grad_mode && requires_grad(out)) && !answers_true(out, names.is_inference);
 }
 
 // Calls the overload `fast_out`, and returns `out`.
@@ -713,7 +712,6 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   cpu_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cpu_call));
   cuda_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cuda_call));
   names = {PyUnicode_InternFromString("requires_grad"),  PyUnicode_InternFromString("is_inference"),
-           PyUnicode_InternFromString("is_conj"),        PyUnicode_InternFromString("is_neg"),
            PyUnicode_InternFromString("_current_level"), PyUnicode_InternFromString("isdisjoint"),
            PyUnicode_InternFromString("start"),          PyUnicode_InternFromString("stop"),
            PyUnicode_InternFromString("step"),           PyUnicode_InternFromString("shape"),

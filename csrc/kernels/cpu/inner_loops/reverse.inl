@@ -121,22 +121,16 @@ inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
   const auto items = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) dst[i] = src[-i * kStep];
   };
-  const auto in_order = [&](int64_t each, int64_t end, auto&& move) {
-    if (kAscending)
-      for (int64_t i = end - each; i >= 0; i -= each) move(i);
-    else
-      for (int64_t i = 0; i < end; i += each) move(i);
-  };
   if constexpr (sizeof(T) == 4 || sizeof(T) == 8 || kNarrows<T, kStep>) {
     constexpr int64_t kItems = kStridedItems<T, kStep>;
-    // Leaves at least one item, as a vector reads a little below its last item.
-    const int64_t end = (n - 1) / kItems * kItems;
-    if (kAscending) items(end, n);
-    in_order(kItems, end, [&](int64_t i) {
+    // The last item is left out, as a vector reads a little below its last one.
+    if (n <= kItems) return items(0, n);
+    if (kAscending) items(n - 1, n);
+    cover_row<T, kItems * int64_t(sizeof(T)), !kAscending>(dst, n - 1, [&](int64_t i) {
       const auto vector = load_reversed_strided<T, kStep>(src - i * kStep);
       reinterpret_cast<UnalignedLanes<T, int64_t(sizeof(vector))>*>(dst + i)->bits = vector;
     });
-    if (!kAscending) items(end, n);
+    if (!kAscending) items(n - 1, n);
   } else {  // no shuffles for these items: strided into a buffer, then reversed
     constexpr int64_t kBuffered = 256;
     T buffer[kBuffered];
@@ -146,16 +140,23 @@ inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
       for (int64_t k = 0; k < some; ++k) dst[i + k] = buffer[some - 1 - k];
     };
     const int64_t end = n / kBuffered * kBuffered;
-    if (kAscending) reverse(end, n - end);
-    in_order(kBuffered, end, [&](int64_t i) { reverse(i, kBuffered); });
-    if (!kAscending) reverse(end, n - end);
+    if (kAscending) {
+      reverse(end, n - end);
+      for (int64_t i = end; i > 0; i -= kBuffered) reverse(i - kBuffered, kBuffered);
+    } else {
+      for (int64_t i = 0; i < end; i += kBuffered) reverse(i, kBuffered);
+      reverse(end, n - end);
+    }
   }
 }
 
 template <class T, int64_t kStep>
 void copy_reversed_strided_rows(const Tile t) {
-  const auto copy_row = t.rows > 1 && t.src_row_stride > 0 ? copy_reversed_strided_row<T, kStep, true>
-                                                           : copy_reversed_strided_row<T, kStep, false>;
+  // In the direction of the next row, except by the largest shuffles. [case stride -4, last axis, 4 MB]
+  constexpr bool kShuffles4 = kStep == 4 && (sizeof(T) == 4 || sizeof(T) == 8);
+  const bool ascending = t.rows > 1 && t.src_row_stride > 0 && !kShuffles4;
+  const auto copy_row =
+      ascending ? copy_reversed_strided_row<T, kStep, true> : copy_reversed_strided_row<T, kStep, false>;
   for (int64_t r = 0; r < t.rows; ++r)
     copy_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
              reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
