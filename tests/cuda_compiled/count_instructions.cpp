@@ -18,6 +18,7 @@
 #include <random>
 #include <set>
 
+#include "addresses.h"
 #include "launches.h"
 
 using namespace torch_dml_ops;

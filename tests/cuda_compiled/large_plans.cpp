@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "addresses.h"
 #include "launches.h"
 
 using namespace torch_dml_ops;

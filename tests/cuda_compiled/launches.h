@@ -2,11 +2,10 @@
 // launch them on.
 #pragma once
 
+#include <unistd.h>
+
 #include <fstream>
 #include <sstream>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "../../csrc/kernels/cuda/launch.h"
 #include "machine.h"
@@ -56,14 +55,6 @@ inline cuda_on_host::Device h200(int sm_count = 132) {
           .max_shared_bytes_per_block = 227 << 10,
           .reserved_shared_bytes_per_block = 1 << 10,
           .driver_version = 13000};
-}
-
-// Addresses for so many bytes, which take memory where they are used.
-inline char* reserve(int64_t bytes) {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* at = mmap(nullptr, std::size_t(bytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  if (at == MAP_FAILED) fail("there are no addresses for %lld bytes", (long long)bytes);
-  return static_cast<char*>(at);
 }
 
 }  // namespace cuda_compiled

@@ -4,13 +4,12 @@
 //
 // Sizes are small, edges of windows and lengths lie at and beside the edges of vectors, and devices differ, so that
 // small plans run through the code of large ones.
-#include <sys/mman.h>
-
 #include <ctime>
 #include <iterator>
 #include <numeric>
 
 #include "../../csrc/kernels/cuda/device.h"
+#include "addresses.h"
 #include "check_plans.h"
 
 using namespace torch_dml_ops;
@@ -37,16 +36,6 @@ int64_t near_multiple(int64_t unit, int64_t most) {
 
 constexpr int64_t kMemoryBytes = int64_t(48) << 30;  // addresses; of most of it nothing is touched
 constexpr int64_t kFarBytes = 4 << 20;               // of a source that is filled only where it is read
-
-char* memory() {
-  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-  void* at = mmap(nullptr, std::size_t(kMemoryBytes), PROT_READ | PROT_WRITE, kFlags, -1, 0);
-  if (at == MAP_FAILED) {
-    std::printf("there are no addresses for %lld bytes\n", static_cast<long long>(kMemoryBytes));
-    std::exit(2);
-  }
-  return static_cast<char*>(at);
-}
 
 void fill(char* at, int64_t bytes) {
   for (int64_t k = 0; k < bytes; k += 8) {
@@ -374,8 +363,8 @@ int main(int argc, char** argv) {
   const int64_t cases = argc > 1 ? std::atoll(argv[1]) : 1000;
   const uint64_t seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const double seconds = argc > 3 ? std::atof(argv[3]) : 1e9;
-  dst_memory = memory();
-  src_memory = memory();
+  dst_memory = cuda_compiled::reserve(kMemoryBytes);
+  src_memory = cuda_compiled::reserve(kMemoryBytes);
   choose_devices();
   int64_t done = 0, of_kind[std::size_t(Kind::kCount)] = {};
   for (; done < cases && double(std::clock()) / CLOCKS_PER_SEC < seconds; ++done) {
