@@ -2,12 +2,17 @@
 
 import multiprocessing
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 import torch._dynamo  # as in distributed_worker.py
 import torch.distributed as dist
 from torch import Tensor
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard, empty
 from torch.distributed.tensor.placement_types import _StridedShard
@@ -144,6 +149,51 @@ def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int
         distributed._require_dtensors = in_rule
 
 
+def few_rows(x: Tensor) -> list[Tensor]:
+    """Calls in which some ranks send or receive nothing, or the same in two of them."""
+    rows = x.shape[0]
+    wide = [dml.slice_grad(x, [3 * rows, 2], [offset, 0], [rows, 2], [1, 1]) for offset in (0, rows // 2)]
+    return [
+        dml.slice1(x, [0, 0], [2, 2], [1, 1]),
+        dml.slice1(x, [0, 0], [3, 2], [1, 1]),
+        dml.slice1(dml.slice1(x * x, [1, 0], [2, 2], [1, 1]), [0, 0], [2, 2], [-1, 1]),
+        dml.split(x, [3, rows - 3], 0)[0],
+        dml.join([dml.slice1(x, [0, 0], [1, 2], [1, 1]), x], 0),
+        *(dml.slice1(t, [0, 0], t.shape, [-1, 1]) for t in wide),
+    ]
+
+
+def put_what_is_sent(queue: Any, rank: int, ranks: int) -> None:
+    """In the compiled forward and in the backward, the bytes that this rank receives from each and sends to each."""
+    exchange = torch.ops._c10d_functional.all_to_all_single.default
+
+    def partition(*args: Any, **named: Any) -> None:
+        graphs = min_cut_rematerialization_partition(*args, **named)
+        queue.put([[n.args[1:3] for n in g.graph.nodes if n.target is exchange] for g in graphs])
+        raise NotImplementedError  # a fake group cannot run them
+
+    backend = aot_autograd(
+        fw_compiler=lambda graph, _: graph, partition_fn=partition, decompositions=select_decomp_table()
+    )
+    x = tensor(init_device_mesh("cpu", (ranks,)), S(0), sizes=(13, 2)).requires_grad_()
+    with suppress(torch._dynamo.exc.BackendCompilerFailed):
+        torch.compile(few_rows, backend=backend, fullgraph=True)(x)
+
+
+def check_compiled_ranks_send_what_the_others_expect(ranks: int) -> None:
+    queue = multiprocessing.get_context("fork").SimpleQueue()
+    graphs_of_ranks = []
+    for rank in range(ranks):
+        in_a_process_of_its_own(rank, ranks, partial(put_what_is_sent, queue))
+        assert not queue.empty(), rank
+        graphs_of_ranks.append(queue.get())
+    for graphs in zip(*graphs_of_ranks, strict=True):
+        assert len(graphs[0]) >= 6, len(graphs[0])
+        for exchange in zip(*graphs, strict=True):
+            for sender, (_, sent) in enumerate(exchange):
+                assert list(sent) == [received[sender] for received, _ in exchange], (sender, exchange)
+
+
 def in_a_process_of_its_own(*arguments: Any) -> None:
     process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
     process.start()
@@ -163,6 +213,7 @@ def main() -> None:
     for rank, ranks in ((0, 2), (5, 8), (0, 512), (511, 512)):
         in_a_process_of_its_own(rank, ranks, check_placements)
     in_a_process_of_its_own(5, 8, check_parts_have_the_sizes_that_this_rank_has_to_have)
+    check_compiled_ranks_send_what_the_others_expect(4)
     for rank in range(3):
         run(rank, 3, check_plans_are_those_of_the_process_group)
     run(0, 2, check_overloads_do_not_go_through_the_dispatcher_twice)

@@ -149,17 +149,21 @@ class Exchange:
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
         blocks = {key: self._copy(tensors, t) for key, t in self.kept.items()}
-        if not self.is_local:
-            blocks |= self._exchanged(tensors)
+        incoming = None if self.is_local else self._exchanged(tensors)
+        if incoming is not None:
+            blocks |= self._received_blocks(incoming)
         results = []
         for keys in self.blocks:
             # A block that was received lies in memory of its own only if it is all that there is.
             if len(keys) == 1 and (keys[0] in self.kept or self.targets == 1):
-                results.append(blocks[keys[0]])
+                result = blocks[keys[0]]
             elif keys:
-                results.append(call("join", [blocks[key] for key in keys], self.axis))
+                result = call("join", [blocks[key] for key in keys], self.axis)
             else:
-                results.append(_in_order(tensors[0].new_empty(self._sizes(0)), self.order))
+                result = _in_order(tensors[0].new_empty(self._sizes(0)), self.order)
+            if all(key in self.kept for key in keys):
+                result = _depending(result, self.order, tensors if incoming is None else [incoming])
+            results.append(result)
         return results
 
     def _copy(self, tensors: list[Tensor], t: Transfer) -> Tensor:
@@ -167,20 +171,25 @@ class Exchange:
         result: Tensor = call("slice1", tensors[source], *numbers)
         return result
 
-    def _exchanged(self, tensors: list[Tensor]) -> dict[tuple[int, int], Tensor]:
+    def _exchanged(self, tensors: list[Tensor]) -> Tensor:
+        """All elements that this rank receives."""
         like = tensors[0]
         item = like.element_size()
         # As bytes: not every backend knows every dtype, and none may change a bit.
         # In the order of their indices: the memory formats of the ranks' tensors may differ.
         copies = [self._copy(tensors, t).reshape(-1).view(torch.uint8) for t in self.sent]
         outgoing = copies[0] if len(copies) == 1 else torch.cat([like.new_empty(0, dtype=torch.uint8), *copies])
+        outgoing = _depending(outgoing, [0], tensors)
         incoming = all_to_all_single(
             outgoing, [n * item for n in self.received_from], [n * item for n in self.sent_to], self.group
         )
         if isinstance(incoming, AsyncCollectiveTensor):
             incoming = incoming.wait()
+        return incoming.view(like.dtype)
+
+    def _received_blocks(self, incoming: Tensor) -> dict[tuple[int, int], Tensor]:
         sizes = [self._sizes(t.end - t.first) for t in self.received]
-        parts = incoming.view(like.dtype).split([math.prod(s) for s in sizes]) if sizes else ()
+        parts = incoming.split([math.prod(s) for s in sizes]) if sizes else ()
         return {
             (t.run, t.first): _in_order(part.view(s), self.order)
             for t, part, s in zip(self.received, parts, sizes, strict=True)
@@ -193,6 +202,23 @@ class Exchange:
 def _in_order(tensor: Tensor, order: list[int]) -> Tensor:
     """The tensor with its dimensions in this order in memory; a copy if they are in another one."""
     return tensor.permute(order).contiguous().permute([order.index(d) for d in range(len(order))])
+
+
+def _depending(tensor: Tensor, order: list[int], others: Sequence[Tensor]) -> Tensor:
+    """The tensor, whose memory order is `order`; in a graph that is traced, a copy that depends on the others, too.
+
+    The ranks' graphs have to send in the same order. But torch divides forward from backward by what depends on what,
+    drops what nothing depends on and merges what looks alike, and sees one rank's part alone: nothing to send, which
+    depends on nothing, would leave the backward on that rank.
+    """
+    if _is_plain(tensor):
+        return tensor
+    unique = torch.empty(0, dtype=tensor.dtype, device=tensor.device)  # torch does not merge two of these
+    parts = [t.narrow(0, 0, 0).reshape(0).resolve_conj().resolve_neg().view(tensor.dtype) for t in others]
+    dense = tensor.permute(order).contiguous()
+    # By cat alone the empty parts would go: Inductor leaves them out beside one that is not.
+    flat = torch.slice_scatter(dense.view(-1), torch.cat([unique, *parts]), 0, 0, 0)
+    return flat.view(dense.shape).permute([order.index(d) for d in range(len(order))])
 
 
 class Plan(NamedTuple):
@@ -375,7 +401,7 @@ def _plan_slice_grad(
         first, count = steps_within(run.target_start, run.target_step, run.steps, *parts[axis])
         count -= first
         if count <= 0:  # and so on every rank with the same part
-            return [placed], placed, [*steps, lambda tensors: [_zeros(tensors[0], results, order)]]
+            return [placed], placed, [*steps, lambda tensors: [_zeros(tensors, results, order)]]
         start = run.target_start + first * run.target_step - parts[axis][0]
         scatter[axis] = _walk(start, run.target_step, count)
         local[axis] = _whole(count)
@@ -383,8 +409,8 @@ def _plan_slice_grad(
     return [placed], placed, [*steps, _locally("slice_grad", tuple(results), offsets, window_sizes, strides)]
 
 
-def _zeros(like: Tensor, sizes: Sequence[int], order: list[int]) -> Tensor:
-    return _in_order(like.new_zeros(sizes), order)
+def _zeros(tensors: Sequence[Tensor], sizes: Sequence[int], order: list[int]) -> Tensor:
+    return _depending(_in_order(tensors[0].new_zeros(sizes), order), order, tensors)
 
 
 def _plan_split(order: list[int], _: Any, x: DTensor, sizes: Sequence[int], axis: int) -> Planned:
