@@ -214,7 +214,7 @@ def _depending(tensor: Tensor, order: list[int], others: Sequence[Tensor]) -> Te
     if _is_plain(tensor):
         return tensor
     unique = torch.empty(0, dtype=tensor.dtype, device=tensor.device)  # torch does not merge two of these
-    parts = [t.narrow(0, 0, 0).reshape(0).resolve_conj().resolve_neg().view(tensor.dtype) for t in others]
+    parts = [t.narrow(0, 0, 0).reshape(0).real.to(tensor.dtype) for t in others]
     dense = tensor.permute(order).contiguous()
     # By cat alone the empty parts would go: Inductor leaves them out beside one that is not.
     flat = torch.slice_scatter(dense.view(-1), torch.cat([unique, *parts]), 0, 0, 0)
@@ -779,7 +779,8 @@ _register()
 class Traffic(NamedTuple):
     """What a call on DTensors sends.
 
-    Where a tensor has to be redistributed over several dimensions of the mesh, torch chooses how, and may receive more.
+    Where a tensor has to be redistributed over several dimensions of the mesh, or to or from a placement by which
+    several of them shard one dimension, torch chooses how, and may receive more.
 
     Attributes:
         placements: of the result, or of each result.
