@@ -90,7 +90,7 @@ docs: $(VENV)/dev ## build the documents as HTML into build/docs; a warning is a
 # auditwheel refuses what would not load where torch's own wheels do, and abi3audit what not every CPython has.
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, and check it
 	$(BIN)/python -m pip install -q $(WHEEL_TOOLS)
-	rm -rf build/wheel
+	rm -rf build/wheel dist
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --plat manylinux_2_28_$$(uname -m) --only-plat \
 	 --exclude 'libtorch*.so' --exclude libc10.so -w dist build/wheel/*.whl
