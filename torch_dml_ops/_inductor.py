@@ -209,12 +209,15 @@ _REDUCTIONS = frozenset(
         *(_aten.prod.dim_int, _aten.any.default, _aten.any.dim, _aten.argmax.default, _aten.argmin.default),
     }
 )
+_TOTALS = frozenset({_aten.sum.default, _aten.mean.default})
 
 # Bytes of a result. Up to TINY the call of a kernel takes longer than a scalar loop, up to SMALL longer than a loop of
-# vectors. From LARGE on the kernels ask for huge pages for a new result, and Inductor does not for its own, whose page
-# faults then take longer than a pass over memory (unless torch asks for them too).
+# vectors. Less than CACHED stays in the cache, where a pass takes little time. From LARGE on the kernels ask for huge
+# pages for a new result, and Inductor does not for its own, whose page faults then take longer than a pass over memory
+# (unless torch asks for them too).
 TINY = 4 << 10
 SMALL = 128 << 10
+CACHED = 8 << 20
 LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << 20
 
 
@@ -237,22 +240,30 @@ def _is_ours(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "torch_dml_ops"
 
 
-def _is_reduction(node: torch.fx.Node) -> bool:
-    return node.target in _REDUCTIONS
+def _is_pointwise(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
 
 
 def _computes(node: torch.fx.Node) -> bool:
     """Whether it is a computation, element by element or a reduction, for which Inductor generates code."""
-    is_pointwise = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
-    return is_pointwise or _is_reduction(node)
+    return _is_pointwise(node) or node.target in _REDUCTIONS
 
 
-def _ends_in_reductions(node: torch.fx.Node) -> bool:
-    """Whether nothing that is made of a result is stored in its size."""
-    readers = list(_readers(node))
-    return bool(readers) and all(
-        _is_reduction(reader) or (_computes(reader) and _ends_in_reductions(reader)) for reader in readers
-    )
+def _loop(node: torch.fx.Node) -> set[torch.fx.Node]:
+    """The nodes that read a result, or what is computed of it element by element."""
+    seen: set[torch.fx.Node] = set()
+    todo = [node]
+    while todo:
+        readers = set(_readers(todo.pop())) - seen
+        seen |= readers
+        todo += filter(_is_pointwise, readers)
+    return seen
+
+
+def _ends_in(reductions: frozenset[Any], node: torch.fx.Node) -> bool:
+    """Whether all that is made of a result ends in these, so that nothing is stored in its size."""
+    loop = _loop(node)
+    return bool(loop) and all(_is_pointwise(reader) or reader.target in reductions for reader in loop)
 
 
 def _is_formula(tensor: IR) -> bool:
@@ -301,7 +312,13 @@ class Call:
     @property
     def bytes(self) -> int:
         """Of the largest result; an estimate where sizes are dynamic."""
-        return max(_hint(t.numel()) * t.element_size() for t in self.results)
+        return max(map(_bytes, self.results))
+
+    @property
+    def innermost(self) -> int:
+        """The dimension whose elements are next to each other in a result."""
+        sizes, strides = self.results[0].shape, self.results[0].stride()
+        return min(range(len(sizes)), key=lambda d: (_is_one(sizes[d]), not _is_one(strides[d])))
 
     def has_formula(self) -> bool:
         """Whether generated code may do it: the result has the bits of the kernel's."""
@@ -328,14 +345,27 @@ class Call:
         return bool(readers) and all(_computes(reader) or _is_ours(reader) for reader in readers)
 
     def is_reduced(self) -> bool:
-        return self.name != "join" and _ends_in_reductions(self.node)
+        return self.name != "join" and _ends_in(_REDUCTIONS, self.node)
+
+    def is_cached(self) -> bool:
+        return sum(_bytes(t) for t in self.results) < CACHED
+
+    def is_total_of_masked(self) -> bool:
+        """Whether a sum, each of whose additions waits for the one before, would have to wait for masked loads too."""
+        return self.name == "slice_grad" and _ends_in(_TOTALS, self.node)
+
+    def is_split_within_rows(self) -> bool:
+        """Whether each piece would be a loop of its own over all rows of the input, of which it loads a part."""
+        if self.name != "split" or self.arguments[2] != self.innermost:
+            return False
+        loops = [set(filter(_computes, _loop(piece))) for piece in self.node.users]
+        return len(set().union(*loops)) == sum(map(len, loops))
 
     def is_vectorized(self) -> bool:
         """Whether the CPU's generated code moves whole vectors: the elements of one keep their order and distance."""
         if self.dtype not in _WHOLE_VECTORS:
             return False
-        sizes, strides = self.results[0].shape, self.results[0].stride()
-        d = min(range(len(sizes)), key=lambda d: (_is_one(sizes[d]), not _is_one(strides[d])))
+        d = self.innermost
         if not all(_is_one(node.meta["val"].stride(d)) for node in self.input_nodes):
             return False
         if self.name == "slice1":
@@ -359,6 +389,10 @@ class Call:
 
 def _hint(n: Any) -> int:
     return n if isinstance(n, int) else V.graph.sizevars.optimization_hint(n.node.expr, fallback=1 << 20)
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return _hint(tensor.numel()) * tensor.element_size()
 
 
 class Line(NamedTuple):
@@ -401,6 +435,12 @@ RULE = (
         "op: stride -1, last axis, 64 KB, 1 thread",
     ),
     Line(
+        "a sum over masked loads would be slower than a pass over the cache",
+        False,
+        lambda call: call.is_total_of_masked() and call.is_cached(),
+        "mean(op * 2): slice_grad, stride -2, middle axis, 1 MB, 1 thread",
+    ),
+    Line(
         "the result is reduced and never stored",
         True,
         Call.is_reduced,
@@ -417,6 +457,12 @@ RULE = (
         True,
         Call.takes_formula,
         "op(relu): stride -2, middle axis, 4 MB, 1 thread",
+    ),
+    Line(
+        "each piece would be a pass over an input that the cache does not hold",
+        False,
+        lambda call: call.is_split_within_rows() and not call.is_cached(),
+        "relu(op * 2 + 1): split last axis in 2, 16 MB, 1 thread",
     ),
     Line(
         "the result becomes part of formulas, and is never stored",
