@@ -58,6 +58,11 @@ def _known(condition: Any) -> bool:
     return condition if isinstance(condition, bool) else V.graph.sizevars.statically_known_true(condition)
 
 
+def _index_dtype(*largest: Expr) -> torch.dtype:
+    """On a GPU, arithmetic with 64 bits takes twice as long."""
+    return torch.int32 if all(_known(sympy.Le(n, _LARGEST_INT32)) for n in largest) else torch.int64
+
+
 # The formulas. They return None where there is none for the numbers given.
 
 
@@ -118,30 +123,31 @@ def slice_grad(
         return None
     read, dtype = grad_output.make_loader(), grad_output.get_dtype()
     zero = False if dtype == torch.bool else 0.0 if dtype.is_floating_point else 0
-    counts = grad_output.get_size()
+    windows = []  # in each dimension the lowest index that has an element, the end of the last step, and the step
+    for count, (start, stride) in zip(grad_output.get_size(), walks, strict=True):
+        backwards = _known(sympy.sympify(stride) < 0)
+        step = -stride if backwards else stride
+        first = start + (count - 1) * stride if backwards else start
+        windows.append((first, first + count * step, step, count if backwards else None))
+    index_dtype = _index_dtype(*input_sizes, *(end for _, end, *_ in windows))
+
+    def place(value: Expr) -> Any:
+        return ops.index_expr(sympy.expand(value), index_dtype)
 
     def load(index: list[Expr]) -> Any:
         inside, at = [], []
-        for i, size, count, (start, stride) in zip(index, input_sizes, counts, walks, strict=True):
-            backwards = _known(sympy.sympify(stride) < 0)
-            step = -stride if backwards else stride
-            first = start + (count - 1) * stride if backwards else start  # the lowest index that has an element
-            end = first + count * step
+        for i, size, (first, end, step, reversed_count) in zip(index, input_sizes, windows, strict=True):
             if not _known(sympy.Eq(first, 0)):
-                inside.append(ops.ge(_index(i), _index(sympy.expand(first))))
+                inside.append(ops.ge(place(i), place(first)))
             if not _known(sympy.Ge(end, size)):
-                inside.append(ops.lt(_index(i), _index(sympy.expand(end))))
+                inside.append(ops.lt(place(i), place(end)))
             if not _known(sympy.Eq(step, 1)):
-                inside.append(ops.eq(_index(ModularIndexing(i - first, 1, step)), _index(0)))
+                inside.append(ops.eq(place(ModularIndexing(i - first, 1, step)), place(0)))
             k = FloorDiv(i - first, step)
-            at.append(count - 1 - k if backwards else k)
+            at.append(k if reversed_count is None else reversed_count - 1 - k)
         return ops.masked(functools.reduce(ops.and_, inside), lambda: read(at), zero) if inside else read(at)
 
     return _pointwise(grad_output, input_sizes, load)
-
-
-def _index(value: Expr) -> Any:
-    return ops.index_expr(sympy.sympify(value), torch.int64)
 
 
 def split(input: IR, split_sizes: Sequence[Expr], axis: int) -> list[IR]:
@@ -166,8 +172,7 @@ def join(inputs: Sequence[IR], axis: int) -> IR:
 def reverse_subsequences(input: IR, sequence_lengths: IR, axis: int) -> IR:
     size, dtype = input.get_size()[axis], sequence_lengths.get_dtype()
     read, read_length = input.make_loader(), sequence_lengths.make_loader()
-    # On a GPU, arithmetic with 64 bits takes twice as long.
-    narrow = torch.int32 if _known(sympy.Le(size, _LARGEST_INT32)) else torch.int64
+    narrow = _index_dtype(size)
     wide = narrow if dtype == torch.int32 else torch.int64  # every length fits
 
     def load(index: list[Expr]) -> Any:
