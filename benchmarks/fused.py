@@ -100,8 +100,6 @@ def _before(name: str, f: Operation) -> Operation:
 FORMS: dict[str, Callable[[str], Operation]] = {
     "relu(op * 2 + 1)": lambda name: lambda x: _each(lambda y: (y * 2 + 1).relu(), OPERATIONS[name](x)),
     "op(relu)": lambda name: _before(name, torch.relu),
-    "op(tanh)": lambda name: _before(name, torch.tanh),
-    "tanh(op)": lambda name: lambda x: _each(torch.tanh, OPERATIONS[name](x)),
     "mean(op * 2)": lambda name: lambda x: _each(lambda y: (y * 2).mean(), OPERATIONS[name](x)),
     "softmax(op)": lambda name: lambda x: _each(lambda y: y.softmax(-1), OPERATIONS[name](x)),
     "op": lambda name: OPERATIONS[name],
@@ -118,8 +116,9 @@ class Case:
 
     @property
     def key(self) -> str:
+        size = f", {self.size}" if self.size else ""
         dtype = "" if self.dtype == "float32" else f", {self.dtype}"
-        return f"{self.form}: {self.name}, {self.size}{dtype}, {self.threads} thread{'s' * (self.threads > 1)}"
+        return f"{self.form}: {self.name}{size}{dtype}, {self.threads} thread{'s' * (self.threads > 1)}"
 
     def function(self) -> tuple[Function, list[Tensor]]:
         """What is compiled, and its arguments."""
@@ -187,20 +186,21 @@ PROGRAMS = {
     "bidirectional GRU": _gru,
     "a call on 16 elements": _sixteen_elements,
 }
+# Functions of torch's own that do as much as a program.
+PEERS: dict[str, Operation] = {"a call on 16 elements": lambda x: x.flip(1)}
 
 
 def all_cases(threads: int) -> list[Case]:
     """With one thread every operator in every form and size that matters; with more, a part."""
-    names = list(OPERATIONS)
+    names, forms = list(OPERATIONS), ["relu(op * 2 + 1)", "op(relu)", "mean(op * 2)"]
+    programs = [Case(name, "program", "", threads=threads) for name in PROGRAMS]
+    cases = [Case(n, f, "4 MB", threads=threads) for n in names for f in FORMS if f != "op"]
     if threads > 1:
-        forms, sizes = ["relu(op * 2 + 1)", "op(relu)"], ["1 MB", "16 MB"]
-        return [Case(n, f, s, threads=threads) for n, f, s in itertools.product(names, forms, sizes)]
-    main = itertools.product(names, ["relu(op * 2 + 1)", "op(relu)", "mean(op * 2)"], list(SIZES)[1:])
-    cases = [Case(*of) for of in main]
+        return cases + [Case(n, "relu(op * 2 + 1)", "16 MB", threads=threads) for n in names] + programs
+    cases += [Case(n, f, s) for n, f, s in itertools.product(names, forms, ("64 KB", "1 MB", "16 MB", "128 MB"))]
     cases += [Case(n, "op", s) for n in names for s in ("1 KB", "64 KB")]
-    cases += [Case(n, f, "4 MB") for n in names for f in ("softmax(op)", "op(tanh)", "tanh(op)")]
-    cases += [Case(n, "relu(op * 2 + 1)", s, "float16") for n in names for s in ("64 KB", "4 MB")]
-    return cases + [Case(name, "program", "") for name in PROGRAMS]
+    cases += [Case(n, f, "4 MB", "float16") for n in names for f in forms]
+    return cases + [Case(n, "relu(op * 2 + 1)", "64 KB", "float16") for n in names] + programs
 
 
 # What is measured.
@@ -217,11 +217,11 @@ class _Decisions(logging.Handler):
         self.seen.append(record.getMessage().partition(": ")[2])
 
 
-def compiled(case: Case, mode: str) -> Callable[[], object]:
-    """A call, compiled; that of a program that has parameters runs its backward pass too."""
+def compiled(case: Case, mode: str, peer: Operation | None = None) -> Callable[[], object]:
+    """A call of the case's function or of its peer, compiled; that of a module runs the backward pass too."""
     torch.manual_seed(0)
     given, arguments = case.function()
-    function: Any = given
+    function: Any = peer or given
     # Dynamo keeps what it compiled beside a function's code: each mode has code of its own.
     code = function.__code__.replace(co_name=f"{function.__name__.strip('<>')}_{mode}")
     apart = types.FunctionType(code, function.__globals__, code.co_name, function.__defaults__, function.__closure__)
@@ -296,6 +296,8 @@ class FusedBenchmark:
             return
         torch._dynamo.reset()
         calls = {"fused": compiled(case, "rule"), "kernels": compiled(case, "never")}
+        if case.name in PEERS:
+            calls["torch"] = compiled(case, "never", PEERS[case.name])
         once = max(_time(call, 3) for call in calls.values())
         times = max(1, round(300e-6 / once))
         turns: dict[str, list[float]] = {name: [] for name in calls}
@@ -330,6 +332,18 @@ def table(rows: list[Row]) -> str:
         else:
             lines.append(f"| {row['case']} | | | {'; '.join(row['kept'])} |")
     return "\n".join(lines) + "\n"
+
+
+def overhead(rows: list[Row]) -> str:
+    """What a compiled call takes, beside that of a function of torch's own."""
+    lines = []
+    for row in rows:
+        if "torch" in row.get("us", {}):
+            us = {name: f"{time:.1f} µs" for name, time in row["us"].items()}
+            lines.append(
+                f"{row['case']}: {us['fused']} fused, {us['kernels']} with a kernel, {us['torch']} of torch's own"
+            )
+    return "\n".join([*lines, ""])
 
 
 def head(content: dict[str, Any]) -> str:
@@ -381,13 +395,13 @@ def main() -> None:
                 benchmark.measure(case, decided[case.key])
     rows = benchmark.rows
     if arguments.case or arguments.threads:
-        print(table(rows), by_line(rows), sep="\n")
+        print(table(rows), by_line(rows), overhead(rows), sep="\n")
         return
     content = results_file.environment() | {"machine": results_file.machine_name("cpu"), "rows": rows}
     written = results_file.write(f"fused-{content['machine']}.json", content)
-    written.with_suffix(".md").write_text(f"{head(content)}\n{by_line(rows)}\n{table(rows)}")
+    written.with_suffix(".md").write_text(f"{head(content)}\n{by_line(rows)}\n{overhead(rows)}\n{table(rows)}")
     picture.draw_fused(content, written.with_suffix(".png"))
-    print(by_line(rows))
+    print(by_line(rows), overhead(rows), sep="\n")
     print(f"{written.with_suffix('').relative_to(FOLDER.parent)}.json, .md, .png")
 
 

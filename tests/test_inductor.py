@@ -523,20 +523,21 @@ def test_packages_of_aotinductor(tmp_path: Path) -> None:
 # Caches, and when the formulas are registered.
 
 
-def test_a_cache_of_one_mode_is_not_read_by_another() -> None:
+@pytest.mark.parametrize(("counted", "prefix"), [("inductor", "fxgraph"), ("aot_autograd", "autograd")])
+def test_a_cache_of_one_mode_is_not_read_by_another(counted: str, prefix: str) -> None:
     def f(x: Tensor) -> Tensor:
         return dml.slice1(x, [0], [64], [-2]) + 1
 
     def hits(mode: str) -> tuple[int, int]:
-        """How many graphs came from the cache of graphs, and how many did not."""
+        """How many graphs came from the cache, and how many did not."""
         torch._dynamo.reset()
         counters.clear()
         same_bits(run(f, mode, x), f(x))
-        found = counters["inductor"]
-        return found["fxgraph_cache_hit"], found["fxgraph_cache_miss"]
+        return counters[counted][f"{prefix}_cache_hit"], counters[counted][f"{prefix}_cache_miss"]
 
     x = values((64,), torch.float32)
-    with fresh_cache(), inductor_config.patch(fx_graph_cache=True):
+    of_autograd = functorch_config.patch(enable_autograd_cache=prefix == "autograd")
+    with fresh_cache(), inductor_config.patch(fx_graph_cache=True), of_autograd:
         assert [hits(mode) for mode in ("never", "always", "never", "always")] == [(0, 1), (0, 1), (1, 0), (1, 0)]
 
 
