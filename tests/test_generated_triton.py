@@ -66,9 +66,10 @@ class Pointer:
 
 
 class Language:
-    """Triton's language, for one program that has a thread for every element."""
+    """Triton's language, and Inductor's helpers, for one program that has a thread for every element."""
 
     int1, int32, int64, float32, constexpr = np.bool_, np.int32, np.int64, np.float32, None
+    PropagateNan = SimpleNamespace(ALL=None)
 
     def __init__(self) -> None:
         self.touched: list[float] = []  # of each load, how many times the sectors that are needed
@@ -85,6 +86,15 @@ class Language:
     def where(self, condition: Any, a: Any, b: Any) -> Value:
         return np.where(condition, a, b).view(Value)
 
+    def maximum(self, a: Any, b: Any, *propagate_nan: Any) -> Value:
+        return np.maximum(a, b).astype(b.dtype).view(Value)
+
+    def minimum(self, a: Any, b: Any, *propagate_nan: Any) -> Value:
+        return np.minimum(a, b).astype(b.dtype).view(Value)
+
+    def div_floor_integer(self, a: Any, b: Any) -> Any:
+        return a // b
+
     def load(self, pointer: Pointer, mask: Any, other: float = 0.0, eviction_policy: str = "") -> Value:
         active = np.full(pointer.index.shape, True) if mask is None else mask
         warps = zip(pointer.index.reshape(-1, WARP), active.reshape(-1, WARP), strict=True)
@@ -100,11 +110,6 @@ class Language:
         assert (np.diff(pointer.index) == 1).all()
         active = slice(None) if mask is None else mask
         pointer.memory[pointer.index[active]] = value[active]
-
-
-HELPERS = SimpleNamespace(
-    maximum=lambda a, b: np.maximum(a, b).astype(b.dtype), minimum=np.minimum, div_floor_integer=np.floor_divide
-)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -131,7 +136,7 @@ def test_one_kernel_with_coalesced_loads_and_indices_of_32_bits(name: str) -> No
         "buf0": np.full(expected.numel(), np.nan, np.float32),
     }
     language = Language()
-    scope: dict[str, Any] = {"tl": language, "triton_helpers": HELPERS}
+    scope: dict[str, Any] = {"tl": language, "triton_helpers": language}
     exec(kernel, scope)
     scope[called](*(Pointer(memory[tensor]) for tensor in tensors), int(count), -(-int(count) // WARP) * WARP)
     assert np.array_equal(memory["buf0"], expected.numpy().ravel())
