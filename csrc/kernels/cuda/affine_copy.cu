@@ -98,8 +98,8 @@ constexpr int kItemsPerThread = 16;
 template <class Offset>
 struct TilePartition {
   FastDivmod<Offset> column_tiles, row_tiles;
-  int lead;   // how many items before the first row the words of the source begin
-  int folds;  // 1 if there are so few rows that a tile is two of half as many, side by side; or 0
+  int16_t lead;   // how many items before the first row the words of the source begin
+  int16_t folds;  // 1 if there are so few rows that a tile is two of half as many, side by side; or 0
 };
 
 // Where an item lies in destination and source, in items.
@@ -573,7 +573,7 @@ int64_t partition_into_tiles(const AffineCopy& copy, Params& params) {
   }
   const bool folds = kAccess == AccessPattern::kTiledWords && lead + row_size <= kTileSide<Item> / 2;
   const int64_t column_tiles = folds ? tiles((size + 1) / 2) : tiles(size), row_tiles = tiles(lead + row_size);
-  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles), int(lead), int(folds)};
+  params.tiles = {FastDivmod<Offset>(column_tiles), FastDivmod<Offset>(row_tiles), int16_t(lead), int16_t(folds)};
   return numel(copy.dims) / (size * row_size) * column_tiles * row_tiles;
 }
 
