@@ -313,6 +313,20 @@ def test_small_items_that_are_loaded_one_by_one_are_stored_many_at_once(dtype):
     assert accesses["widths_stored"] == {16: result.numel() * dtype.itemsize // 16}
 
 
+@pytest.mark.parametrize("stride", [2, -2])
+def test_bytes_between_zeros_are_loaded_many_at_once(stride):
+    x = torch.arange(64 * 500).to(torch.uint8).reshape(64, 500)
+    result, accesses = on_host("slice_grad", x, [64, 1024], [0, 3], [64, 1000], [1, stride])
+    expected = torch.zeros(64, 1024, dtype=torch.uint8)
+    expected[:, 3:1003:2] = x if stride > 0 else 0
+    expected[:, 4:1003:2] += x.flip(1) if stride < 0 else 0
+    assert torch.equal(result, expected)
+    assert accesses["widths_stored"] == {16: result.numel() // 16}
+    vectors = 64 * (1024 // 16)
+    assert vectors <= accesses["widths_loaded"][16] <= 2 * vectors
+    assert accesses["widths_loaded"][1] <= 3 * 8  # in the vectors that end less than 16 bytes before the source does
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_narrow_rows_are_stored_side_by_side(dtype):
     """Vectors of 16 bytes would hold parts of several rows; threads that follow one another take an item each."""

@@ -287,11 +287,15 @@ class WindowedStridedLoad {
     const auto step = Offset(inner.step.divisor);
     const Item* src = reinterpret_cast<const Item*>(copy.src);
     using Unsigned = std::make_unsigned_t<Offset>;  // offsets of items that are not loaded may overflow
+    Item items[kVecSize] = {};
+    if constexpr (sizeof(Item) == 1)
+      if (step == 2 && load_every_other(copy, at.row.src, distance, count)) return true;
     if (step == 1) {
 #pragma unroll
       for (int j = 0; j < kVecSize; ++j)
         if (Unsigned(distance + j) < Unsigned(count))
-          items_[j] = load(src + (at.row.src + (distance + j) * inner.src_stride));
+          items[j] = load(src + (at.row.src + (distance + j) * inner.src_stride));
+      vector_ = to_vector(items);
       return true;
     }
     // Item q of the source's row is item `next` of the vector from a pair on, and no earlier one is.
@@ -306,7 +310,7 @@ class WindowedStridedLoad {
     for (int j = 0; j < kVecSize; j += 2) {  // a pair has at most one item of the source
       Item item{};
       if (next < 2 && q < count) item = load(src + Offset(from));
-      set_pair(j, item, next == 0);
+      set_pair(items + j, item, next == 0);
       if (next < 2) {
         ++q;
         from += Unsigned(inner.src_stride);
@@ -314,28 +318,49 @@ class WindowedStridedLoad {
       }
       next -= 2;
     }
+    vector_ = to_vector(items);
     return true;
   }
   template <class Params, class Offset>
   __device__ auto items(const Params&, Offset) const {
-    return to_vector(items_);
+    return vector_;
   }
 
  private:
-  // Items j and j + 1 of the vector: `item` and zero.
-  __device__ __forceinline__ void set_pair(int j, const Item& item, bool is_first) {
+  // A vector of bytes of which every other one is zero, from a row that is contiguous in the source. Returns false if
+  // the bytes have to be loaded one by one.
+  template <class Params, class Offset>
+  __device__ __forceinline__ bool load_every_other(const Params& copy, Offset row, Offset distance, Offset count) {
+    constexpr int kLoaded = kVecSize / 2;
+    const Offset first = distance & 1, q = (distance + first) / 2;  // byte q of the row is byte `first` of the vector
+    if (std::max(q, Offset(0)) >= count || q + kLoaded <= 0) return true;
+    const bool reversed = copy.dims[Params::kRank - 1].src_stride < 0;
+    const Offset from = row + (reversed ? -q - (kVecSize - 1) : q);
+    if (!copy.vector_loads.include(from)) return false;
+    UnalignedLoad<Item> load;
+    load.load_from(reinterpret_cast<const Item*>(copy.src) + from);
+    Vector v = load.items(reversed);
+    if (q < 0 || count - q < kLoaded) v = select_items<Item>(-q, count - q, v, Vector{});
+#pragma unroll
+    for (int k = 0; k < 4; ++k)
+      vector_.word[k] = permute_bytes(v.word[k / 2], 0, k % 2 == 0 ? 0x4140 : 0x4342) << 8 * int(first);
+    return true;
+  }
+
+  // `item` and zero.
+  __device__ __forceinline__ static void set_pair(Item* pair, const Item& item, bool is_first) {
     if constexpr (sizeof(Item) < 4) {
       constexpr int kBits = 8 * int(sizeof(Item));
-      const uint32_t pair = is_first ? uint32_t(item) : uint32_t(item) << kBits;
-      items_[j] = Item(pair);
-      items_[j + 1] = Item(pair >> kBits);
+      const uint32_t both = is_first ? uint32_t(item) : uint32_t(item) << kBits;
+      pair[0] = Item(both);
+      pair[1] = Item(both >> kBits);
     } else {
-      items_[j] = is_first ? item : Item{};
-      if constexpr (kVecSize > 1) items_[j + 1] = is_first ? Item{} : item;
+      pair[0] = is_first ? item : Item{};
+      if constexpr (kVecSize > 1) pair[1] = is_first ? Item{} : item;
     }
   }
 
-  Item items_[kVecSize] = {};
+  AlignedVector<kVecSize* int(sizeof(Item))> vector_{};
 };
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>

@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     reverse_panels(const __grid_constant__ ReverseParams<Offset, kRank> params) {
   using Word = std::conditional_t<kWords, uint32_t, Item>;
   constexpr int kPerWord = int(sizeof(Word) / sizeof(Item));
-  __shared__ Offset lengths[kMaxPanelColumns];
+  __shared__ int mirrored[kMaxPanelColumns];  // where in the panel a column's item of row 0 is, before its length
   Item* panel = shared_memory<Item>();
   const auto& column = params.dims[kRank - 1];
   const auto& axis = params.dims[kRank - 2];
@@ -210,8 +210,10 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     const Item* src = reinterpret_cast<const Item*>(params.src) + offsets.src + (first + c) * column.src_stride;
     Item* dst = reinterpret_cast<Item*>(params.dst) + offsets.dst + (first + c) * column.dst_stride;
     if (int(threadIdx.x) < columns && Offset(threadIdx.x) < columns_left)
-      lengths[threadIdx.x] =
-          params.clamped_length_at(offsets.length + (first + Offset(threadIdx.x)) * column.length_stride);
+      mirrored[threadIdx.x] =
+          ((int(params.clamped_length_at(offsets.length + (first + Offset(threadIdx.x)) * column.length_stride)) - 1)
+           << bits) +
+          int(threadIdx.x);
     if (in_bounds) {
 #pragma unroll 8
       for (int i = first_row; i < size; i += rows)
@@ -220,15 +222,17 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     }
     __syncthreads();
     if (in_bounds) {
-      Offset length[kPerWord];
+      int from[kPerWord];
 #pragma unroll
-      for (int j = 0; j < kPerWord; ++j) length[j] = lengths[c + j];
+      for (int j = 0; j < kPerWord; ++j) from[j] = mirrored[c + j];
 #pragma unroll 8 / kPerWord
       for (int i = first_row; i < size; i += rows) {
         Item items[kPerWord];
 #pragma unroll
-        for (int j = 0; j < kPerWord; ++j)
-          items[j] = panel[(int(reversed_index(length[j], Offset(i))) << bits) + c + j];
+        for (int j = 0; j < kPerWord; ++j) {
+          const int reversed = from[j] - (i << bits);  // negative from the length on
+          items[j] = panel[reversed >= 0 ? reversed : (i << bits) + c + j];
+        }
         store(reinterpret_cast<Word*>(dst + Offset(i) * axis.dst_stride), to_word<Word>(items));
       }
     }
