@@ -208,7 +208,8 @@ def test_rows_that_begin_anywhere_are_moved_by_vectors(dtype):
         others = (sum(t.numel() for t in pieces) * item - 16 * vectors) / item
         assert others <= rows * len(pieces) * ends, (name, accesses["widths_stored"])
         with_ends = vectors + 2 * rows * len(pieces)
-        assert vectors / 2 <= accesses["widths_loaded"][16] <= 2 * with_ends, (name, accesses["widths_loaded"])
+        whole = 1 if item == 8 else 2  # of items of 8 bytes, half of the second one is enough
+        assert vectors / 2 <= accesses["widths_loaded"][16] <= whole * with_ends, (name, accesses["widths_loaded"])
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])

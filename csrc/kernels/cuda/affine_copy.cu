@@ -332,7 +332,7 @@ class WindowedStridedLoad {
   template <class Params, class Offset>
   __device__ __forceinline__ bool load_every_other(const Params& copy, Offset row, Offset distance, Offset count) {
     constexpr int kLoaded = kVecSize / 2;
-    const Offset first = distance & 1, q = (distance + first) / 2;  // byte q of the row is byte `first` of the vector
+    const Offset first = distance & 1, q = (distance + first) >> 1;  // byte q of the row is byte `first` of the vector
     if (std::max(q, Offset(0)) >= count || q + kLoaded <= 0) return true;
     const bool reversed = copy.dims[Params::kRank - 1].src_stride < 0;
     const Offset from = row + (reversed ? -q - (kVecSize - 1) : q);

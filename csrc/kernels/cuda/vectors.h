@@ -124,7 +124,7 @@ class UnalignedLoad {
     const Vector* aligned = reinterpret_cast<const Vector*>(from - offset_);
     low_ = load(aligned);
     if constexpr (sizeof(Item) < 16)
-      if (offset_ != 0) high_ = load(aligned + 1);
+      if (offset_ != 0) high_ = load(reinterpret_cast<const High*>(aligned + 1));
   }
   __device__ void set_zero() { *this = {}; }
 
@@ -133,12 +133,9 @@ class UnalignedLoad {
   __device__ Vector items(bool reversed) const {
     Vector v = low_;
     if (sizeof(Item) < 16 && offset_ != 0) {
-      uint32_t word[8];
-#pragma unroll
-      for (int k = 0; k < 4; ++k) {
-        word[k] = low_.word[k];
-        word[k + 4] = high_.word[k];
-      }
+      uint32_t word[8] = {};
+      memcpy(word, &low_, sizeof(low_));
+      memcpy(word + 4, &high_, sizeof(high_));
 #pragma unroll
       for (int k = 0; k < 6; ++k) word[k] = offset_ & 8 ? word[k + 2] : word[k];
       if constexpr (sizeof(Item) < 8) {
@@ -156,7 +153,10 @@ class UnalignedLoad {
   }
 
  private:
-  Vector low_{}, high_{};
+  using High = AlignedVector<sizeof(Item) == 8 ? 8 : 16>;  // an item of 8 bytes needs no more of the second vector
+
+  Vector low_{};
+  High high_{};
   uint32_t offset_ = 0;
 };
 
