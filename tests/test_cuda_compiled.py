@@ -119,6 +119,7 @@ OPERATIONS = {  # of x and y, both unsigned
     "setp.lt.s32 %p1, %r2, %r3;\nselp.b32 %r4, 1, 2, %p1": lambda x, y: 1 if signed(x) < signed(y) else 2,
     "cvt.u16.u32 %rs1, %r2;\ncvt.s32.s16 %r4, %rs1": lambda x, y: (x & 0xFFFF ^ 0x8000) - 0x8000,
     "mov.b32 {%rs1, %rs2}, %r2;\nmov.b32 %r4, {%rs2, %rs1}": lambda x, y: x >> 16 | x << 16,
+    "{ .reg .b16 tmp; mov.b32 {tmp, %rs1}, %r2; }\ncvt.u32.u16 %r4, %rs1": lambda x, y: x >> 16,
     "mul.wide.s32 %rd6, %r2, %r3;\nshr.u64 %rd7, %rd6, 16;\ncvt.u32.u64 %r4, %rd7": lambda x, y: (
         signed(x) * signed(y) >> 16
     ),

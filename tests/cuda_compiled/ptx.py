@@ -61,6 +61,8 @@ ENTRY = re.compile(
     r"\.maxntid\s+(?P<threads>\d+)[\d, ]*\s*\.minnctapersm\s+\d+\s*\{\n(?P<body>.*?)^\}",
     re.S | re.M,
 )
+# How nvcc writes for newer architectures that a half of a register is not used.
+UNUSED_HALF = re.compile(r"\{ \.reg \.b16 tmp; (mov\.b32) \{(%rs\d+, )?tmp(, %rs\d+)?\}, (%r\d+); \}")
 DYNAMIC_SHARED = re.compile(r"^\s*\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.b8\s+(\w+)\[\];", re.M)
 
 
@@ -68,6 +70,7 @@ def entries(text: str) -> list[Entry]:
     """The kernels of a file; raises Unknown if it has anything else."""
     text = re.sub(r"//[^\n]*", "", text)
     text = re.sub(r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), text, flags=re.S)
+    text = UNUSED_HALF.sub(r"\1 {\2_\3}, \4;", text)
     dynamic = {name: int(align) for align, name in DYNAMIC_SHARED.findall(text)}
     if any(align > 16 for align in dynamic.values()):
         raise Unknown("dynamic shared memory aligned to more than 16 bytes")

@@ -249,6 +249,7 @@ class _Translation:
             "R.U32.HI": f"shr(u32({high}), {count})",
             "R.S32.HI": f"shr(s32({high}), {count})",
             "R.U64": f"shr({both}, {count})",
+            "R.S64": f"shr(s64({both}), {count})",
             "R.W.U32": f"shr({both}, {count} & 31)",
             "L.U32": f"shl(u32({low}), {count})",
             "L.U32.HI": f"shl({both}, std::min(u32({count}), 32u)) >> 32",
@@ -298,7 +299,7 @@ class _Translation:
             return self.predicate_logic(a)
         if opcode in ("S2R", "S2UR"):
             return self.put(a[0], SPECIAL[a[1]])
-        if opcode in ("MOV", "UMOV"):
+        if opcode in ("MOV", "UMOV", "R2UR"):
             return self.put(a[0], self.value(a[1]))
         if opcode in ("CS2R", "CS2R.32") and a[1] == "SRZ":
             return self.put(a[0], "0") if modifiers else self.put_pair(a[0], "u64(0)")
