@@ -304,8 +304,20 @@ def windows(x: Tensor) -> Tensor:
     return dml.slice_grad(dml.slice1(x, *window), x.shape, *window)
 
 
-@pytest.mark.parametrize("function", [numpy_indices, windows])
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+assigns_with_dynamic_sizes = pytest.mark.xfail(
+    torch.__version__.startswith("2.11."), reason="torch 2.11 cannot export it, as the documents on building say"
+)
+
+
+@pytest.mark.parametrize(
+    ("function", "dynamic"),
+    [
+        (numpy_indices, False),
+        pytest.param(numpy_indices, True, marks=assigns_with_dynamic_sizes),
+        (windows, False),
+        (windows, True),
+    ],
+)
 def test_indices_and_windows(function: Callable[..., Any], dynamic: bool) -> None:
     program = exported(Model(function), [X], dynamic=dynamic)
     check(program, Model(function), [X], *([[torch.rand(8, 6)]] if dynamic else []))
@@ -379,6 +391,7 @@ def assigned(index: Any, x: Any, y: Any, copy: Any) -> list[Any]:
     return [y, z]
 
 
+@assigns_with_dynamic_sizes
 def test_assigning_to_slices_is_numpys_below_at_and_above_every_bound() -> None:
     same_as_numpy(
         lambda x, y: assigned(dml.index, x, y, torch.clone),
