@@ -13,7 +13,7 @@ import onnxruntime
 import oracle
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.onnx import ONNXProgram
@@ -421,6 +421,8 @@ def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
 
 
 @settings(max_examples=10, deadline=None)
+@example([slice(None, 2, -1), slice(5, 2)], 2, 3)
+@example([slice(-3, -6), slice(2, 5, -1)], 4, 3)
 @given(st.lists(st.sampled_from(EVERY_SLICE), min_size=2, max_size=2), st.integers(2, 7), st.integers(2, 7))
 def test_slices_of_two_dimensions(index: list[slice], rows: int, columns: int) -> None:
     module = Model(lambda x: dml.index(x)[tuple(index)])

@@ -59,9 +59,13 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
             return index + size if index + size >= least else least
         return index if index <= most else most
 
+    ordered = first is None and last is None
+    if symbolic and isinstance(first, int) and isinstance(last, int) and (first < 0) == (last < 0):
+        # Before they are clamped: torch fails at the maximum of two minima with numbers.
+        last, ordered = max(first, last) if step > 0 else min(first, last), True
     start = bound(first, least if step > 0 else most)
     stop = bound(last, most if step > 0 else least)
-    if symbolic and not (first is None and last is None):
+    if symbolic and not ordered:
         stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
     distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
     length = (distance + stride - 1) // stride
