@@ -366,6 +366,10 @@ class Call:
         loops = [set(filter(_computes, _loop(piece))) for piece in self.node.users]
         return len(set().union(*loops)) == sum(map(len, loops))
 
+    def is_gathered(self) -> bool:
+        """Whether the elements of a vector, which generated code moves whole, are not next to each other."""
+        return self.name == "slice1" and not _is_one(self.arguments[3][self.innermost])
+
     def is_vectorized(self) -> bool:
         """Whether the CPU's generated code moves whole vectors: the elements of one keep their order and distance."""
         if self.dtype not in _WHOLE_VECTORS:
@@ -446,6 +450,12 @@ RULE = (
         "mean(op * 2): slice_grad, stride -2, middle axis, 1 MB, 1 thread",
     ),
     Line(
+        "gathering every vector would be slower than a pass over memory",
+        False,
+        lambda call: call.is_gathered() and not call.takes_formula() and call.bytes < LARGE,
+        "relu(op * 2 + 1): stride -1, last axis, 4 MB, 1 thread",
+    ),
+    Line(
         "the result is reduced and never stored",
         True,
         Call.is_reduced,
@@ -473,7 +483,7 @@ RULE = (
         "the result becomes part of formulas, and is never stored",
         True,
         Call.becomes_formula,
-        "relu(op * 2 + 1): stride 2, last axis, 4 MB, 1 thread",
+        "relu(op * 2 + 1): stride -2, middle axis, 4 MB, 1 thread",
     ),
     Line(
         "no pass over memory would be saved",
