@@ -18,8 +18,10 @@ from torch_dml_ops._text import shown
 
 def records_calls(value: Any) -> bool:
     """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
-    # Not of None: torch.compile of torch 2.11 cannot ask that.
-    return value is not None and hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor)
+    # The types of None and of a shape are left out because torch.compile of torch 2.11 cannot ask them.
+    if value is None or isinstance(value, (Tensor, torch.Size)):
+        return False
+    return hasattr(type(value), "__torch_function__")
 
 
 def whole_number(name: str, value: Any) -> int:

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, SupportsIndex
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling, is_exporting
+from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import records_calls, refused_layout, require_tensor, whole_numbers
 from torch_dml_ops._autograd import fast
-from torch_dml_ops._layout import known
+from torch_dml_ops._layout import is_exporting, known
 from torch_dml_ops._slices import Walk, walk_of
 from torch_dml_ops._text import shown
 from torch_dml_ops.ops import slice1
@@ -136,7 +136,9 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
     for part in parts:
         if isinstance(part, Walk):
             offset, size = part.window()
-            if not known(size >= torch.sym_min(input.shape[d], 1)):
+            available = input.shape[d]
+            least = torch.sym_min(available, 1) if isinstance(available, torch.SymInt) else min(available, 1)
+            if not known(size >= least):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
         elif part is not None and isinstance(part + input.shape[d], torch.SymInt):

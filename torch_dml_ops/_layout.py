@@ -12,9 +12,14 @@ from itertools import takewhile
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling, is_exporting
+from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._checks import require
+
+
+def is_exporting() -> bool:
+    """As torch.compiler's, which torch 2.11 takes for true in all that it compiles."""
+    return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
 
 
 def known(condition: bool) -> bool:

@@ -6,10 +6,9 @@ import sys
 from typing import NamedTuple
 
 import torch
-from torch.compiler import is_exporting
 
 from torch_dml_ops._arguments import whole_number
-from torch_dml_ops._layout import known
+from torch_dml_ops._layout import is_exporting, known
 from torch_dml_ops._text import shown
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -32,7 +31,7 @@ class Walk(NamedTuple):
         if known(self.length == 0):
             return 0, 0
         extent = (self.length - 1) * abs(self.step) + 1
-        if is_exporting():
+        if is_exporting() and isinstance(extent, torch.SymInt):
             extent = torch.sym_max(extent, 0)  # of other sizes than the example's, it may select nothing
         return self.start if self.step > 0 else self.start - extent + 1, extent
 
