@@ -94,8 +94,13 @@ def run_with_extension(command: Sequence[str | Path], shown: bool = False) -> su
 def check_extension() -> None:
     print("=== Building the extension with AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
     SOURCES.mkdir(parents=True, exist_ok=True)
-    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, SOURCES)
+    setup = (ROOT / "setup.py").read_text()
+    for without_lines, with_lines in (('"-g0"', '"-g1"'), ('"-Wl,-s"', '"-g"')):
+        assert setup.count(without_lines) == 1, without_lines
+        setup = setup.replace(without_lines, with_lines)
+    (SOURCES / "setup.py").write_text(setup)
     for name in ("csrc", "torch_dml_ops"):  # with their times, so that only what has changed is compiled again
         shutil.copytree(
             ROOT / name, SOURCES / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "__pycache__")

@@ -120,7 +120,8 @@ Tensor join(Tensors inputs, int64_t axis) {
 }
 
 void join_out(Tensors inputs, int64_t axis, const Tensor& out) {
-  check_out("join", Name{"out"}, out, check_join(inputs, axis), Name{"inputs[0]"}, inputs.front());
+  const auto sizes = check_join(inputs, axis);
+  check_out("join", Name{"out"}, out, sizes, Name{"inputs[0]"}, inputs.front());
   for (std::size_t k = 0; k < inputs.size(); ++k)
     check_disjoint("join", Name{"out"}, out, Name{"inputs", int64_t(k)}, inputs[k]);
   copy_pieces(out, inputs, axis, false);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <iterator>
 #include <memory>
 #include <vector>
@@ -29,7 +30,8 @@ constexpr int64_t kRowsAtOnce = 64;
 
 template <class T>
 int64_t clamped_length(const void* lengths, int64_t offset, int64_t axis_size) {
-  const T length = static_cast<const T*>(lengths)[offset];
+  T length;
+  std::memcpy(&length, static_cast<const char*>(lengths) + offset * int64_t(sizeof(T)), sizeof(T));  // may be misaligned
   if (length < 0) return 0;
   return uint64_t(length) < uint64_t(axis_size) ? int64_t(length) : axis_size;
 }
