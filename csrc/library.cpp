@@ -120,6 +120,13 @@ constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "
                                            "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
 #endif
 
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+// Torch's own kernels for lazily conjugated and negated tensors expect of an operator that writes that it returns what
+// it has written. Of one that returns nothing they take a reference off the stack that is not theirs. (For the
+// overloads `out`, torch_dml_ops/_autograd.py has kernels at these keys.)
+constexpr const char* kLazy[] = {"Conjugate", "Negative"};
+#endif
+
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
 
 // Registers the operators for as long as the library is loaded. It does not use torch's macros: where the process has
@@ -138,6 +145,11 @@ class Registration {
       without_strides_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
       for (const Operator& op : kOperators)
         without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
+    }
+    for (const char* key : kLazy) {
+      lazy_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
+      for (const Operator& op : kOperators)
+        if (op.name().ends_with(".fast_out")) lazy_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
 #endif
 #ifdef TORCH_DML_OPS_CPU_ONLY
@@ -168,7 +180,7 @@ class Registration {
 
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
-  std::list<StableLibrary> without_strides_;
+  std::list<StableLibrary> without_strides_, lazy_;
 };
 
 const Registration registration;

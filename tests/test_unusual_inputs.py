@@ -14,36 +14,48 @@ from torch import Tensor
 import torch_dml_ops as dml
 
 
+# Inference tensors pass by the kernels at the Autograd key.
+in_every_mode = pytest.mark.parametrize("inference", [False, True], ids=["normal", "inference"])
+
+
 @every_op
-def test_conjugate_views_and_negative_views(op: str) -> None:
+@in_every_mode
+def test_conjugate_views_and_negative_views(op: str, inference: bool) -> None:
     def conjugate(*sizes: int) -> Tensor:
         return torch.view_as_complex(maker(DEVICE)(*sizes, 2)).conj()
 
     def negative(*sizes: int) -> Tensor:
         return conjugate(*sizes).imag
 
-    for lazy in (conjugate, negative):
-        arguments = CALLS[op](lazy)
-        assert all(t.is_conj() or t.is_neg() for t in tensors_in(arguments)[:1])
-        resolved = CALLS[op](lambda *sizes, lazy=lazy: lazy(*sizes).resolve_conj().resolve_neg())
-        wanted = as_list(oracle.expected(op, *resolved))[0]
-        result = as_list(getattr(dml, op)(*arguments))[0]
-        assert oracle.equal(result.resolve_conj().resolve_neg(), wanted)
-        out = torch.zeros_like(result)
-        getattr(dml, op)(*arguments, out=given_as_out(op, out))
-        assert oracle.equal(out, wanted)
+    with torch.inference_mode(inference):
+        for lazy in (conjugate, negative):
+            arguments = CALLS[op](lazy)
+            assert all(t.is_conj() or t.is_neg() for t in tensors_in(arguments)[:1])
+            resolved = CALLS[op](lambda *sizes, lazy=lazy: lazy(*sizes).resolve_conj().resolve_neg())
+            wanted = as_list(oracle.expected(op, *resolved))[0]
+            result = as_list(getattr(dml, op)(*arguments))[0]
+            assert oracle.equal(result.resolve_conj().resolve_neg(), wanted)
+            for call in (getattr(dml, op), getattr(torch.ops.torch_dml_ops, op).out):
+                out = torch.zeros_like(result)
+                call(*arguments, out=given_as_out(op, out))
+                assert oracle.equal(out, wanted)
 
 
 @every_op
-def test_out_must_not_be_a_lazy_view(op: str) -> None:
-    memory = torch.zeros(2, 3, dtype=torch.complex64, device=DEVICE)
-    for lazy in (memory.conj(), memory.conj().imag):
-        arguments = CALLS[op](maker(DEVICE), dtype=lazy.dtype)
-        with pytest.raises(RuntimeError, match=rf"{op}: out(\[0\])? must not be a lazily conjugated or negated view"):
-            getattr(dml, op)(*arguments, out=given_as_out(op, lazy))
-    with pytest.raises(RuntimeError, match=r"split: out\[1\] must not be a lazily conjugated or negated view"):
-        dml.split(torch.ones(4, 3, dtype=memory.dtype, device=DEVICE), [2, 2], 0, out=[memory.clone(), memory.conj()])
-    assert not memory.any()
+@in_every_mode
+def test_out_must_not_be_a_lazy_view(op: str, inference: bool) -> None:
+    with torch.inference_mode(inference):
+        memory = torch.zeros(2, 3, dtype=torch.complex64, device=DEVICE)
+        for lazy in (memory.conj(), memory.conj().imag):
+            arguments = CALLS[op](maker(DEVICE), dtype=lazy.dtype)
+            for call in (getattr(dml, op), getattr(torch.ops.torch_dml_ops, op).out):
+                with pytest.raises(RuntimeError, match=rf"^{op}: out(\[0\])? must not be a lazily conjugated or negated v"):
+                    call(*arguments, out=given_as_out(op, lazy))
+        with pytest.raises(RuntimeError, match=r"^split: out\[1\] must not be a lazily conjugated or negated view"):
+            dml.split(
+                torch.ones(4, 3, dtype=memory.dtype, device=DEVICE), [2, 2], 0, out=[memory.clone(), memory.conj()]
+            )
+        assert not memory.any()
 
 
 # What has no strides, and the rest of the sentence that refuses it.

@@ -159,6 +159,7 @@ linears: dict[str, "_Linear"] = {}  # by the operator's name; empty on a torch t
 def register_linear(name: str, transpose: Transpose) -> None:
     """Makes the operator differentiable: linear in its first argument, a tensor or a list, constant in the others."""
     op = getattr(_ops, name).default
+    _register_lazy_out(name)
     if not has_private_names:
         _register_autograd(op, transpose)
         return
@@ -379,6 +380,24 @@ def _register_out(name: str) -> None:
 
     _library.impl(f"{name}.out", check, "Autograd", with_keyset=True)
     _library.impl(f"{name}.out", count_write, "ADInplaceOrView", with_keyset=True)
+
+
+def _register_lazy_out(name: str) -> None:
+    """Keeps torch's own kernels for lazily conjugated and negated tensors from the operators that return nothing.
+
+    They would take a reference off the stack that is not theirs.
+    """
+    op = getattr(_ops, name).out
+
+    def resolved(argument: Any) -> Any:
+        return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
+
+    def kernel(*args: Any, out: Any) -> None:
+        check_writable(name, out)
+        op(*(list(map(resolved, a)) if isinstance(a, list) else resolved(a) for a in args), out=out)
+
+    for key in ("Conjugate", "Negative"):
+        _library.impl(f"{name}.out", kernel, key)
 
 
 # The transposes.
