@@ -138,6 +138,8 @@ int32_t dtype_of(const Tensor& t) {
 std::string dtype_name(const Tensor& t) {
   using torch::headeronly::ScalarType;
   const int32_t number = dtype_of(t);
+  constexpr int32_t kBComplex32 = 46;  // since torch 2.15
+  if (number == kBComplex32) return "bcomplex32";
   if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number);  // of a newer torch
   const auto type = ScalarType(number);  // scalar_type() would refuse the dtypes that the stable ABI has no name for
   switch (type) {
