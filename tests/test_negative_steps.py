@@ -1,7 +1,9 @@
 """dml.negative_steps: within it plain indexing takes negative steps, reading and assigning; all else is torch's own."""
 
 import asyncio
+import functools
 import inspect
+import operator
 import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
@@ -40,6 +42,55 @@ def in_force() -> bool:
     except ValueError:
         return False
     return True
+
+
+class AddsInstead(TorchFunctionMode):
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.__setitem__, operator.setitem):
+            return args[0].add_(1)
+        return func(*args, **(kwargs or {}))
+
+
+@functools.cache
+def compiled_code_hides_assignments() -> bool:
+    """As torch 2.15's does from every mode for torch functions."""
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def f(x: Tensor) -> Tensor:
+        with AddsInstead():
+            x[:1] = 5
+        return x
+
+    result = f(torch.zeros(2)).tolist()
+    assert result in ([1, 1], [5, 0]), result
+    return result == [5, 0]
+
+
+def skip_if_compiled_code_hides_assignments() -> None:
+    if compiled_code_hides_assignments():
+        pytest.skip("this torch hides assignments in compiled code from modes, as the documents on building say")
+
+
+def test_where_compiled_code_hides_assignments_they_are_errors() -> None:
+    @torch.compile(backend="eager", fullgraph=True)
+    def f(x: Tensor) -> Tensor:
+        with dml.negative_steps():
+            x[::-1] = x + 1
+        return x
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def by_index(x: Tensor) -> Tensor:
+        dml.index(x)[::-1] = x + 1
+        return x
+
+    x = torch.arange(3)
+    if compiled_code_hides_assignments():
+        with pytest.raises(RuntimeError, match="step must be"):
+            f(x)
+        assert x.tolist() == [0, 1, 2]
+    else:
+        assert f(x.clone()).tolist() == [3, 2, 1]
+    assert by_index(x).tolist() == [3, 2, 1]
 
 
 # What is read and what is assigned is NumPy's.
@@ -145,6 +196,8 @@ def added(x: Any) -> None:
     ids=lambda f: f.__name__,
 )
 def test_assignments_that_overlap(assign: Callable[[Any], None], backend: str | None) -> None:
+    if backend is not None:
+        skip_if_compiled_code_hides_assignments()
     array = np.arange(12).reshape(3, 4)
     assign(array)
 
@@ -381,6 +434,8 @@ TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_within_a_transform_and_around_one(transform: str) -> None:
+    if transform in ("export, strict", "compile", "compile, dynamic"):
+        skip_if_compiled_code_hides_assignments()
     x = torch.randn(4, 5, dtype=torch.float64)
     inside = TRANSFORMS[transform](x)
     with dml.negative_steps():
@@ -406,6 +461,8 @@ def test_the_results_around_are_those_of_numpy() -> None:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_compiled_inside_and_around(backend: str) -> None:
+    skip_if_compiled_code_hides_assignments()
+
     def f(x: Tensor, v: Tensor) -> Tensor:
         x[::-2] = v
         return x[::-1] * 2
@@ -433,6 +490,7 @@ def test_compiled_inside_and_around(backend: str) -> None:
 
 
 def test_steps_that_vary_are_compiled_once() -> None:
+    skip_if_compiled_code_hides_assignments()
     counter = CompileCounterWithBackend("eager")
 
     @torch.compile(backend=counter, fullgraph=True, dynamic=True)

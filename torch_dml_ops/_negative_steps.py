@@ -75,7 +75,8 @@ def negative_steps(function: Any = None) -> Any:
 
     An index with a negative step is that of :func:`index`: basic, and what it reads is a copy; with advanced indices
     beside a negative step it is refused. All else goes torch's own way, so ``x[2:]`` is a view as ever. Both kinds are
-    compiled by :func:`torch.compile`, with the ``with`` inside the compiled function or around its call.
+    compiled by :func:`torch.compile`, with the ``with`` inside the compiled function or around its call. (torch 2.15
+    compiles only what reads; an assignment is an error there, and ``index(x)[::-2] = value`` works.)
 
     Like torch's own modes it holds for the thread, from entering to leaving: a ``with`` inside a generator or coroutine
     holds for its callers too while that waits, and the decorator does not.
