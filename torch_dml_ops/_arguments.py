@@ -43,7 +43,9 @@ def index(name: str, value: Any) -> int:
     `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
     """
     try:
-        if getattr(value, "shape", ()) == ():  # a tensor of one element has an index too, and is a list of numbers
+        # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
+        # torch.compile of torch 2.11 would end there.
+        if value is not None and hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ():
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
         pass
