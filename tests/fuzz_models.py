@@ -229,11 +229,11 @@ def changed(data: bytes, most: int, seed: int, bytes_changed: Callable[[bytes, i
         return bytes_changed(data, most)
     if rng.random() < 0.1:
         return bytes_changed(data, most)
-    for _ in range(rng.choice([1, 1, 1, 2, 4])):
-        root = change(root, rng)
-        if not isinstance(root, (dict, list)):
-            break
     try:
+        for _ in range(rng.choice([1, 1, 1, 2, 4])):
+            root = change(root, rng)
+            if not isinstance(root, (dict, list)):
+                break
         result = json.dumps(root).encode()
     except (ValueError, RecursionError):  # a container in itself
         return data
