@@ -30,8 +30,8 @@ constexpr int64_t kRowsAtOnce = 64;
 
 template <class T>
 int64_t clamped_length(const void* lengths, int64_t offset, int64_t axis_size) {
-  T length;
-  std::memcpy(&length, static_cast<const char*>(lengths) + offset * int64_t(sizeof(T)), sizeof(T));  // may be misaligned
+  T length;  // it may be misaligned in memory
+  std::memcpy(&length, static_cast<const char*>(lengths) + offset * int64_t(sizeof(T)), sizeof(T));
   if (length < 0) return 0;
   return uint64_t(length) < uint64_t(axis_size) ? int64_t(length) : axis_size;
 }
