@@ -56,6 +56,15 @@ def test_each_operator_has_a_form_with_out_and_two_for_fast_calls() -> None:
     assert set(_fast.OPERATORS) <= OPERATORS
 
 
+@pytest.mark.parametrize("key", ["Conjugate", "Negative"])
+def test_what_writes_and_returns_nothing_never_meets_torchs_kernels_for_lazy_views(key: str) -> None:
+    """They would take a reference off the stack that is not theirs."""
+    writing = [f"{name}.{form}" for name in OPERATORS for form in ("out", "fast_out")]
+    assert set(writing) <= set(registered("torch_dml_ops"))
+    for name in writing:
+        assert torch._C._dispatch_has_kernel_for_dispatch_key(f"torch_dml_ops::{name}", key), name
+
+
 def test_each_function_takes_what_its_operator_takes() -> None:
     for name in OPERATORS:
         taken = [a.name for a in getattr(torch.ops.torch_dml_ops, name).out._schema.arguments]
