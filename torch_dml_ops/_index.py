@@ -272,7 +272,9 @@ def _may_be_number(entry: Any) -> bool:
     """Not so booleans, and arrays and tensors with dimensions, of which `operator.index` takes some."""
     if isinstance(entry, Tensor):
         return entry.dim() == 0 and entry.dtype != torch.bool
-    return not isinstance(entry, bool) and getattr(entry, "ndim", 0) == 0
+    # NumPy 2.2 has an index for its own booleans.
+    is_bool = isinstance(entry, bool) or str(getattr(entry, "dtype", "")) == "bool"
+    return not is_bool and getattr(entry, "ndim", 0) == 0
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
