@@ -118,13 +118,11 @@ constexpr Operator kOperators[] = {
 constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "SparseCsrCPU",
                                            "SparseCsrCUDA", "MkldnnCPU",       "QuantizedCPU",
                                            "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
-#endif
 
-#ifndef TORCH_DML_OPS_CUDA_LIBRARY
 // Torch's own kernels for lazily conjugated and negated tensors expect of an operator that writes that it returns what
 // it has written. Of one that returns nothing they take a reference off the stack that is not theirs. (For the
 // overloads `out`, torch_dml_ops/_autograd.py has kernels at these keys.)
-constexpr const char* kLazy[] = {"Conjugate", "Negative"};
+constexpr const char* kLazyViews[] = {"Conjugate", "Negative"};
 #endif
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
@@ -146,10 +144,10 @@ class Registration {
       for (const Operator& op : kOperators)
         without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
-    for (const char* key : kLazy) {
-      lazy_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
+    for (const char* key : kLazyViews) {
+      lazy_views_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
       for (const Operator& op : kOperators)
-        if (op.name().ends_with(".fast_out")) lazy_.back().impl(op.name().c_str(), op.functions.without_strides);
+        if (op.name().ends_with(".fast_out")) lazy_views_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
 #endif
 #ifdef TORCH_DML_OPS_CPU_ONLY
@@ -180,7 +178,7 @@ class Registration {
 
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
-  std::list<StableLibrary> without_strides_, lazy_;
+  std::list<StableLibrary> without_strides_, lazy_views_;
 };
 
 const Registration registration;
