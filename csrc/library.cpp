@@ -40,11 +40,16 @@ constexpr char kNoCudaKernels[] =
     "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or move "
     "the tensors to the CPU";
 
+// What lazily conjugated and negated tensors meet in the overloads `out` where Python is not there to resolve them.
+constexpr char kLazyViews[] =
+    "torch_dml_ops: without the Python package, tensors must not be lazily conjugated or negated views where out is "
+    "given; call resolve_conj() or resolve_neg() first";
+
 using Function = void (*)(StableIValue*, uint64_t, uint64_t);
 
 // A function that serves an operator, and what refuses the same arguments.
 struct Functions {
-  Function function, without_strides, without_cuda_kernels;
+  Function function, without_strides, without_cuda_kernels, with_lazy_views;
 };
 
 struct Operator {
@@ -59,19 +64,21 @@ constexpr Function kOnVectors = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
 
 template <auto function>
 constexpr Functions kBoxed = {kOnVectors<function>, kOnVectors<&boxed::Refusal<function>::template refuse<kNoStrides>>,
-                              kOnVectors<&boxed::Refusal<function>::template refuse<kNoCudaKernels>>};
+                              kOnVectors<&boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
+                              kOnVectors<&boxed::Refusal<function>::template refuse<kLazyViews>>};
 
 // The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers
 // of a FastCall. It goes the ordinary way where they refuse, for whatever reason.
 template <auto function>
 constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::fast;
 template <auto function>
-constexpr Functions kFast = {&boxed::Boxed<function>::fast, kRefused<function>, kRefused<function>};
+constexpr Functions kFast = {&boxed::Boxed<function>::fast, kRefused<function>, kRefused<function>, kRefused<function>};
 
 template <std::size_t count>
 constexpr Function kRefusedFew = &boxed::Boxed<&boxed::Refusal<&join>::refuse<kNoStrides>>::fast_few<count>;
 template <std::size_t count>
-constexpr Functions kFastJoin = {&boxed::Boxed<&join>::fast_few<count>, kRefusedFew<count>, kRefusedFew<count>};
+constexpr Functions kFastJoin = {&boxed::Boxed<&join>::fast_few<count>, kRefusedFew<count>, kRefusedFew<count>,
+                                 kRefusedFew<count>};
 
 constexpr Operator kOperators[] = {
     {"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
@@ -120,9 +127,10 @@ constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "
                                            "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
 
 // Torch's own kernels for lazily conjugated and negated tensors expect of an operator that writes that it returns what
-// it has written. Of one that returns nothing they take a reference off the stack that is not theirs. (For the
-// overloads `out`, torch_dml_ops/_autograd.py has kernels at these keys.)
-constexpr const char* kLazyViews[] = {"Conjugate", "Negative"};
+// it has written. Of one that returns nothing they take a reference off the stack that is not theirs. (In the place of
+// the refusals for `out`, torch_dml_ops/_autograd.py puts kernels that resolve such tensors. There, numbers may be
+// symbols, which the stable ABI does not pass on.)
+constexpr const char* kKeysOfLazyViews[] = {"Conjugate", "Negative"};
 #endif
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
@@ -144,11 +152,8 @@ class Registration {
       for (const Operator& op : kOperators)
         without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
-    for (const char* key : kLazyViews) {
-      lazy_views_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
-      for (const Operator& op : kOperators)
-        if (op.name().ends_with(".fast_out")) lazy_views_.back().impl(op.name().c_str(), op.functions.without_strides);
-    }
+    refuse_lazy_views(".fast_out", fast_with_lazy_views_);
+    refuse_lazy_views(".out", with_lazy_views_);
 #endif
 #ifdef TORCH_DML_OPS_CPU_ONLY
     refusals_.emplace(StableLibrary::Kind::IMPL, kNamespace, "CUDA", __FILE__, __LINE__);
@@ -158,6 +163,8 @@ class Registration {
   ~Registration() {
     if (definitions_) aoti_torch_delete_library_object(definitions_);
   }
+
+  void leave_lazy_views_to_python() { with_lazy_views_.clear(); }
 
  private:
   using StableLibrary = torch::stable::detail::StableLibrary;
@@ -176,12 +183,22 @@ class Registration {
     return true;
   }
 
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+  static void refuse_lazy_views(const char* form, std::list<StableLibrary>& refusals) {
+    for (const char* key : kKeysOfLazyViews) {
+      refusals.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
+      for (const Operator& op : kOperators)
+        if (op.name().ends_with(form)) refusals.back().impl(op.name().c_str(), op.functions.with_lazy_views);
+    }
+  }
+#endif
+
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
-  std::list<StableLibrary> without_strides_, lazy_views_;
+  std::list<StableLibrary> without_strides_, fast_with_lazy_views_, with_lazy_views_;
 };
 
-const Registration registration;
+Registration registration;
 
 }  // namespace
 }  // namespace torch_dml_ops
@@ -190,3 +207,10 @@ extern "C" __attribute__((visibility("default"))) torch_dml_ops::FastCall** torc
   static thread_local torch_dml_ops::FastCall* next = nullptr;
   return &next;
 }
+
+#ifndef TORCH_DML_OPS_CUDA_LIBRARY
+// The Python package calls it before it registers its own kernels for lazy views.
+extern "C" __attribute__((visibility("default"))) void torch_dml_ops_leave_lazy_views_to_python() {
+  torch_dml_ops::registration.leave_lazy_views_to_python();
+}
+#endif

@@ -143,3 +143,32 @@ def test_a_package_with_the_cuda_kernels_of_another(tmp_path: Path) -> None:
     assert refused == cannot_be_loaded(ours / CUDA, theirs / CUDA)
     taken, _ = run(code, ours / CPU, ours / CUDA, folder=ours.parent)
     assert taken == "None\n"
+
+
+def test_the_library_alone_refuses_lazy_views_where_out_is_given() -> None:
+    """Torch's kernels for them are not made for operators that return nothing; the package resolves them."""
+    code = """
+warnings.simplefilter("error")
+torch.ops.load_library(sys.argv[1])
+x = torch.view_as_complex(torch.arange(8.0).view(4, 2))
+calls = {"slice1": ([0], [4], [-1]), "slice_grad": ([4], [0], [4], [-1]), "split": ([4], 0), "join": (0,)}
+calls["reverse_subsequences"] = (torch.tensor([4]), 0)
+for op, arguments in calls.items():
+    for first, out in ((x.conj(), x.clone()), (x, x.clone().conj()), (x.conj().imag, x.real.clone())):
+        first, out = [first] if op == "join" else first, [out] if op == "split" else out
+        try:
+            getattr(torch.ops.torch_dml_ops, op).out(first, *arguments, out=out)
+        except RuntimeError as refusal:
+            print(refusal)
+import torch_dml_ops
+for op, arguments in calls.items():
+    out = x.clone()
+    first, result = [x.conj()] if op == "join" else x.conj(), [out] if op == "split" else out
+    getattr(torch.ops.torch_dml_ops, op).out(first, *arguments, out=result)
+    assert out.equal(x.conj() if op in ("split", "join") else x.conj().resolve_conj().flip(0))
+"""
+    words = (
+        "torch_dml_ops: without the Python package, tensors must not be lazily conjugated or negated views where out "
+        "is given; call resolve_conj() or resolve_neg() first\n"
+    )
+    assert run(code, PACKAGE / CPU) == (15 * words, "")

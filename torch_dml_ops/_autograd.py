@@ -30,7 +30,7 @@ import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from torch_dml_ops import _fast
+from torch_dml_ops import _fast, _libraries
 from torch_dml_ops._arguments import explanation
 
 _Base: Any = object
@@ -447,6 +447,7 @@ def _transpose_of_reverse_subsequences(
     return [call("reverse_subsequences", cotangents[0], lengths, axis)]
 
 
+_libraries.leave_lazy_views_to_python()
 register_linear("slice1", _transpose_of_slice1)
 register_linear("slice_grad", _transpose_of_slice_grad)
 register_linear("split", _transpose_of_split)

@@ -101,6 +101,11 @@ if _first_package is not _package:
             setattr(_package, _name, _module)
 
 
+def leave_lazy_views_to_python() -> None:
+    """Removes the library's refusals of lazily conjugated and negated tensors from the overloads `out`."""
+    ctypes.CDLL(str(CPU_LIBRARY)).torch_dml_ops_leave_lazy_views_to_python()
+
+
 def simd_level() -> str:
     """The SIMD level that the CPU kernels chose on this processor."""
     return _text(CPU_LIBRARY, "torch_dml_ops_simd_level")
