@@ -19,6 +19,10 @@ def read(paths: Iterable[Path]) -> Visits:
     return result
 
 
+def never_launched(kernels: Iterable[Kernel], visits: Visits) -> list[Kernel]:
+    return [kernel for kernel in kernels if not any(visits.get(kernel.name, []))]
+
+
 def report(kernels: Sequence[Kernel], visits: Visits) -> str:
     """How much of each kind of kernel ran, and which kernels did not."""
     readable = readable_names(kernel.name for kernel in kernels)
@@ -28,8 +32,8 @@ def report(kernels: Sequence[Kernel], visits: Visits) -> str:
     lines = []
     for kind, members in sorted(kinds.items()):
         blocks = [n for kernel in members for n in visits.get(kernel.name, [0] * len(kernel.blocks))]
-        ran = [kernel for kernel in members if any(visits.get(kernel.name, []))]
+        missed = never_launched(members, visits)
         part = f"{sum(n > 0 for n in blocks)} of {len(blocks)} basic blocks"
-        lines.append(f"{kind}: {len(ran)} of {len(members)} kernels ran, {part}")
-        lines += [f"  never launched: {readable[kernel.name]}" for kernel in members if kernel not in ran]
+        lines.append(f"{kind}: {len(members) - len(missed)} of {len(members)} kernels ran, {part}")
+        lines += [f"  never launched: {readable[kernel.name]}" for kernel in missed]
     return "\n".join(lines)

@@ -20,6 +20,8 @@ using Sizes = std::vector<int64_t>;
 
 std::mt19937_64 random_bits;
 
+bool tidy = false;  // whether sizes, strides and addresses suit words of 4 bytes, however small the items
+
 int64_t any(int64_t least, int64_t most) { return least + int64_t(random_bits() % uint64_t(most - least + 1)); }
 bool chance(double p) { return double(random_bits() >> 11) * 0x1p-53 < p; }
 template <class T>
@@ -51,7 +53,7 @@ class Memory {
 
   // For items `low` to `high`; returns where item 0 is. Most items are aligned to their size, or to 16 bytes.
   char* take(int64_t low, int64_t high, int64_t item) {
-    const int64_t offset = chance(0.4) ? 0 : chance(0.1) ? any(0, 15) : any(0, 32 / item - 1) * item;
+    const int64_t offset = tidy || chance(0.4) ? 0 : chance(0.1) ? any(0, 15) : any(0, 32 / item - 1) * item;
     char* at = base_ + (used_ + 15) / 16 * 16 + offset;
     const int64_t bytes = (high - low + 1) * item;
     used_ = at - base_ + bytes + any(0, 40);
@@ -89,7 +91,7 @@ Sizes any_strides(const Sizes& sizes, double shuffled, double gaps, int64_t inne
   for (std::size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = inner;
     inner *= sizes[order[k]];
-    if (chance(gaps)) inner += any(0, 40);
+    if (chance(gaps)) inner += tidy ? 4 * any(0, 10) : any(0, 40);
   }
   return strides;
 }
@@ -131,7 +133,8 @@ Sizes copy_sizes(Kind kind, int64_t item, int64_t numel, bool is_piece) {
   if (kind == Kind::kTiles) {
     Sizes sizes(std::size_t(is_piece ? 2 : any(2, 5)));
     for (int64_t& n : sizes) n = any(1, 3);
-    for (std::size_t k : {sizes.size() - 1, sizes.size() - 2}) sizes[k] = any(8, is_piece ? 40 : 130);
+    const int64_t most = is_piece ? 48 : 130;
+    for (std::size_t k : {sizes.size() - 1, sizes.size() - 2}) sizes[k] = tidy ? 4 * any(8, most / 4) : any(8, most);
     return sizes;
   }
   const int64_t vector = 16 / item;
@@ -176,7 +179,7 @@ Sizes source_strides(Kind kind, const Sizes& counts, int64_t item) {
     Sizes strides = any_strides(turned, 0, 0.2);
     std::swap(strides[strides.size() - 1], strides[strides.size() - 2]);
     for (int64_t& s : strides)
-      if (chance(0.2)) s = -s;
+      if (!tidy && chance(0.2)) s = -s;
     return strides;
   }
   const bool is_plain = kind == Kind::kDense || kind == Kind::kBackward || kind == Kind::kWindowEdges;
@@ -267,7 +270,7 @@ std::vector<AffineCopy> any_lines(int64_t item, Memory& dst, Memory& src) {
 
 void execute_affine(Kind kind) {
   Memory dst(dst_memory), src(src_memory);
-  AffineCopies plan{int64_t(1) << any(0, 4), {}};
+  AffineCopies plan{int64_t(1) << any(0, tidy ? 1 : 4), {}};
   if (kind == Kind::kLines) {
     plan.copies = any_lines(plan.item_size, dst, src);
   } else if (kind != Kind::kPieces) {
@@ -287,7 +290,7 @@ void execute_affine(Kind kind) {
 
 void execute_reverse(Kind kind) {
   Memory dst(dst_memory), src(src_memory);
-  const int64_t item = int64_t(1) << any(0, 4), vector = 16 / item;
+  const int64_t item = int64_t(1) << any(0, tidy ? 1 : 4), vector = 16 / item;
   const bool rows = kind == Kind::kReverseRows, panels = kind == Kind::kPanels;
   const int64_t rank = panels ? any(2, 5) : chance(0.6) ? any(1, 4) : any(1, chance(0.1) ? 10 : 8);
   Sizes sizes = any_sizes(rank, rank <= 8 && chance(0.2) ? 30000 : 3000);
@@ -295,7 +298,7 @@ void execute_reverse(Kind kind) {
   if (panels) {
     for (int64_t& n : sizes) n = std::min<int64_t>(n, 3);
     sizes[axis] = any(4, 120);
-    sizes.back() = chance(0.5) ? 4 * any(2, 25) : any(8, 100);
+    sizes.back() = tidy ? 4 * any(2, 25) : any(8, 100);
   }
   const Sizes dst_strides = any_strides(sizes, panels ? 0.05 : 0.1, 0.25, chance(0.04) ? 2 : 1);
   Sizes src_strides = chance(0.5) ? dst_strides : any_strides(sizes, 0.15, 0.25, chance(0.1) ? 2 : 1);
@@ -371,6 +374,7 @@ int main(int argc, char** argv) {
     random_bits.seed(seed * 1'000'003 + uint64_t(done));
     cuda_compiled::order_bits.seed(seed + uint64_t(done));
     const Kind kind = any_kind();
+    tidy = chance(0.25);
     cuda_compiled::case_name = std::string("case ") + std::to_string(done) + " of seed " + std::to_string(seed) + ", " +
                                kNames[std::size_t(kind)];
     cuda_on_host::max_32_bit_index = chance(0.3) ? 0 : INT32_MAX;
