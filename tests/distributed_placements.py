@@ -124,11 +124,11 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
 
 def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int) -> None:
     """It takes as long as all the rest: a plain call of an overload does not reach the rule."""
-    from torch_dml_ops import distributed
+    from torch_dml_ops.distributed import _calls
 
     x = tensor(init_device_mesh("cpu", (ranks,)), S(0)).requires_grad_()
     lengths = tensor(x.device_mesh, S(0), sizes=(SIZES[0], 1, SIZES[2]), dtype=torch.int64)
-    in_rule, distributed._require_dtensors = distributed._require_dtensors, None
+    in_rule, _calls.require_dtensors = _calls.require_dtensors, None
     try:
         for name, *arguments in (
             ("slice1", x, [0, 0, 0], SIZES, [1, -1, 1]),
@@ -146,7 +146,7 @@ def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int
                 with torch.no_grad():
                     call(*arguments)
     finally:
-        distributed._require_dtensors = in_rule
+        _calls.require_dtensors = in_rule
 
 
 def few_rows(x: Tensor) -> list[Tensor]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from torch_dml_ops._shards import Run, leaving, received, shard, transfers
+from torch_dml_ops.distributed._shards import Run, leaving, received, shard, transfers
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent / "examples" / "japanese_vowels_distributed.py"

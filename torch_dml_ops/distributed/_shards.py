@@ -1,6 +1,6 @@
 """Which elements ranks send each other when elements move along a dimension that is sharded over them.
 
-Numbers only: distributed.py does the sending. A dimension of size n is sharded as DTensor's Shard does it, and
+Numbers only: _exchange.py does the sending. A dimension of size n is sharded as DTensor's Shard does it, and
 torch.chunk: every rank has ceil(n / ranks) indices in a row, the last ones with any have what remains.
 """
 
@@ -94,3 +94,8 @@ def leaving(runs: Sequence[Run], source_sizes: Sequence[int], target_sizes: Sequ
         for t in transfers(runs, source_sizes, target_sizes, ranks, rank):
             if t.peer != rank:
                 yield t.end - t.first
+
+
+def runs_of_join(sizes: Sequence[int]) -> list[Run]:
+    """Of pieces of these sizes that are joined."""
+    return [Run(k, 0, 0, 1, sum(sizes[:k]), 1, size) for k, size in enumerate(sizes)]

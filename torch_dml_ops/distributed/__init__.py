@@ -1,0 +1,63 @@
+"""The operators on PyTorch's DTensors: how they are placed, and what the ranks send each other.
+
+Importing this module registers the rules; the package imports it by itself when an operator first meets a DTensor. The
+numbers of a call (offsets, sizes, axes) are those of the whole tensor, and so are those in an error's sentence. For
+each dimension of the device mesh:
+
+* What is replicated stays so.
+* What is sharded along a dimension that nothing moves along stays so, without communication.
+* What is sharded along a dimension that elements move along stays so too: each rank sends the others the elements that
+  belong to their part of the result, and nothing else, in one all-to-all. (``reverse_subsequences`` gathers the axis
+  that it reverses instead: where an element goes depends on the lengths. And of several mesh dimensions over which one
+  such dimension is sharded, all but the first are gathered.)
+* What is partial stays so, whatever its reduction: moving elements and reducing them commute.
+* ``join`` finds the common placement of its inputs that takes the least traffic, and ``reverse_subsequences`` places
+  the lengths as the input is.
+
+Derivatives, :func:`torch.func.vmap` and :func:`torch.compile` work as they do on plain tensors.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+if not torch.distributed.is_available():
+    raise ImportError("torch_dml_ops.distributed needs a torch that is built with torch.distributed")
+
+from torch.distributed.tensor import DTensor
+
+from torch_dml_ops import _autograd
+from torch_dml_ops._fake import RULES
+from torch_dml_ops.distributed._calls import call_past_the_dispatcher, rule
+from torch_dml_ops.distributed._out import refusal_of_a_rank, rule_with_out
+from torch_dml_ops.distributed._private_names import missing, require
+from torch_dml_ops.distributed._traffic import Traffic, traffic
+
+__all__ = ["Traffic", "traffic"]
+
+
+def _refusal(name: str) -> Callable[..., None]:
+    def rule(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> None:
+        require(name)
+
+    return rule
+
+
+def _register() -> None:
+    """Once, also where the package is imported again after it was removed from sys.modules."""
+    if _autograd.call_on_dtensors is not None:
+        return
+    if missing is not None:
+        for name in RULES:
+            for form in ("", ".out"):
+                torch.library.register_torch_dispatch(f"torch_dml_ops::{name}{form}", DTensor, _refusal(name))
+        _autograd.call_on_dtensors = lambda name, first, others: None
+        return
+    for name in RULES:
+        torch.library.register_torch_dispatch(f"torch_dml_ops::{name}", DTensor, rule(name))
+        torch.library.register_torch_dispatch(f"torch_dml_ops::{name}.out", DTensor, rule_with_out(name))
+    _autograd.call_on_dtensors, _autograd.tell_other_ranks = call_past_the_dispatcher, refusal_of_a_rank
+
+
+_register()
