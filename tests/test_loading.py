@@ -112,6 +112,12 @@ def test_the_same_package_by_another_path(tmp_path: Path) -> None:
     assert run("check(); forget(); sys.path.insert(0, sys.argv[1]); check()", tmp_path / "link") == ("", "")
 
 
+def test_the_package_from_a_folder_that_has_one_of_its_name(tmp_path: Path) -> None:
+    """As the folder above the checkout does; Python takes such a folder for an empty package if it finds no other."""
+    (tmp_path / "torch_dml_ops").mkdir()
+    assert run("check()", folder=tmp_path) == ("", "")
+
+
 def test_the_package_reloaded() -> None:
     assert run("import torch_dml_ops; importlib.reload(torch_dml_ops); check()") == ("", "")
 
