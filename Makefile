@@ -14,7 +14,7 @@ EDITABLE := -m pip install -q --no-build-isolation -e
 .PHONY: help demo test test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 # torch first and pinned: a package that needs it would install another build of it. The file `base` is made last, so
 # that an interrupted setup starts again.
@@ -31,8 +31,8 @@ $(VENV)/choice: FORCE | $(VENV)/base
 	 echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@
 FORCE:
 
-SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute for the CPU, some more \
-	with the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out)\n'
+SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute for the CPU, and two to \
+	five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out)\n'
 
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'the examples'
@@ -95,6 +95,7 @@ wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, 
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --plat manylinux_2_28_$$(uname -m) --only-plat \
 	 --exclude 'libtorch*.so' --exclude libc10.so -w dist build/wheel/*.whl
 	$(BIN)/abi3audit --strict dist/*.whl
+	@echo '=== Below, "linux" stands for the libraries of torch, which are not in the wheel; the tag is in its name.'
 	$(BIN)/auditwheel show dist/*.whl
 	$(BIN)/python -m zipfile -l dist/*.whl
 

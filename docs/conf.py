@@ -14,7 +14,14 @@ version = release = torch_dml_ops.__version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "notebooks/*.ipynb", "benchmarks/results/*.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+include_patterns = [
+    "docs/*.md",
+    "notebooks/*.ipynb",
+    "benchmarks/results/*.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "RELEASING.md",
+]
 exclude_patterns = [".*", "build", "dist"]  # folders that need not be searched
 
 myst_heading_anchors = 3

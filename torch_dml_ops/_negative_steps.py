@@ -85,7 +85,7 @@ def negative_steps(function: Any = None) -> Any:
         function: what to decorate; none for a context manager.
 
     Raises:
-        TypeError: a ``function`` that is none; within, what :func:`index` refuses.
+        TypeError: a ``function`` that is not a function; within, what :func:`index` refuses.
         IndexError, ValueError: within, what :func:`index` refuses.
 
     >>> import torch, torch_dml_ops as dml
