@@ -178,8 +178,7 @@ class Registration {
                    self.dli_fname);
       return false;
     }
-    for (const Operator& op : kOperators)
-      STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(definitions_, op.schema));
+    for (const Operator& op : kOperators) TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(definitions_, op.schema));
     return true;
   }
 

@@ -337,6 +337,11 @@ def test_transforms(transform: str, index: Any) -> None:
     same(actual, expected)
 
 
+def assigned_at(i: Any, x: Tensor) -> Tensor:
+    dml.index(x)[i, ::-2] = x[0, ::2].clone()
+    return x
+
+
 def test_vmap_over_whole_numbers() -> None:
     x, i, j = torch.randn(3, 4, 5), torch.tensor([2, 0, -1]), torch.tensor([3, -4, 1])
     for index in (
@@ -353,6 +358,12 @@ def test_vmap_over_whole_numbers() -> None:
         xs = torch.stack([x, x + 1, x + 2], 1)
         expected = torch.stack([dml.index(xs[:, k])[index(int(i[k]), int(j[k]))] for k in range(3)])
         same(vmap(lambda x, i, j, index=index: dml.index(x)[index(i, j)], (1, 0, 0))(xs, i, j), expected)
+    # Of uint8, torch would take as many as the dimension has elements for a mask.
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        i = torch.tensor([1, 1, 2], dtype=dtype)
+        same(vmap(lambda i: dml.index(x)[i, ::-1])(i), torch.stack([x[k].flip(0) for k in i.tolist()]))
+        written = vmap(assigned_at, (0, 0))(i, torch.stack([x] * 3))
+        same(written, torch.stack([assigned_at(k, x.clone()) for k in i.tolist()]))
     slices = vmap(lambda x, i: dml.index(x)[i:], (None, 0))
     with pytest.raises(RuntimeError, match="vmap"):  # each item would have another size
         slices(x, i)

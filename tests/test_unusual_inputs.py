@@ -57,6 +57,41 @@ def test_out_must_not_be_a_lazy_view(op: str, inference: bool) -> None:
         assert not memory.any()
 
 
+@every_op
+@in_every_mode
+def test_out_must_not_share_memory_with_a_lazy_view(op: str, inference: bool) -> None:
+    with torch.inference_mode(inference):
+        base = torch.ones(4, 4, dtype=torch.complex64, device=DEVICE)
+        for lazy, memory in ((base.conj(), base), (base.conj().imag, base.imag)):
+            arguments = CALLS[op](lambda rows, columns=1, lazy=lazy: lazy[:rows, :columns])
+            rows, columns = as_list(getattr(dml, op)(*arguments))[0].shape
+            for call in (getattr(dml, op), getattr(torch.ops.torch_dml_ops, op).out):
+                with pytest.raises(RuntimeError, match=rf"^{op}: out(\[0\])? must not share memory with "):
+                    call(*arguments, out=given_as_out(op, memory[:rows, :columns]))
+
+
+@every_op
+def test_a_tensor_whose_storage_was_emptied_is_refused(op: str) -> None:
+    """As that of a parameter is that FSDP has freed: its sizes say that there are elements."""
+    count = len(tensors_in(CALLS[op](maker(DEVICE))))
+    for k in range(count + 1):
+        arguments = CALLS[op](maker(DEVICE))
+        tensors = tensors_in(arguments)
+        out = torch.full_like(as_list(getattr(dml, op)(*arguments))[0], 7)
+        emptied = [*tensors, out][k]
+        kept = out.clone()
+        emptied.set_(emptied.clone())  # of memory of torch's own, which can be resized
+        emptied.untyped_storage().resize_(0)
+        ops = torch.ops.torch_dml_ops
+        for call, with_out in ((getattr(dml, op), getattr(dml, op)), (getattr(ops, op), getattr(ops, op).out)):
+            with pytest.raises(RuntimeError, match=rf"^{op}: .* must have memory, but its storage was emptied$"):
+                with_out(*arguments, out=given_as_out(op, out))
+            if emptied is not out:
+                assert out.equal(kept)
+                with pytest.raises(RuntimeError, match=rf"^{op}: .* must have memory, but its storage was emptied$"):
+                    call(*arguments)
+
+
 # What has no strides, and the rest of the sentence that refuses it.
 LAYOUTS_WITHOUT_STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     "sparse_coo": (Tensor.to_sparse, "must have strides, got layout sparse_coo; call to_dense() first"),

@@ -32,6 +32,7 @@ from torch.compiler import is_compiling
 
 from torch_dml_ops import _fast, _libraries
 from torch_dml_ops._arguments import explanation
+from torch_dml_ops._overlap import check_memory
 
 _Base: Any = object
 try:
@@ -388,12 +389,15 @@ def _register_lazy_out(name: str) -> None:
     They would take a reference off the stack that is not theirs.
     """
     op = getattr(_ops, name).out
+    names = [a.name for a in op._schema.arguments]
 
     def resolved(argument: Any) -> Any:
         return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
 
     def kernel(*args: Any, out: Any) -> None:
         check_writable(name, out)
+        inputs = _named_tensors(zip(names, args, strict=False))
+        check_memory(name, list(_named_tensors([("out", out)])), list(inputs))  # the operator gets copies of lazy views
         op(*(list(map(resolved, a)) if isinstance(a, list) else resolved(a) for a in args), out=out)
 
     for key in ("Conjugate", "Negative"):

@@ -258,9 +258,9 @@ def _checked(op: str, k: int, entry: Any) -> Any:
     except TypeError:
         pass
     except RuntimeError:
-        if isinstance(entry, Tensor):  # without one value, as under vmap
-            return entry
-        raise
+        if not isinstance(entry, Tensor):
+            raise
+        return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
     advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
     way_out = "; index the result with it" if advanced else ""
     raise IndexError(
@@ -271,7 +271,8 @@ def _checked(op: str, k: int, entry: Any) -> Any:
 def _may_be_number(entry: Any) -> bool:
     """Not so booleans, and arrays and tensors with dimensions, of which `operator.index` takes some."""
     if isinstance(entry, Tensor):
-        return entry.dim() == 0 and entry.dtype != torch.bool
+        whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
+        return entry.dim() == 0 and whole and not entry.is_meta
     # NumPy 2.2 has an index for its own booleans.
     is_bool = isinstance(entry, bool) or str(getattr(entry, "dtype", "")) == "bool"
     return not is_bool and getattr(entry, "ndim", 0) == 0

@@ -131,7 +131,7 @@ std::ostream& operator<<(std::ostream& to, const Difference& lists) {
 
 int32_t dtype_of(const Tensor& t) {
   int32_t dtype = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
   return dtype;
 }
 
@@ -171,6 +171,12 @@ std::string dtype_name(const Tensor& t) {
       return name;
     }
   }
+}
+
+char* data_of(const char* op, Name name, const Tensor& t, bool written) {
+  void* const data = written ? t.mutable_data_ptr() : const_cast<void*>(t.const_data_ptr());
+  require(data != nullptr, op, ": ", name, " must have memory, but its storage was emptied");
+  return static_cast<char*>(data);
 }
 
 void check_rank(const char* op, const char* argument, const Tensor& t) {
@@ -216,7 +222,7 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
   require_fits(is_empty || stride <= kMost / int64_t(like.element_size()));
   AtenTensorHandle handle = nullptr;
   int32_t device_type = 0;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   const AOTITorchError error = aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
                                                         dtype_of(like), device_type, like.get_device_index(), &handle);
   if (error != TORCH_SUCCESS) {

@@ -65,6 +65,11 @@ struct Difference {
 };
 std::ostream& operator<<(std::ostream& to, const Difference& lists);
 
+// The address of the data of a tensor that has elements, to be read or written. The difference matters for lazy clones,
+// which share their data until one of them is written to: for a tensor that is only read, ending the sharing by a copy
+// would be a waste, and not ending it for one that is written would change the other tensors too.
+char* data_of(const char* op, Name name, const Tensor& t, bool written);
+
 // The argument has at least one dimension, and `axis` is one of them.
 void check_rank(const char* op, const char* argument, const Tensor& t);
 void check_axis(const char* op, int64_t axis, int64_t rank);

@@ -15,7 +15,7 @@ void execute_on_stream(Plan plan, const torch::stable::Tensor& on) {
   const int32_t device = on.get_device_index();
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
   cuda::execute(std::move(plan), stream);
 }
 

@@ -39,15 +39,15 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t item = int64_t(input.element_size());
-  char* const to = static_cast<char*>(out.mutable_data_ptr());
-  const char* const from = static_cast<const char*>(input.const_data_ptr());
+  char* const to = data_of(kOp, Name{"out"}, out, true);
+  const char* const from = data_of(kOp, Name{"input"}, input, false);
   const auto sizes = sizes_of(input), src = strides_of(input), dst = strides_of(out), length = strides_of(lengths);
   if (sizes[std::size_t(axis)] == 1) {  // Nothing is reversed. The axis may have any strides, even such as overflow.
     AffineCopies plain{item, {{to, from, {}}}};
     for (std::size_t d = 0; d < sizes.size(); ++d) plain.copies[0].dims.push_back(plain_dim(sizes[d], dst[d], src[d]));
     return execute(std::move(plain), out);
   }
-  ReverseCopy copy{item, to, from, lengths.const_data_ptr(), length_type(lengths), {}};
+  ReverseCopy copy{item, to, from, data_of(kOp, Name{"sequence_lengths"}, lengths, false), length_type(lengths), {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const bool is_axis = int64_t(d) == axis;
     copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});

@@ -66,7 +66,7 @@ void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
   if (out.numel() == 0) return;
   const int64_t item = int64_t(input.element_size());
   const auto sizes = sizes_of(out), dst_strides = strides_of(out), src_strides = strides_of(input);
-  AffineCopy copy{static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(input.const_data_ptr()), {}};
+  AffineCopy copy{data_of("slice1", Name{"out"}, out, true), data_of("slice1", Name{"input"}, input, false), {}};
   copy.dims.reserve(sizes.size());
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     copy.src += w.start(d) * src_strides[d] * item;
@@ -96,8 +96,9 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
   const int64_t item = int64_t(out.element_size());
   const auto sizes = sizes_of(out), dst_strides = strides_of(out);
   const auto counts = sizes_of(grad_output), src_strides = strides_of(grad_output);
-  AffineCopy copy{
-      static_cast<char*>(out.mutable_data_ptr()), static_cast<const char*>(grad_output.const_data_ptr()), {}};
+  AffineCopy copy{data_of("slice_grad", Name{"out"}, out, true),
+                  data_of("slice_grad", Name{"grad_output"}, grad_output, false),
+                  {}};
   copy.dims.reserve(sizes.size());
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const int64_t count = counts[d], stride = count == 1 ? 0 : src_strides[d];

@@ -17,13 +17,6 @@ DimVector<int64_t> with_size(Ints sizes, int64_t axis, int64_t size) {
   return result;
 }
 
-// The address of a tensor's data, to be read or written. The difference matters for lazy clones, which share their data
-// until one of them is written to: mutable_data_ptr ends the sharing by a copy, a waste for a tensor that is only read;
-// writing through const_data_ptr would change the other tensors too.
-char* data_of(const Tensor& t, bool written) {
-  return static_cast<char*>(written ? t.mutable_data_ptr() : const_cast<void*>(t.const_data_ptr()));
-}
-
 // Copies the pieces that lie one after another along an axis of `whole`, out of it or into it.
 void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_is_source) {
   if (whole.numel() == 0) return;
@@ -31,12 +24,14 @@ void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_i
   const auto sizes = sizes_of(whole), whole_strides = strides_of(whole);
   AffineCopies plan{item, {}};
   plan.copies.reserve(pieces.size());
-  char* const first = data_of(whole, !whole_is_source);
+  const char* const op = whole_is_source ? "split" : "join";
+  char* const first = data_of(op, Name{whole_is_source ? "input" : "out"}, whole, !whole_is_source);
   int64_t begin = 0;  // of the piece along the axis
-  for (const Tensor& piece : pieces) {
+  for (std::size_t k = 0; k < pieces.size(); ++k) {
+    const Tensor& piece = pieces[k];
     const auto piece_strides = strides_of(piece);
     const int64_t piece_size = piece.size(axis);
-    char* data = data_of(piece, whole_is_source);
+    char* data = data_of(op, Name{whole_is_source ? "out" : "inputs", int64_t(k)}, piece, whole_is_source);
     char* at = first + begin * whole_strides[std::size_t(axis)] * item;
     AffineCopy copy{whole_is_source ? data : at, whole_is_source ? at : data, {}};
     copy.dims.reserve(sizes.size());
