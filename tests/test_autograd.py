@@ -419,13 +419,19 @@ def test_on_this_torch_every_derivative_is_there() -> None:
     assert report()["derivatives"] == "every order, torch.func included"
 
 
-def test_compiled_autograd() -> None:
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_compiled_autograd(fullgraph: bool) -> None:
+    whole = torch.compile(backend="aot_eager", fullgraph=True)
     for case in FIVE:
         tensors = [t.requires_grad_() for t in case.tensors()]
         expected = torch.autograd.grad(sum(r.sin().sum() for r in case.results(dml, *tensors)), tensors)
         loss = sum(r.sin().sum() for r in case.results(dml, *tensors))
-        with torch._dynamo.config.patch(compiled_autograd=True):
-            torch.compile(lambda loss: loss.backward(), backend="aot_eager")(loss)
+        if fullgraph:
+            with torch._dynamo.compiled_autograd._enable(whole):
+                loss.backward()
+        else:
+            with torch._dynamo.config.patch(compiled_autograd=True):
+                torch.compile(lambda loss: loss.backward(), backend="aot_eager")(loss)
         same([t.grad for t in tensors], list(expected))
 
 

@@ -207,8 +207,14 @@ class _Linear:
 
     def plain_function(self, forward: Any) -> Any:
         """What records a call where no transform, mode or tracing is at work."""
-        base = _PlainFunctionOfList if self.takes_list else _PlainFunction
-        return _named(self.title, base, linear=self, forward=staticmethod(forward))
+
+        def transposed(recorded: Any, saved: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Any:
+            shapes, others = recorded
+            grads = self.transpose(cotangents, shapes if self.takes_list else [shapes], (*saved, *others))
+            return (None, *grads) if self.takes_list else (*grads, None)
+
+        # No attribute for `transposed` to read: compiled autograd traces it, and would not find one.
+        return _named(self.title, _PlainFunction, transposed=staticmethod(transposed), forward=staticmethod(forward))
 
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
         """The results, with the call in their graph, in every case. `keyset` has the call's dispatch keys."""
@@ -275,35 +281,21 @@ class NotPlain(Exception):
 
 
 class _PlainFunction(_Base):  # type: ignore[misc]
-    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform. One linear input.
+    """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform.
 
     `forward` is of csrc/python/fast_calls.cpp, and so is what autograd calls in the backward pass; that calls
     `transposed`, where the cotangents are not plain.
     """
 
-    linear: ClassVar[_Linear]
+    transposed: ClassVar[Callable[..., Any]]
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
         return ctx._forward_cls.transposed(ctx.recorded, ctx.saved_tensors, cotangents)
 
-    @classmethod
-    def transposed(cls, recorded: Any, saved: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Any:
-        shape, others = recorded
-        return cls.linear.transpose(cotangents, [shape], (*saved, *others))[0], None
-
     @staticmethod
     def _compiled_autograd_key(ctx: Any) -> tuple[int]:
         return (ctx._autograd_function_id,)
-
-
-class _PlainFunctionOfList(_PlainFunction):
-    """The same for an operator that is linear in each tensor of a list."""
-
-    @classmethod
-    def transposed(cls, recorded: Any, saved: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Any:
-        shapes, others = recorded
-        return None, *cls.linear.transpose(cotangents, shapes, (*saved, *others))
 
 
 def _named(name: str, base: Any, **attributes: Any) -> Any:
