@@ -522,6 +522,10 @@ SENTENCES = [
         lambda x: dml.split(x, [1, -(10**5000)], axis=0),
         f"split: split_sizes[1] must be from -2^63 to 2^63 - 1, got -1{57 * '0'}…",
     ),
+    (
+        lambda x: dml.split(x, [1, 3], torch.tensor(2**63, dtype=torch.uint64)),
+        "split: axis must be from -2^63 to 2^63 - 1, got 9223372036854775808",
+    ),
     (lambda x: dml.split(x, [1, 3], axis=2**70), f"split: axis must be from -2^63 to 2^63 - 1, got {2**70}"),
     (lambda x: dml.split(x, [1, 3], axis="0"), "split: axis must be a whole number, got '0'"),
     (lambda x: dml.split(x, 2, axis=0), "split: split_sizes must be a list of whole numbers, got 2"),

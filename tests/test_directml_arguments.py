@@ -520,7 +520,7 @@ FRACTIONS = [
     (np.array(None), "None"),
     *((torch.tensor(1.5).to(dtype), "1.5") for dtype in FLOATS if not dtype.is_complex),
     (torch.tensor(1 + 2j), "(1+2j)"),
-    (torch.tensor(1, device="meta"), "a 0-d tensor of dtype int64"),
+    (torch.tensor(1, device="meta"), "a 0-d tensor of dtype int64 without a value"),
     (torch.tensor([1]), "a tensor of sizes [1]"),  # has an index, and is a list
     (torch.tensor([[1]]), "a tensor of sizes [1, 1]"),
     (np.array([1]), "an array of sizes [1]"),

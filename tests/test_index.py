@@ -222,6 +222,11 @@ def test_advanced_indexing_gets_a_sentence(index: Any, got: str, way: str) -> No
     )
 
 
+def test_a_tensors_number_of_64_bits() -> None:
+    with pytest.raises(IndexError, match=r"^index: index\[0\] must be from -4 to 3, .*, got 9223372036854775808$"):
+        dml.index(torch.zeros(4))[torch.tensor(2**63, dtype=torch.uint64)]
+
+
 def test_a_whole_number_of_an_empty_dimension() -> None:
     with pytest.raises(IndexError, match=r"^index: index\[0\] must be a slice, as dimension 0 has size 0, got 0$"):
         dml.index(torch.zeros(0, 3))[0]

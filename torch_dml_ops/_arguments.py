@@ -30,11 +30,17 @@ def whole_number(name: str, value: Any) -> int:
         return value  # type: ignore[no-any-return]
     if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta:
         with suppress(TypeError):
-            number = int(operator.index(value))  # or torch says why it has no value, in vmap for example
+            number = index_of(value)  # or torch says why it has no value, in vmap for example
             if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
                 int(value)  # which warns that the trace has this number for every input, as for torch's own operators
             return number
     return index(name, value)
+
+
+def index_of(value: Any) -> int:
+    """As `operator.index`, which fails at torch's numbers of 2^63 and more."""
+    is_large = isinstance(value, Tensor) and value.dtype == torch.uint64
+    return int(value.item() if is_large else operator.index(value))
 
 
 def index(name: str, value: Any) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from types import EllipsisType, NoneType
 from typing import Any, ClassVar, SupportsIndex
@@ -12,7 +11,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._arguments import records_calls, refused_layout, require_tensor, whole_numbers
+from torch_dml_ops._arguments import index_of, records_calls, refused_layout, require_tensor, whole_numbers
 from torch_dml_ops._autograd import fast
 from torch_dml_ops._layout import is_exporting, known
 from torch_dml_ops._slices import Walk, walk_of
@@ -254,7 +253,7 @@ def _checked(op: str, k: int, entry: Any) -> Any:
         return entry
     try:
         if _may_be_number(entry):
-            return operator.index(entry)
+            return index_of(entry)
     except TypeError:
         pass
     except RuntimeError:

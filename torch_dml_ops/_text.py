@@ -108,5 +108,5 @@ def _shown_tensor(tensor: Tensor) -> str:
         try:
             return _shown(tensor.item())
         except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
-            return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')}"
+            return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')} without a value"
     return f"a tensor of sizes {text(tensor.shape)}"
