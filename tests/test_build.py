@@ -93,7 +93,8 @@ def test_library_loads_in_a_program_without_python():
 
 @pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
 def test_cuda_library_loads_on_any_torch():
-    code = f"import torch, torch_dml_ops; torch.ops.load_library({str(_libraries.CUDA_LIBRARY)!r}); print('loaded')"
+    code = "import torch; from torch_dml_ops._libraries import CUDA_LIBRARY as library; "
+    code += "torch.ops.load_library(str(library)); print('loaded')"
     assert run(sys.executable, "-c", code) == (0, "loaded\n")
 
 

@@ -573,7 +573,19 @@ def test_constants_of_the_shape_of_a_0_d_tensor(value: np.ndarray | None) -> Non
     assert outputs_of(from_onnx(model), [x]) == [bits(np.array(0 if value is None else 7, np.float32))]
 
 
-@pytest.mark.parametrize("dtype", [*map(str, DTYPES), "uint16", "uint32", "uint64", "int16", "complex64"])
+# Torch 2.11 has no `where` for them on the CPU, as the documents on building say.
+larger_unsigned = pytest.mark.xfail(torch.__version__.startswith("2.11."), reason="torch.where of 2.11 lacks them")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *map(str, DTYPES),
+        "int16",
+        "complex64",
+        *(pytest.param(dtype, marks=larger_unsigned) for dtype in ("uint16", "uint32", "uint64")),
+    ],
+)
 def test_padding_keeps_the_bits_of_its_constant(dtype: str) -> None:
     x, constant = np.array([1, 0, 1], dtype), np.array(1, dtype)
     if dtype.startswith("float"):  # a signaling NaN, which a change of its dtype would make quiet
