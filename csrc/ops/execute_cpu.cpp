@@ -45,7 +45,7 @@ extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_simd
   static const std::string names = [] {
     std::string list;
     for (const torch_dml_ops::cpu::SimdLevel& level : torch_dml_ops::cpu::simd_levels())
-      list += (list.empty() ? "" : " ") + std::string(level.name);
+      list += (list.empty() ? "" : " ") + std::string(level.loops.level);
     return list;
   }();
   return names.c_str();

@@ -52,7 +52,7 @@ void store_non_temporal(V* to, V value) {
 #pragma GCC target("avx2,bmi2")
 #endif
 namespace avx2 {
-constexpr const char* kLevel = "AVX2";
+constexpr const char* kLevel = "avx2";
 constexpr bool kHasNarrowing = false;
 constexpr int64_t kVectorBytes = 32;
 template <class V>
@@ -72,7 +72,7 @@ void store_non_temporal(V* to, V value) {
 // Its instructions, on vectors of half its width: stores of 64 bytes are slower where they cross cache lines, as in
 // most rows they do, and no faster elsewhere. [case window, last axis halved, 4 MB]
 namespace avx512 {
-constexpr const char* kLevel = "AVX-512";
+constexpr const char* kLevel = "avx512";
 constexpr bool kHasNarrowing = true;
 constexpr int64_t kVectorBytes = 32;
 template <class V>
@@ -106,11 +106,11 @@ bool has_fast_gathers() {
 bool always() { return true; }
 
 constexpr SimdLevel kSimdLevels[] = {
-    {"baseline", baseline::kInnerLoops, always, always},
+    {baseline::kInnerLoops, always, always},
 #ifdef TORCH_DML_OPS_X86_LEVELS
-    {"avx2", avx2::kInnerLoops, has_avx2, always},
-    {"avx512", avx512::kInnerLoops, has_avx512, always},
-    {"avx512_gather", avx512::kWithGathers, has_avx512, has_fast_gathers},
+    {avx2::kInnerLoops, has_avx2, always},
+    {avx512::kInnerLoops, has_avx512, always},
+    {avx512::kWithGathers, has_avx512, has_fast_gathers},
 #endif
 };
 
@@ -118,7 +118,7 @@ const InnerLoops& choose() {
   const char* highest = std::getenv("TORCH_DML_OPS_SIMD");
   const InnerLoops* chosen = nullptr;
   for (const SimdLevel& level : simd_levels()) {
-    const bool named = highest && std::string_view(highest) == level.name;
+    const bool named = highest && std::string_view(highest) == level.loops.level;
     if (level.is_supported() && (level.is_fast() || named)) chosen = &level.loops;
     if (named) break;
   }

@@ -80,7 +80,7 @@ inline int64_t panel_stride(int64_t axis_size, int64_t item_size) { return axis_
 constexpr int64_t kMaxInterleaved = 4;
 
 struct InnerLoops {
-  const char* level;  // the SIMD level's name in reports
+  const char* level;  // the SIMD level's name; TORCH_DML_OPS_SIMD, set to it, allows no higher level
   // Arrays are indexed by index_of_item_size: items of 1, 2, 4, 8, 16 bytes.
   void (*copy_tile[5])(const Tile&);
   // dst[i · step] = src[i · src_stride] for i in [0, n), and zeros between those items.
@@ -100,7 +100,6 @@ struct InnerLoops {
 void non_temporal_fence();
 
 struct SimdLevel {
-  const char* name;  // as TORCH_DML_OPS_SIMD names it, to allow no higher level
   const InnerLoops& loops;
   bool (*is_supported)();  // by this processor
   bool (*is_fast)();       // faster than the level before, if supported

@@ -86,7 +86,7 @@ void gather_panel(const Panel& panel) {
 
 constexpr InnerLoops kWithGathers = [] {
   InnerLoops loops = kInnerLoops;
-  loops.level = "AVX-512 with gathers";
+  loops.level = "avx512_gather";
   loops.reverse_panel[index_of_item_size(4)] = gather_panel<Item4>;
   loops.reverse_panel[index_of_item_size(8)] = gather_panel<Item8>;
   return loops;
