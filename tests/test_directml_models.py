@@ -560,6 +560,10 @@ def test_a_folder_that_becomes_a_link_after_loading(folder: Path, tmp_path: Path
     with pytest.raises(ModelError, match=sentence):
         model.run()
     assert not list((tmp_path / "outside").iterdir())
+    (folder / "deep").unlink()
+    (folder / "deep").symlink_to(folder / "deep")
+    with pytest.raises(OSError, match="symbolic links"):
+        model.run()
 
 
 def test_a_file_keeps_its_mode(folder: Path) -> None:
@@ -583,6 +587,7 @@ def test_one_file_several_times(folder: Path) -> None:
 
 
 def test_paths_that_the_system_cannot_have(folder: Path) -> None:
+    (folder / "circle.npy").symlink_to(folder / "circle.npy")
     deep = "/".join(["x" * 250] * 20)  # 5 000 characters, of which the system takes 4 095
     for target in (
         "\0.npy",
@@ -590,6 +595,8 @@ def test_paths_that_the_system_cannot_have(folder: Path) -> None:
         "new/" + "x" * 300 + "/y.npy",
         f"{deep}/y.npy",
         "a/" * 50_000 + "b.npy",
+        "circle.npy",
+        "circle.npy/x.npy",
     ):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
         assert problem.startswith("$.commands[0].targetPath must be a file that can be written, got ")

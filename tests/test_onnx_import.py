@@ -938,12 +938,14 @@ def test_data_outside_of_the_model_s_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(DATA.tobytes())
     (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
     (folder / "parts").symlink_to(tmp_path)
+    (folder / "circle.bin").symlink_to(folder / "circle.bin")
     for location in (
         "../secret.bin",
         str(tmp_path / "secret.bin"),
         "link.bin",
         "parts/secret.bin",
         "x/../../secret.bin",
+        "circle.bin",
         "a\0b",
     ):
         with pytest.raises(ValueError) as caught:

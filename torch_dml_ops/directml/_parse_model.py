@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
+from torch_dml_ops._paths import resolved
 from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._parse_descs import not_run, parse_operator, place_of_desc, problem_in_json
 from torch_dml_ops.directml._parse_values import IMAGES, parse_initial_values
@@ -257,7 +258,7 @@ class _Reader:
             return None
         folder = self.options.output_path
         try:
-            file = (folder / relative).resolve()
+            file = resolved(folder / relative)
             outside = not file.is_relative_to(folder)
             if outside and not self.options.allow_outside:
                 where = "in the output path (the model's folder if none is given; --allow-outside allows others)"
@@ -268,7 +269,7 @@ class _Reader:
             if special or not existing.is_dir() or not _can_be_named(file, existing):
                 self._problem(path, f"must be a file that can be written, got {text(target)}")
                 return None
-        except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, links in a circle
+        except (OSError, ValueError) as error:  # too long a name, a NUL in it, links in a circle
             why = getattr(error, "strerror", None) or error
             self._problem(path, f"must be a file that can be written, got {text(target)}: {why}")
             return None

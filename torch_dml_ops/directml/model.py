@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 from torch import Tensor
 
+from torch_dml_ops._paths import resolved
 from torch_dml_ops._text import shown
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._pydantic import require_numpy, require_pydantic
@@ -142,7 +143,7 @@ class WriteFile:
         import numpy as np
 
         buffer = buffers[self.resource]
-        if (leads_to := self.target.resolve()) != self.target:
+        if (leads_to := resolved(self.target)) != self.target:
             sentence = f"leads elsewhere than when the model was loaded, to {text(str(leads_to))}"
             raise ModelError([Problem(self.path, sentence)])
         if self.target.exists() and not self.target.is_file():

@@ -12,6 +12,7 @@ import torch
 from onnx import ModelProto, TensorProto, external_data_helper, inliner, numpy_helper
 from torch import Tensor
 
+from torch_dml_ops._paths import resolved
 from torch_dml_ops._text import cut, shown
 
 ONNX_DOMAINS = ("", "ai.onnx")
@@ -102,8 +103,8 @@ def _check_location(tensor: TensorProto, folder: Path | None) -> None:
     if folder is None:
         raise ValueError(f"{rule} and a ModelProto, which has none; write the model's path")
     try:
-        within = (folder.resolve() / location).resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL in it, links in a circle
+        within = resolved(folder / location).is_relative_to(resolved(folder))
+    except (OSError, ValueError):  # too long a name, a NUL in it, links in a circle
         within = False
     if not within or os.path.isabs(location):
         raise ValueError(rule)
