@@ -53,8 +53,9 @@ def test_these_are_all() -> None:
 def test_runs_from_nothing_and_gives_what_it_is_kept_with(
     refresh: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # At the first derivative in forward mode, torch 2.15 warns of what it does itself.
-    monkeypatch.setenv("PYTHONWARNINGS", "ignore:`torch.jit.script` is deprecated:FutureWarning")
+    # Torch 2.15 warns of what it does itself at the first derivative in forward mode, and all warn of Python 3.13.0.
+    ignored = ("`torch.jit.script` is deprecated:FutureWarning", "Guards may run slower:RuntimeWarning")
+    monkeypatch.setenv("PYTHONWARNINGS", ",".join(f"ignore:{warning}" for warning in ignored))
     kept, new = code_cells(nbformat.read(path, as_version=4)), code_cells(refresh.execute(path))
     assert [shown(cell) for cell in new] == [shown(cell) for cell in kept]
 
