@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import torch
 from torch import Tensor
@@ -69,9 +69,9 @@ class Kinds:
         call, want = self.calls[name]
         assert torch.equal(call(), want), name
 
-    def check_all(self, *, vmap: bool = True) -> None:
+    def check_all(self, *, without: Collection[str] = ()) -> None:
         for name in self.calls:
-            if vmap or name != "vmap":
+            if name not in without:
                 self.check(name)
 
 
@@ -131,10 +131,10 @@ def threads(seconds: float) -> None:
 
 def forks(seconds: float) -> None:
     """Processes that are forked while another thread makes calls. OpenMP's threads do not survive that, so a child uses
-    one, as a DataLoader's workers do. Nor do Python's locks: what imports and torch.func.vmap hold in that thread, a
-    child waits for for ever."""
+    one, as a DataLoader's workers do. Nor do locks: what imports, torch.func.vmap and torch's engine for backward
+    passes hold in that thread, whatever the operator, a child waits for for ever."""
     end = time.monotonic() + seconds
-    at_work = threading.Thread(target=lambda: [Kinds(4).check_all(vmap=False) for _ in until(end)])
+    at_work = threading.Thread(target=lambda: [Kinds(4).check_all(without=("vmap", "backward")) for _ in until(end)])
     torch.set_num_threads(1)
     Kinds(4).check_all()  # imports what is imported at first use
     at_work.start()
@@ -168,7 +168,7 @@ def interrupts(seconds: float) -> None:
             latest = time.monotonic() + 1  # Python ignores an exception that meets a destructor
             while time.monotonic() < latest:
                 # torch.func.vmap itself does not stand it: interrupted before it enters a level, it still leaves one.
-                kinds.check_all(vmap=False)
+                kinds.check_all(without=["vmap"])
         except KeyboardInterrupt:
             interrupted += 1
         kinds.check_all()
