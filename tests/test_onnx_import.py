@@ -550,6 +550,8 @@ NO_NUMBERS = np.array([], np.int64)
     ],
 )
 def test_operators_of_0_d_tensors(op: str, numbers: list[np.ndarray]) -> None:
+    if op == "Tile" and tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24):
+        pytest.skip("this ONNX Runtime, as the last for Python 3.10, refuses a Tile of a 0-d tensor")
     x = np.array(3.0, np.float32)
     attributes = {"axis": 0} if op == "Flatten" else {}
     lists = {f"numbers_{k}": array for k, array in enumerate(numbers)}

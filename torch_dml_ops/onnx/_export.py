@@ -218,12 +218,13 @@ def _before_broadcast(lengths: Value) -> Value:
 
 
 def _clamped(lengths: Value, dtype: Any, size: Number) -> Value:
-    """From 0 to `size`, as int64. Before the cast, as a uint64 beyond 2^63 is long and not negative.
+    """From 1 to `size`, as int64. Before the cast, as a uint64 beyond 2^63 is long and not negative.
 
+    Not from 0, which means the same: ONNX Runtime 1.23, for example, then leaves that part of the result unwritten.
     By Clip: onnxscript's optimizer fuses two pairs of Max and Min into a model that does not load.
     """
     least, most = (
-        op.Constant(value=ir.tensor(n, dtype=dtype)) if isinstance(n, int) else op.Cast(n, to=dtype) for n in (0, size)
+        op.Constant(value=ir.tensor(n, dtype=dtype)) if isinstance(n, int) else op.Cast(n, to=dtype) for n in (1, size)
     )
     return op.Cast(op.Clip(lengths, least, most), to=ir.DataType.INT64)
 
