@@ -182,6 +182,7 @@ NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
     "float64": (lambda n: np.float64(n + 0.5), "{n}.5"),
     "longdouble": (lambda n: np.longdouble(n + 0.5), "{n}.5"),
     "complex": (lambda n: complex(n), "({n}+0j)"),
+    "NumPy boolean": (lambda n: np.True_, "True"),
     "complex64": (lambda n: np.complex64(n), "({n}+0j)"),
     "0-d float array": (lambda n: np.array(n + 0.5), "{n}.5"),
     "Decimal": (lambda n: decimal.Decimal(f"{n}.9"), "{n}.9"),

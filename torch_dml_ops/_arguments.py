@@ -51,11 +51,17 @@ def index(name: str, value: Any) -> int:
     try:
         # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
         # torch.compile of torch 2.11 would end there.
-        if value is not None and hasattr(type(value), "__index__") and getattr(value, "shape", ()) == ():
+        has_index = value is not None and hasattr(type(value), "__index__") and not is_numpy_boolean(value)
+        if has_index and getattr(value, "shape", ()) == ():
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
         pass
     raise TypeError(f"{name} must be a whole number, got {shown(value)}")
+
+
+def is_numpy_boolean(value: Any) -> bool:
+    """Of which NumPy 2.2 has an index."""
+    return str(getattr(value, "dtype", "")) == "bool"
 
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:

@@ -11,7 +11,14 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._arguments import index_of, records_calls, refused_layout, require_tensor, whole_numbers
+from torch_dml_ops._arguments import (
+    index_of,
+    is_numpy_boolean,
+    records_calls,
+    refused_layout,
+    require_tensor,
+    whole_numbers,
+)
 from torch_dml_ops._autograd import fast
 from torch_dml_ops._layout import is_exporting, known
 from torch_dml_ops._slices import Walk, walk_of
@@ -272,9 +279,7 @@ def _may_be_number(entry: Any) -> bool:
     if isinstance(entry, Tensor):
         whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
         return entry.dim() == 0 and whole and not entry.is_meta
-    # NumPy 2.2 has an index for its own booleans.
-    is_bool = isinstance(entry, bool) or str(getattr(entry, "dtype", "")) == "bool"
-    return not is_bool and getattr(entry, "ndim", 0) == 0
+    return not isinstance(entry, bool) and not is_numpy_boolean(entry) and getattr(entry, "ndim", 0) == 0
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
