@@ -62,7 +62,8 @@ class _Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", file=file)  # argparse's own ignores errors of the output
 
     def error(self, message: str) -> NoReturn:
-        super().error(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…")
+        _tell(f"{self.format_usage()}{self.prog}: error: {message}")  # argparse of Python 3.10 fails where it cannot
+        sys.exit(2)
 
 
 def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
