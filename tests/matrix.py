@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import tomllib
-
 ROOT = Path(__file__).parents[1]
 TORCHES = ("2.11.0", "2.13.0", "2.15.0")  # the oldest that is supported, the one that is built with, the newest known
 PYTHONS = ("3.10", "3.12", "3.13")  # each with the second of them
@@ -87,6 +85,8 @@ def pairs() -> list[Pair]:
 
 def requirements() -> list[str]:
     """What the tests need besides torch, as pyproject.toml has it."""
+    import tomllib  # of Python 3.11
+
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     listed = [r for name in ("models", "onnx", "examples", "viz", "dev") for r in extras[name]]
