@@ -62,7 +62,8 @@ class _Parser(argparse.ArgumentParser):
         print(self.format_help(), end="", file=file)  # argparse's own ignores errors of the output
 
     def error(self, message: str) -> NoReturn:
-        _tell(f"{self.format_usage()}{self.prog}: error: {message}")  # argparse of Python 3.10 fails where it cannot
+        # As argparse's own, which fails on Python 3.10 where standard error is full.
+        _tell(f"{self.format_usage()}{self.prog}: error: {message}")
         sys.exit(2)
 
 
