@@ -11,7 +11,7 @@ BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP
 EDITABLE := -m pip install -q --no-build-isolation -e
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
+.PHONY: help demo test test-all test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -49,8 +49,11 @@ demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real 
 	@echo '=== Training a speaker recogniser: about 20 seconds'
 	$(BIN)/python examples/japanese_vowels.py
 
-test: lint ## set up, build, and run every check and test
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+test: lint ## set up, build, check style and types, and run the tests of everything that the operators do
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not thorough'
+
+test-all: test ## run `make test`, and then the tests that take longer: builds, sanitizers, documents, benchmarks and more
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
 
 test-random: $(VENV)/dev ## try many more random calls and plans than `make test` does
 	TORCH_DML_OPS_CASES=2000 TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -n 2 \

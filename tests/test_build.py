@@ -181,6 +181,7 @@ def wheel(tmp_path_factory):
     return result
 
 
+@pytest.mark.thorough
 @needs_nvcc
 def test_one_wheel_holds_both_libraries_and_serves_every_cpython(wheel, tmp_path):
     tag = f"cp310-abi3-manylinux_2_28_{platform.machine()}"
@@ -200,6 +201,7 @@ def test_one_wheel_holds_both_libraries_and_serves_every_cpython(wheel, tmp_path
     assert run(*command, cwd=tmp_path, PYTHONPATH=str(installed)) == (0, "[5, 3, 1]\n")
 
 
+@pytest.mark.thorough
 def test_wheel_uses_only_what_every_cpython_has(wheel):
     code, text = run(Path(sys.executable).parent / "abi3audit", "--strict", "--report", wheel)
     assert code == 0, text
@@ -211,6 +213,7 @@ def test_wheel_uses_only_what_every_cpython_has(wheel):
         assert library["result"]["is_abi3_baseline_compatible"], library
 
 
+@pytest.mark.thorough
 def test_build_without_nvcc(source_copy):
     # auto finds no nvcc where the PATH has none, says so, and builds for the CPU alone.
     bare = source_copy / "bin"

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from cuda_compiled import build, ptx
 
+pytestmark = pytest.mark.thorough
+
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 needs_nvcc = pytest.mark.skipif(bool(build.missing_tool()), reason=build.missing_tool())
 needs_sass = pytest.mark.skipif(bool(build.missing_tool(with_sass=True)), reason=build.missing_tool(with_sass=True))

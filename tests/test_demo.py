@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 import torch
 
+pytestmark = pytest.mark.thorough
+
 SCRIPT = Path(__file__).parents[1] / "examples" / "japanese_vowels.py"
 
 

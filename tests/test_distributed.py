@@ -84,7 +84,7 @@ def test_every_index_is_sent_to_the_rank_that_has_it_afterwards() -> None:
 # Groups of processes.
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.thorough)])
 def test_as_in_one_process(tmp_path: Path, ranks: int) -> None:
     try:
         # Inductor finds out what the processor can do by compiling for half a minute, if it is not told.

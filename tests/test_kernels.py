@@ -54,6 +54,7 @@ def test_limits_follow_the_processors_caches(l2, l3, expected):
     assert tuple(map(int, run_program(fuzz, "tuning", l2, l3).split())) == expected
 
 
+@pytest.mark.thorough
 def test_random_plans_run_every_line_of_the_kernels():
     objects = host_build.with_coverage([*host_build.CPU_KERNELS, *host_build.CUDA_KERNELS])
     fuzz = compile_cpp(

@@ -9,6 +9,8 @@ from typing import Any
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "01-slice1",

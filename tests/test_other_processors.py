@@ -14,6 +14,8 @@ import host_build
 import pytest
 from host_build import ROOT, compile_cpp, run_program
 
+pytestmark = pytest.mark.thorough
+
 CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000"))
 FUZZ = [ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
 AARCH64 = "aarch64-linux-gnu-g++"

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import soak
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("situation", soak.SITUATIONS)
 def test_holds(situation: str) -> None:
