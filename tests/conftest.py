@@ -18,6 +18,12 @@ if DEVICE != "cpu":
     torch.set_default_device(DEVICE)  # before the test modules make their first tensors
 
 
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """What a test draws is the same in every run, alone or after others."""
+    torch.manual_seed(0)
+
+
 @pytest.fixture(scope="session", params=backends(), ids=str)
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each implementation of the operators, with its device."""

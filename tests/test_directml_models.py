@@ -9,7 +9,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -755,7 +754,7 @@ def test_values_of_more_than_64_bits(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "\\", "/*"])
-def test_a_string_that_nothing_closes(folder: Path, end: str, within_20_seconds: None) -> None:
+def test_a_string_that_nothing_closes(folder: Path, end: str) -> None:
     problems = problems_of(folder, '{"' + '\\"' * 50_000 + end)
     assert problems == ["$ must be JSON: Unterminated string starting at at line 1, column 2"]
 
@@ -825,14 +824,7 @@ def test_feature_level_of_a_model(folder: Path, capsys: pytest.CaptureFixture[st
 # Large ones.
 
 
-@pytest.fixture
-def within_20_seconds() -> Iterator[None]:
-    began = time.perf_counter()
-    yield
-    assert time.perf_counter() - began < 20
-
-
-def test_a_large_resource_costs_nothing_before_it_is_run(folder: Path, within_20_seconds: None) -> None:
+def test_a_large_resource_costs_nothing_before_it_is_run(folder: Path) -> None:
     values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 2**32 - 1, "value": 0}}
     model = {"resources": {f"x{k}": values | {"sizeInBytes": 2**60} for k in range(9)}, "dispatchables": {}}
     loaded = load(folder, model | {"commands": []})
@@ -872,7 +864,7 @@ def test_devices_of_torch() -> None:
         assert printed(model, device=device) == PRINTED["join"]
 
 
-def test_a_resource_of_2_gb(folder: Path, within_20_seconds: None) -> None:
+def test_a_resource_of_2_gb(folder: Path) -> None:
     count = 2**29
     tensor = {"DataType": "FLOAT32", "Sizes": [count]}
     last = {"DataType": "FLOAT32", "Sizes": [2]}
@@ -907,13 +899,13 @@ def test_many_commands(folder: Path) -> None:
     assert len(problems_of(folder, with_prints(20_000, "c"))) == 19_999
 
 
-def test_many_dispatches(folder: Path, within_20_seconds: None) -> None:
+def test_many_dispatches(folder: Path) -> None:
     model = good()
     model["commands"] = model["commands"][1:2] * 20_000
     assert printed(load(folder, model)) == ""
 
 
-def test_many_outputs(folder: Path, within_20_seconds: None) -> None:
+def test_many_outputs(folder: Path) -> None:
     count = 3000
     tensor = {"DataType": "INT32", "Sizes": [1]}
     desc = {"InputTensor": {"DataType": "INT32", "Sizes": [count]}, "OutputCount": count, "Axis": 0}

@@ -45,6 +45,12 @@ def examples(test: Test) -> Test:
     return test if SEED is None else seed(int(SEED))(test)
 
 
+def test_draws_are_the_same_in_every_run() -> None:
+    """So are those of every test: tests/conftest.py seeds torch before each."""
+    expected = torch.rand(4, generator=torch.Generator("cpu").manual_seed(0), device="cpu")
+    assert torch.equal(torch.rand(4, device="cpu"), expected)
+
+
 # Sizes, windows, layouts.
 
 AROUND_VECTORS = [15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
