@@ -103,8 +103,7 @@ wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, 
 	$(BIN)/python -m zipfile -l dist/*.whl
 
 # For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.
-# Such machines are often without a network: nothing is fetched. WHEELS names a folder of wheels to install first, such
-# as pydantic's, without which the tests of model files are skipped. The time for the build counts.
+# Such machines are often without a network: nothing is fetched. The time for the build counts.
 BEGAN := $(shell date +%s)
 define BUILD_FOR_GPU
 @$(PYTHON) -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || \
@@ -112,7 +111,6 @@ define BUILD_FOR_GPU
 architectures="$${TORCH_CUDA_ARCH_LIST:-$$($(PYTHON) -c \
  'import torch; print("%d.%d" % torch.cuda.get_device_capability())')}" && \
  TORCH_DML_OPS_CUDA=1 TORCH_CUDA_ARCH_LIST="$$architectures" $(PYTHON) $(EDITABLE) . --no-deps --no-index
-$(if $(WHEELS),$(PYTHON) -m pip install -q --no-deps --no-index '$(WHEELS)'/*.whl)
 endef
 
 gpu-check: ## on a machine with an NVIDIA GPU: build there with its own torch and run everything on the GPU

@@ -1,9 +1,8 @@
 import time
-from collections.abc import Generator, Iterator
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -52,25 +51,6 @@ def demo() -> ModuleType:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-if find_spec("pydantic") is None:  # as on many machines with a GPU: what reads DirectML's JSON is skipped
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
-        report = yield
-        if report.failed and "pydantic" in report.longreprtext:
-            report.outcome, report.longrepr = "skipped", (str(collector.path), 0, "Skipped: pydantic is missing")
-        return report
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call() -> Generator[None, Any, Any]:
-        try:
-            return (yield)
-        except ImportError as error:
-            if "pydantic" in str(error):
-                pytest.skip("pydantic is missing")
-            raise
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,6 @@ from bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RUN, OUTPUT_PA
 from torch_dml_ops.__main__ import main, report
 from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
 from torch_dml_ops.directml._text import text
-
-pytestmark = pytest.mark.skipif(find_spec("pydantic") is None, reason="pydantic is missing")
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
 

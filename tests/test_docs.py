@@ -198,7 +198,7 @@ WITH_TORCH_ALONE = """
 import importlib.abc, sys
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name.partition(".")[0] in ("numpy", "pydantic", "matplotlib", "onnx", "onnxruntime", "onnxscript"):
+        if name.partition(".")[0] in ("numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Missing())
 import torch, torch_dml_ops as dml

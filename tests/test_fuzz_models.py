@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pydantic", reason="model files are read with pydantic, which the extra models brings")
-
 SCRIPT = Path(__file__).with_name("fuzz_models.py")
 INPUTS = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000")) // 6
 SEED = os.environ.get("TORCH_DML_OPS_SEED", "0")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING, dataclass, field, make_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
-
-from pydantic import create_model
 
 from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser, read
 from torch_dml_ops.directml._text import JsonPath, dotted, text
@@ -41,6 +40,7 @@ def first_of(value: dict[str, Any], *keys: str) -> str | None:
     return next((key for key in keys if key in value), None)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _TensorJson(Structure):
     DataType: str
     Sizes: list[int]
@@ -52,6 +52,7 @@ class _TensorJson(Structure):
     Type: Any = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class _LongTensorJson(Structure):
     Type: Any = None
     Desc: Any
@@ -94,6 +95,7 @@ def parse_tensor(problems: list[Problem], value: Any, path: JsonPath) -> TensorD
     )
 
 
+@dataclass(frozen=True, kw_only=True)
 class _DispatchableJson(Structure):
     """What a dispatchable has besides the fields of its operator."""
 
@@ -104,6 +106,7 @@ class _DispatchableJson(Structure):
     bindings: Any = None  # of which a descriptor has nothing
 
 
+@dataclass(frozen=True, kw_only=True)
 class _LongDispatchableJson(_DispatchableJson):
     desc: Any = None
     Desc: Any = None
@@ -112,9 +115,12 @@ class _LongDispatchableJson(_DispatchableJson):
 @cache
 def _desc_json(op: str, base: type[Structure]) -> type[Structure]:
     """The structure of a ``desc``: every field is required that has a value. Its tensors are parsed one by one."""
-    of_json = {TENSOR: (Any, ...), TENSORS: (list[Any], ...), NUMBERS: (list[int], ...), ABSENT: (Any, None)}
-    declared: dict[str, Any] = {name_in_json(name): of_json.get(kind, (int, ...)) for name, kind in kinds(op).items()}
-    return create_model(op, __base__=base, **declared)
+    of_json = {TENSOR: Any, TENSORS: list[Any], NUMBERS: list[int], ABSENT: Any}
+    declared = [
+        (name_in_json(name), of_json.get(kind, int), field(default=None if kind == ABSENT else MISSING))
+        for name, kind in kinds(op).items()
+    ]
+    return make_dataclass(op, declared, bases=(base,), frozen=True, kw_only=True)
 
 
 def _operator_of(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> str | None:

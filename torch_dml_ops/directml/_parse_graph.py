@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, TypeVar
-
-from pydantic import create_model
 
 from torch_dml_ops.directml._parse_descs import parse_operator, parse_tensor
 from torch_dml_ops.directml._structure import Structure, parse, parser, read
@@ -24,6 +22,7 @@ from torch_dml_ops.directml.operator_descs import name_in_json
 E = TypeVar("E", InputGraphEdgeDesc, IntermediateGraphEdgeDesc, OutputGraphEdgeDesc)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _GraphJson(Structure):
     Inputs: list[Any]
     Nodes: list[Any]
@@ -32,15 +31,16 @@ class _GraphJson(Structure):
     OutputEdges: list[Any]
 
 
+@dataclass(frozen=True, kw_only=True)
 class _NodeJson(Structure):
     Operator: Any
     Name: str | None = None
 
 
 def _edge_json(kind: Any) -> type[Structure]:
-    names = [field.name for field in fields(kind) if field.name != "name"]
-    declared: dict[str, Any] = {name_in_json(name): (int, ...) for name in names} | {"Name": (str | None, None)}
-    return create_model(kind.__name__, __base__=Structure, **declared)
+    declared = [(name_in_json(f.name), int) for f in fields(kind) if f.name != "name"]
+    name = ("Name", str | None, field(default=None))
+    return make_dataclass(kind.__name__, [*declared, name], bases=(Structure,), frozen=True, kw_only=True)
 
 
 _EDGES = {kind: _edge_json(kind) for kind in (InputGraphEdgeDesc, IntermediateGraphEdgeDesc, OutputGraphEdgeDesc)}

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from torch_dml_ops._paths import resolved
 from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._parse_descs import not_run, parse_operator, place_of_desc, problem_in_json
 from torch_dml_ops.directml._parse_values import IMAGES, parse_initial_values
-from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser, read
+from torch_dml_ops.directml._structure import Structure, Within, is_wrong, parse, parse_name, parser, read
 from torch_dml_ops.directml._text import JsonPath, json_path, names, text
 from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError, Ignored, ModelError, Problem
@@ -25,15 +25,16 @@ from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import name_in_json
 from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
 
-Uint = Annotated[int, Field(ge=0, le=UINT_MAX)]
-Uint64 = Annotated[int, Field(ge=0, le=UINT64_MAX)]
+Uint = Annotated[int, Within(0, UINT_MAX)]
+Uint64 = Annotated[int, Within(0, UINT64_MAX)]
 
 # Files that DxDispatch and its models name beside model files.
 _OTHER_FILES = {".onnx": "an ONNX model", ".hlsl": "an HLSL shader", ".bin": "a serialized graph"}
 
 
+@dataclass(frozen=True, kw_only=True)
 class _RootJson(Structure):
-    schema_: Any = Field(None, alias="$schema")
+    schema_: Any = field(default=None, metadata={"json": "$schema"})
     resources: dict[str, Any]
     dispatchables: dict[str, Any]
     commands: list[Any]
@@ -42,6 +43,7 @@ class _RootJson(Structure):
 # What is not used, and why, is in docs/model-files.md.
 
 
+@dataclass(frozen=True, kw_only=True)
 class _ResourceJson(Structure):
     type: Literal["buffer"] = "buffer"
     initialValuesDataType: str | None = None
@@ -52,6 +54,7 @@ class _ResourceJson(Structure):
     resampleMode: Any = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class _BindingJson(Structure):
     name: str
     elementOffset: Uint64 = 0
@@ -63,6 +66,7 @@ class _BindingJson(Structure):
     counterOffsetBytes: Any = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class _DispatchJson(Structure):
     type: str
     dispatchable: str
@@ -70,12 +74,14 @@ class _DispatchJson(Structure):
     threadGroupCount: Any = None
 
 
+@dataclass(frozen=True, kw_only=True)
 class _PrintJson(Structure):
     type: str
     resource: str
     verbose: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
 class _WriteFileJson(Structure):
     type: str
     resource: str
@@ -315,21 +321,21 @@ class _Reader:
             return None
         tensors = {name_in_json(name): found for name, found in operator.desc.tensors().items()}
         before = len(self.problems)
-        for field in given:
-            if field not in tensors:
+        for name in given:
+            if name not in tensors:
                 sentence = f"is not a tensor of {operator.desc.operator_type}; it has {', '.join(tensors)}"
-                self.problems.append(Ignored((*path, field), sentence))
-            elif _is_owned(tensors[field]) != owned:
+                self.problems.append(Ignored((*path, name), sentence))
+            elif _is_owned(tensors[name]) != owned:
                 where = "in dispatch commands only, as it is not" if owned else "in the dispatchable only, as it is"
-                self._problem((*path, field), f"must be bound {where} OWNED_BY_DML")
+                self._problem((*path, name), f"must be bound {where} OWNED_BY_DML")
         result = {}
-        for field, found in tensors.items():
+        for name, found in tensors.items():
             if _is_owned(found) == owned:
-                if field in given:
-                    result[field] = self._bound(given[field], found, (*path, field))
+                if name in given:
+                    result[name] = self._bound(given[name], found, (*path, name))
                 else:
                     reason = ", as the tensor is OWNED_BY_DML" if owned else ""
-                    self._problem((*path, field), f"is required{reason}")
+                    self._problem((*path, name), f"is required{reason}")
         return None if is_wrong(self.problems[before:]) else result
 
     def _bound(self, value: Any, tensors: TensorDesc | Sequence[TensorDesc], path: JsonPath) -> list[_Placed]:

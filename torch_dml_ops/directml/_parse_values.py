@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field
 
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
-from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser
+from torch_dml_ops.directml._structure import Structure, Within, is_wrong, parse, parse_name, parser
 from torch_dml_ops.directml._text import JsonPath, names, text
 from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import Problem
@@ -22,21 +22,25 @@ _WORDS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # in any case
 IMAGES = (".png", ".jpg")
 
 
+@dataclass(frozen=True, kw_only=True)
 class _ConstantJson(Structure):
-    valueCount: Annotated[int, Field(ge=1, le=UINT_MAX)]
+    valueCount: Annotated[int, Within(1, UINT_MAX)]
     value: Any
 
 
+@dataclass(frozen=True, kw_only=True)
 class _SequenceJson(Structure):
-    valueCount: Annotated[int, Field(ge=1, le=UINT_MAX)]
+    valueCount: Annotated[int, Within(1, UINT_MAX)]
     valueStart: Any
     valueDelta: Any
 
 
+@dataclass(frozen=True, kw_only=True)
 class _SourceJson(Structure):
     sourcePath: str
 
 
+@dataclass(frozen=True, kw_only=True)
 class _ItemJson(Structure):
     name: str | None = None
     type: str

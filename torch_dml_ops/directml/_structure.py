@@ -1,27 +1,40 @@
-"""The structure of JSON objects: which fields, of which types. Pydantic checks it.
-
-Pydantic and not msgspec, because it reports everything that is wrong, each with its place, where msgspec stops at the
-first.
-"""
+"""The structure of JSON objects: which fields, of which types."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import cache, wraps
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from torch_dml_ops.directml._json_text import LongInteger
 from torch_dml_ops.directml._text import JsonPath, text
 from torch_dml_ops.directml.errors import Ignored, ModelError, ModelWarning, Problem
 
 
-class Structure(BaseModel):
-    """An object of JSON, of whose values none is converted to another type."""
+@dataclass(frozen=True, kw_only=True)
+class Structure:
+    """An object of JSON. Its fields have the types that the values must have: none is converted to another."""
 
-    model_config = ConfigDict(strict=True, frozen=True)
+
+class Within(NamedTuple):
+    """Limits of a whole number: ``Annotated[int, Within(0, 9)]``."""
+
+    least: int
+    most: int
 
 
 S = TypeVar("S", bound=Structure)
@@ -31,18 +44,7 @@ P = ParamSpec("P")
 # Notes what is wrong in the list, and goes on with the rest, so that all of it is reported.
 Parser = Callable[Concatenate[list[Problem], P], T | None]
 
-_SENTENCES = {
-    "missing": "is required",
-    "int_type": "must be a whole number",
-    "bool_type": "must be true or false",
-    "string_type": "must be a string",
-    "list_type": "must be an array",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "literal_error": "must be {expected}",
-}
+_NAMES = {int: "a whole number", bool: "true or false", str: "a string", list: "an array", dict: "an object"}
 
 
 def is_wrong(problems: Iterable[Problem]) -> bool:
@@ -81,28 +83,60 @@ def read(strict: bool, function: Parser[P, T], *args: P.args, **kwargs: P.kwargs
     return result
 
 
+def _problems(kind: Any, value: Any, path: JsonPath) -> Iterator[Problem]:
+    """What is wrong with a value that is to be of this kind."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any or (value is None and NoneType in arguments):
+        return
+    if NoneType in arguments:  # kind | None
+        yield from _problems(arguments[0], value, path)
+    elif origin is Literal:
+        if value not in arguments:
+            yield Problem(path, f"must be {' or '.join(map(repr, arguments))}, got {text(value)}")
+    elif origin is Annotated:
+        kind, limits = arguments
+        wrong = list(_problems(kind, value, path))
+        yield from wrong
+        if not wrong and value < limits.least:
+            yield Problem(path, f"must be at least {limits.least}, got {text(value)}")
+        elif not wrong and value > limits.most:
+            yield Problem(path, f"must be at most {limits.most}, got {text(value)}")
+    elif not isinstance(value, origin or kind) or (kind is int and isinstance(value, bool)):
+        of_64_bits = " of 64 bits" if kind is int and isinstance(value, LongInteger) else ""
+        yield Problem(path, f"must be {_NAMES[origin or kind]}{of_64_bits}, got {text(value)}")
+    elif origin is list:
+        for k, entry in enumerate(value):
+            yield from _problems(arguments[0], entry, (*path, k))
+
+
+@cache
+def _known(structure: Any) -> dict[str, tuple[Field[Any], Any]]:
+    """The fields by their names in JSON, with their types."""
+    types = get_type_hints(structure, include_extras=True)
+    return {field.metadata.get("json", field.name): (field, types[field.name]) for field in fields(structure)}
+
+
 def parse(problems: list[Problem], structure: type[S], value: Any, path: JsonPath) -> S | None:
     """The structure that `value` is; None, and what is wrong among `problems`, where it is not."""
-    if isinstance(value, dict):
-        fields = [field.alias or name for name, field in structure.model_fields.items()]
-        for key in value:
-            if not isinstance(key, str):
-                problems.append(Problem(path, f"must have strings as keys, got {text(key)}"))
-            elif key not in fields:
-                problems.append(Ignored((*path, key), f"is not a field here; those that are: {', '.join(fields)}"))
-    try:
-        return structure.model_validate(value)
-    except ValidationError as error:
-        for found in error.errors(include_url=False):
-            kind, place, got = found["type"], (*path, *found["loc"]), text(found["input"])
-            if kind == "int_type" and isinstance(found["input"], LongInteger):
-                sentence = f"must be a whole number of 64 bits, got {got}"
-            else:
-                sentence = _SENTENCES[kind].format(**found.get("ctx", {})) if kind in _SENTENCES else found["msg"]
-                if kind != "missing":
-                    sentence += f", got {got}"
-            problems.append(Problem(place, sentence))
+    if not isinstance(value, dict):
+        problems.append(Problem(path, f"must be an object, got {text(value)}"))
         return None
+    known: dict[str, tuple[Field[Any], Any]] = _known(structure)  # type: ignore[arg-type]  # a class has a hash
+    for key in value:
+        if not isinstance(key, str):
+            problems.append(Problem(path, f"must have strings as keys, got {text(key)}"))
+        elif key not in known:
+            problems.append(Ignored((*path, key), f"is not a field here; those that are: {', '.join(known)}"))
+    found: dict[str, Any] = {}
+    wrong: list[Problem] = []
+    for key, (field, kind) in known.items():
+        if key in value:
+            found[field.name] = value[key]
+            wrong += _problems(kind, value[key], (*path, key))
+        elif field.default is MISSING:
+            wrong.append(Problem((*path, key), "is required"))
+    problems += wrong
+    return None if wrong else structure(**found)
 
 
 def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: Any, path: JsonPath) -> T | None:

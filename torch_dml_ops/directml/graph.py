@@ -13,7 +13,6 @@ from torch_dml_ops._arguments import whole_number
 from torch_dml_ops._text import cut
 from torch_dml_ops.directml._arguments import instance, list_of, listed, whole_numbers
 from torch_dml_ops.directml._memory import Reinterpretation, same_elements
-from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import in_repr, text
 from torch_dml_ops.directml._wiring import End, Wiring, named
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
@@ -511,8 +510,7 @@ class Graph:
         Raises:
             ModelError: an object of another structure; it names every field that is wrong.
         """
-        require_pydantic()
-        from torch_dml_ops.directml._parse_graph import graph_from_json  # with pydantic, which takes long to import
+        from torch_dml_ops.directml._parse_graph import graph_from_json
 
         return graph_from_json(value)
 

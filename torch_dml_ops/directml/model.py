@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -18,7 +19,6 @@ from torch import Tensor
 from torch_dml_ops._paths import resolved
 from torch_dml_ops._text import shown
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
-from torch_dml_ops.directml._pydantic import require_numpy, require_pydantic
 from torch_dml_ops.directml._text import JsonPath, printable, text
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
 from torch_dml_ops.directml.errors import ModelError, Problem
@@ -262,9 +262,9 @@ class Model:
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
         true_or_false("Model.load: strict", strict)
-        require_numpy()
-        require_pydantic()
-        from torch_dml_ops.directml._parse_model import load_model  # with pydantic, which takes long to import
+        if find_spec("numpy") is None:
+            raise ImportError("torch_dml_ops: reading model files needs numpy; pip install numpy")
+        from torch_dml_ops.directml._parse_model import load_model
 
         return load_model(path, feature_level, allow_outside, strict, input_path, output_path)
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 
 from torch_dml_ops.directml import _rules as rules
 from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
-from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import JsonPath, in_repr
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation
@@ -156,8 +155,7 @@ class OperatorDesc:
         >>> OperatorDesc.from_json(desc.to_json()) == desc
         True
         """
-        require_pydantic()
-        from torch_dml_ops.directml._parse_descs import operator_from_json  # with pydantic, which takes long to import
+        from torch_dml_ops.directml._parse_descs import operator_from_json
 
         return operator_from_json(cls, value)
 

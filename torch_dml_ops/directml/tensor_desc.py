@@ -15,7 +15,6 @@ from torch import Tensor
 from torch_dml_ops._overlap import Overlap, View, overlaps_itself
 from torch_dml_ops.directml._arguments import instance, place, true_or_false, whole_number, whole_numbers
 from torch_dml_ops.directml._arguments import tensor as checked_tensor
-from torch_dml_ops.directml._pydantic import require_pydantic
 from torch_dml_ops.directml._text import JsonPath, in_repr, text
 from torch_dml_ops.directml.enums import (
     TENSOR_DIMENSION_COUNT_MAX1,
@@ -314,7 +313,6 @@ class TensorDesc:
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
         """
-        require_pydantic()
-        from torch_dml_ops.directml._parse_descs import tensor_from_json  # with pydantic, which takes long to import
+        from torch_dml_ops.directml._parse_descs import tensor_from_json
 
         return tensor_from_json(value)
