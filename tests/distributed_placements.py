@@ -194,6 +194,16 @@ def check_compiled_ranks_send_what_the_others_expect(ranks: int) -> None:
                 assert list(sent) == [received[sender] for received, _ in exchange], (sender, exchange)
 
 
+def check_numbers_of_a_graph_that_is_recorded(rank: int, ranks: int) -> None:
+    x = tensor(init_device_mesh("cpu", (ranks,)), S(0), sizes=(4, 6))
+    for call in (
+        lambda n: dml.slice1(x, [0, n], [4, 5], [1, -1]),
+        lambda n: dml.split(x, [1, 5], n)[1],
+        lambda n: dml.join([x, x], n),
+    ):
+        assert torch.equal(torch.fx.symbolic_trace(call)(1).to_local(), call(1).to_local())
+
+
 def in_a_process_of_its_own(*arguments: Any) -> None:
     process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
     process.start()
@@ -216,6 +226,7 @@ def main() -> None:
     check_compiled_ranks_send_what_the_others_expect(4)
     for rank in range(3):
         run(rank, 3, check_plans_are_those_of_the_process_group)
+    run(0, 2, check_numbers_of_a_graph_that_is_recorded)
     run(0, 2, check_overloads_do_not_go_through_the_dispatcher_twice)
     print("done")
 

@@ -19,9 +19,17 @@ from torch_dml_ops._text import shown
 def records_calls(value: Any) -> bool:
     """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
     # The types of None and of a shape are left out because torch.compile of torch 2.11 cannot ask them.
-    if value is None or isinstance(value, (Tensor, torch.Size)):
+    if value is None or type(value) is int or isinstance(value, (Tensor, torch.Size)):
         return False
     return hasattr(type(value), "__torch_function__")
+
+
+def recorded_among(*values: Any) -> Any:
+    """The first of these that stands for a value in a graph that is being recorded, or None."""
+    for value in values:
+        if records_calls(value):
+            return value
+    return None
 
 
 def whole_number(name: str, value: Any) -> int:

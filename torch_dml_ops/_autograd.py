@@ -29,9 +29,10 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.compiler import is_compiling
+from torch.overrides import handle_torch_function
 
 from torch_dml_ops import _fast, _libraries
-from torch_dml_ops._arguments import explanation
+from torch_dml_ops._arguments import explanation, recorded_among
 from torch_dml_ops._overlap import check_memory
 
 _Base: Any = object
@@ -130,9 +131,16 @@ def call(name: str, first: Any, *others: Any) -> Any:
     try:
         return op(first, *others)
     except _REFUSALS:
+        if (given := _recorded_number(others)) is not None:
+            return handle_torch_function(op, (given,), first, *others)
         if (reason := explanation(op, (first, *others))) is not None:
             raise reason from None
         raise
+
+
+def _recorded_number(others: Sequence[Any]) -> Any:
+    """What stands for a number in a graph that is being recorded: of a list, torch itself looks at the first one."""
+    return recorded_among(*(n for a in others if isinstance(a, (list, tuple)) for n in a))
 
 
 def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
@@ -149,6 +157,9 @@ def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
         _check(partial(check_writable, name, out), [first, *others, out])
         op(first, *others, out=out)
     except _REFUSALS:
+        if (given := _recorded_number(others)) is not None:
+            handle_torch_function(op, (given,), first, *others, out=out)
+            return
         if (reason := explanation(op, (first, *others), out)) is not None:
             raise reason from None
         raise

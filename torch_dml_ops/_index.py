@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import EllipsisType, NoneType
 from typing import Any, ClassVar, SupportsIndex
 
@@ -14,6 +14,7 @@ from torch.overrides import handle_torch_function
 from torch_dml_ops._arguments import (
     index_of,
     is_numpy_boolean,
+    recorded_among,
     records_calls,
     refused_layout,
     require_tensor,
@@ -21,7 +22,7 @@ from torch_dml_ops._arguments import (
 )
 from torch_dml_ops._autograd import fast
 from torch_dml_ops._layout import is_exporting, known
-from torch_dml_ops._slices import Walk, walk_of
+from torch_dml_ops._slices import Walk, numbers_in, walk_of
 from torch_dml_ops._text import shown
 from torch_dml_ops.ops import slice1
 
@@ -102,12 +103,14 @@ def index(input: Tensor) -> Indexer:
     return Indexer(input)
 
 
-def read(op: str, input: Tensor, index: Any) -> Tensor:
-    """A copy of what the index selects. Sentences begin with `op`."""
-    for given in (input, *_numbers_in(index)):
-        if records_calls(given):
-            result: Tensor = handle_torch_function(read, (given,), op, input, index)
-            return result
+def read(op: str, input: Tensor, index: Any, _recorded: Any = None) -> Tensor:
+    """A copy of what the index selects. Sentences begin with `op`.
+
+    Where the call is recorded, what stands for a value is handed on by itself too: torch.fx finds none within a slice.
+    """
+    if (recorded := recorded_among(input, *numbers_in(index))) is not None:
+        result: Tensor = handle_torch_function(read, (recorded,), op, input, index, recorded)
+        return result
     parts = _parts(op, index, input)
     if any(isinstance(part, Tensor) for part in parts):
         input = input[tuple(part if isinstance(part, Tensor) else slice(None) for part in parts if part is not None)]
@@ -161,10 +164,14 @@ def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
     return result
 
 
-def assign(op: str, input: Tensor, index: Any, value: Any) -> None:
-    """Assigns to what the index selects. Sentences begin with `op`."""
+@torch.fx.node.has_side_effect  # graphs keep it, although nothing reads its result
+def assign(op: str, input: Tensor, index: Any, value: Any, _recorded: Any = None) -> None:
+    """Assigns to what the index selects. Sentences begin with `op`. `_recorded` is as for `read`."""
     if records_calls(input):
         input[index] = value
+        return
+    if (recorded := recorded_among(value, *numbers_in(index))) is not None:
+        handle_torch_function(assign, (recorded,), op, input, index, value, recorded)
         return
     parts = _parts(op, index, input)
     _check_not_sharded(op, input, parts)
@@ -214,14 +221,6 @@ def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
                 f"{op}: input must not be sharded along dimension {d}, in which the index leaves out elements; torch "
                 "would assign to a copy; call redistribute on it first"
             )
-
-
-def _numbers_in(index: Any) -> Iterable[Any]:
-    for entry in index if isinstance(index, tuple) else (index,):
-        if isinstance(entry, slice):
-            yield from (entry.start, entry.stop, entry.step)
-        else:
-            yield entry
 
 
 def _parts(op: str, index: Any, input: Tensor) -> list[Part]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import torch
 
@@ -95,6 +96,15 @@ def _clamped(index: int, size: int, least: int, most: int) -> int:
     else:
         within = torch.sym_max(index + size, least) if index < 0 else torch.sym_min(index, most)
     return within
+
+
+def numbers_in(index: Any) -> Iterator[Any]:
+    """The entries of an index, and of each slice its start, stop and step."""
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, slice):
+            yield from (entry.start, entry.stop, entry.step)
+        else:
+            yield entry
 
 
 def text_of(s: slice) -> str:

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import EllipsisType
+from typing import Any
 
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import (
-    records_calls,
+    recorded_among,
     refused_layout,
     require_tensor,
     require_tensors,
@@ -36,7 +37,7 @@ from torch_dml_ops._arguments import (
 from torch_dml_ops._autograd import call, call_out, fast
 from torch_dml_ops._checks import LENGTH_DTYPES
 from torch_dml_ops._layout import known
-from torch_dml_ops._slices import Window, as_slice, text_of, walk_of
+from torch_dml_ops._slices import Window, as_slice, numbers_in, text_of, walk_of
 from torch_dml_ops._text import shown, text
 
 
@@ -303,8 +304,9 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
             return plain
     if isinstance(shape, Tensor):
         raise TypeError("window: shape must be a list of sizes, got a tensor; write its shape")
-    if records_calls(shape):
-        result: Window = handle_torch_function(window, (shape,), shape, index)
+    sizes = shape if isinstance(shape, (list, tuple)) else ()
+    if (recorded := recorded_among(shape, *sizes, *numbers_in(index))) is not None:
+        result: Window = handle_torch_function(_window, (recorded,), shape, index, recorded)
         return result
     shape = whole_numbers("window: shape", shape)
     for d, size in enumerate(shape):
@@ -339,6 +341,11 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     return offsets, sizes, tuple(walk.step for walk in walks)
 
 
+def _window(shape: Sequence[int], index: Any, _recorded: Any) -> Window:
+    """As `window`, in a graph. `_recorded` is an argument because torch.fx finds nothing of its own within slices."""
+    return window(shape, index)
+
+
 def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis: int = 0) -> Tensor:
     """One length per batch item in the shape that :func:`reverse_subsequences` wants, as a broadcast view.
 
@@ -365,12 +372,11 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     tensor([[ 4,  2,  0],
             [ 8,  6, 10]])
     """
-    for given in (input, lengths):
-        if records_calls(given):
-            result: Tensor = handle_torch_function(
-                sequence_lengths_like, (given,), input, lengths, axis, batch_axis=batch_axis
-            )
-            return result
+    if (recorded := recorded_among(input, lengths, axis, batch_axis)) is not None:
+        result: Tensor = handle_torch_function(
+            sequence_lengths_like, (recorded,), input, lengths, axis, batch_axis=batch_axis
+        )
+        return result
     return _lengths_like("sequence_lengths_like", input, lengths, axis, batch_axis)[0]
 
 
@@ -406,12 +412,11 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
     tensor([[2, 1, 3, 4],
             [8, 7, 6, 5]])
     """
-    for given in (input, lengths):
-        if records_calls(given):
-            result: Tensor = handle_torch_function(
-                reverse_sequence, (given,), input, lengths, axis, batch_axis=batch_axis
-            )
-            return result
+    if (recorded := recorded_among(input, lengths, axis, batch_axis)) is not None:
+        result: Tensor = handle_torch_function(
+            reverse_sequence, (recorded,), input, lengths, axis, batch_axis=batch_axis
+        )
+        return result
     column, axis = _lengths_like("reverse_sequence", input, lengths, axis, batch_axis)
     if lengths.dtype not in LENGTH_DTYPES:
         dtype = str(lengths.dtype).removeprefix("torch.")

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
 from torch_dml_ops import _autograd
+from torch_dml_ops._arguments import records_calls
 from torch_dml_ops.distributed import _private_names as private
 from torch_dml_ops.distributed._exchange import is_plain
 from torch_dml_ops.distributed._placements import Placements
@@ -49,6 +50,8 @@ def call_past_the_dispatcher(name: str, first: Any, others: tuple[Any, ...]) -> 
     """The result of a call where only the rule is at work, or None where a mode, a transform or tracing is, too."""
     constants = others[:1] if name == "reverse_subsequences" else ()
     tensors = first if name == "join" else (first, *constants)
+    if records_calls(tensors):
+        return None
     recorded = False
     for t in tensors:
         if type(t) is not DTensor or not is_plain(t._local_tensor):
@@ -66,6 +69,10 @@ def call_past_the_dispatcher(name: str, first: Any, others: tuple[Any, ...]) -> 
     ):
         return None
     numbers = _frozen(others[len(constants) :])
+    for given in numbers:
+        for number in given if isinstance(given, tuple) else (given,):
+            if not (type(number) is int or number is None):  # it may stand for one in a graph that is being recorded
+                return None
     if recorded and torch.is_grad_enabled():
         if name not in _recorders:
             return None
