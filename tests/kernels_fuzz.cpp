@@ -4,10 +4,13 @@
 //     kernels_fuzz CASES SEED           both engines
 //     kernels_fuzz CASES SEED cpu       the CPU engine alone
 //     kernels_fuzz CASES SEED threads   the CPU engine alone, on threads
-//     kernels_fuzz alignments [cpu]     every alignment, with rows and lengths around every width of a vector
+//     kernels_fuzz alignments [cpu]     every alignment, with rows and lengths around every width of a vector, and
+//     every
+//                                       way that the engine has, whatever the size of the items
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
 // the written items must stay as it was.
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -49,17 +52,30 @@ void ragged_parallel_for(int64_t total, int64_t, const std::function<void(int64_
   }
 }
 
-int64_t any_size() {
-  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100};
-  return sizes[any(0, 13)];
+template <class T>
+T one_of(std::initializer_list<T> values) {
+  return std::data(values)[any(0, int64_t(values.size()) - 1)];
 }
 
-std::vector<int64_t> any_sizes() {
+int64_t any_item() { return int64_t(1) << any(0, 4); }
+
+// As many items as fill a vector, a cache line, or what else the engine counts in bytes, or one more or fewer.
+int64_t around_vectors(int64_t item) {
+  const int64_t bytes = one_of<int64_t>({8, 16, 32, 48, 64, 128, 256, 512, 1024});
+  return std::max<int64_t>(bytes / item + any(-1, 1), 1);
+}
+
+int64_t any_size(int64_t item) {
+  if (chance(0.5)) return std::min<int64_t>(around_vectors(item), 300);
+  return one_of<int64_t>({1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 100});
+}
+
+std::vector<int64_t> any_sizes(int64_t item) {
   if (chance(0.12)) return std::vector<int64_t>(std::size_t(any(9, 11)), 2);  // more than one launch takes
   std::vector<int64_t> sizes(std::size_t(any(1, chance(0.1) ? 11 : 4)));
   int64_t numel = 1;
   for (int64_t& n : sizes) {
-    n = any_size();
+    n = any_size(item);
     while (numel * n > 6000) n = (n + 1) / 2 == n ? 1 : (n + 1) / 2;
     numel *= n;
   }
@@ -76,7 +92,7 @@ std::vector<int64_t> any_strides(const std::vector<int64_t>& sizes) {
   for (std::size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = stride;
     stride *= sizes[order[k]];
-    if (chance(0.2)) stride += any(0, 9);
+    if (chance(0.2)) stride += chance(0.5) ? 1 : any(0, 9);
   }
   return strides;
 }
@@ -152,11 +168,11 @@ struct Case {
 };
 
 bool affine_case() {
-  const int64_t item = int64_t(1) << any(0, 4), pieces = chance(0.2) ? any(1, 70) : 1;
+  const int64_t item = any_item(), pieces = chance(0.2) ? any(1, 70) : 1;
   const bool windowed = chance(0.4);
   std::vector<Case> cases;
   for (int64_t p = 0; p < pieces; ++p) {
-    const std::vector<int64_t> sizes = pieces > 1 ? std::vector<int64_t>{any(1, 5), any_size()} : any_sizes();
+    const std::vector<int64_t> sizes = pieces > 1 ? std::vector<int64_t>{any(1, 5), any_size(item)} : any_sizes(item);
     const std::vector<int64_t> dst_strides = any_strides(sizes);
     std::vector<CopyDim> dims;
     std::vector<int64_t> counts, src_strides;
@@ -165,7 +181,8 @@ bool affine_case() {
       if (windowed && chance(0.7)) {
         d.step = chance(0.5) ? 1 : any(2, 5);
         d.count = any(1, 1 + (n - 1) / d.step);
-        d.begin = any(0, n - 1 - (d.count - 1) * d.step);
+        const int64_t last = n - 1 - (d.count - 1) * d.step;
+        d.begin = chance(0.3) ? 0 : chance(0.4) ? last : any(0, last);
       }
       dims.push_back(d);
       counts.push_back(d.count);
@@ -220,26 +237,38 @@ bool affine_case() {
   return true;
 }
 
-// The pieces of a split or a join: rows of one tensor, with a gap between them or none, from or to pieces of it.
-bool pieces_case() {
-  const bool ones = chance(0.2);  // single items in turn
-  const int64_t item = int64_t(1) << any(0, 4), rows = any(1, ones ? chance(0.3) ? 9000 : 400 : 40),
-                count = any(1, ones          ? 6
-                               : chance(0.1) ? 70
-                                             : 20);
-  const int64_t most = ones ? 1 : chance(0.3) ? 4 : 200;
-  const bool join = chance(0.5);
+// The pieces of a split or a join: rows of one tensor, from or to pieces of it. Many are single items in turn. Most are
+// neighbours but for one thing at the most: a gap behind each row, a piece among rows of its own, another order, or a
+// piece's items apart.
+bool pieces_case(int64_t item) {
+  const bool ones = chance(0.5), join = chance(0.6), backwards = chance(0.2);
+  const int64_t count = ones ? any(2, chance(0.2) ? 9 : 5) : any(1, chance(0.1) ? 70 : chance(0.5) ? 4 : 20);
+  const int64_t rows = any(1, ones ? chance(0.1) ? 9000 : 400 : 40);
   std::vector<int64_t> sizes;
-  for (int64_t k = 0; k < count; ++k) sizes.push_back(chance(0.3) && k > 0 ? sizes.back() : any(1, most));
-  int64_t stride = std::accumulate(sizes.begin(), sizes.end(), int64_t(0));
-  if (chance(0.3)) stride += any(1, 9);
+  for (int64_t k = 0; k < count; ++k)
+    sizes.push_back(ones                   ? 1
+                    : chance(0.3) && k > 0 ? sizes.back()
+                    : chance(0.4)          ? around_vectors(item)
+                                           : any(1, chance(0.5) ? 4 : 200));
+  const int64_t oddity = any(0, 7);
+  const auto odd = [&](int64_t number) { return oddity == number || (oddity == 7 && chance(0.5)); };
+  const int64_t gap = odd(1) ? chance(0.6) ? 1 : any(2, 9) : 0, apart = odd(2) ? any(2, 4) : 1;
+  const int64_t stride = std::accumulate(sizes.begin(), sizes.end(), gap);
+  std::vector<std::size_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (odd(3)) std::shuffle(order.begin(), order.end(), random_bits);
+  const std::size_t below = odd(4) ? order[order.size() / 2] : sizes.size();  // the piece with rows of its own
   const int64_t offset = chance(0.5) ? 0 : item * any(0, 16 / item - 1);
-  std::vector<char> whole_bytes(std::size_t(rows * stride * item));
+  std::vector<char> whole_bytes(std::size_t((below < sizes.size() ? 2 : 1) * rows * stride * item));
   for (char& b : whole_bytes) b = char(random_bits());
-  std::vector<std::vector<char>> piece_bytes;
-  for (const int64_t size : sizes) {
-    piece_bytes.emplace_back(std::size_t(rows * size * item));
-    for (char& b : piece_bytes.back()) b = char(random_bits());
+  std::vector<int64_t> place(sizes.size());  // of each piece in `whole`
+  std::vector<std::vector<char>> piece_bytes(sizes.size());
+  int64_t at = 0;
+  for (const std::size_t k : order) {
+    place[k] = at + (k == below ? rows * stride : 0);
+    at += sizes[k];
+    piece_bytes[k].resize(std::size_t(rows * sizes[k] * apart * item));
+    for (char& b : piece_bytes[k]) b = char(random_bits());
   }
   for (const bool cuda : engines) {
     Placed whole(whole_bytes, offset);
@@ -247,20 +276,23 @@ bool pieces_case() {
     std::vector<std::vector<char>> expected = piece_bytes;
     std::vector<std::unique_ptr<Placed>> pieces;
     AffineCopies plan{item, {}};
-    int64_t at = 0;
     for (std::size_t k = 0; k < sizes.size(); ++k) {
-      const int64_t size = sizes[k];
+      const int64_t size = sizes[k], last = backwards ? size - 1 : 0;  // which of the source's items is read first
       pieces.push_back(std::make_unique<Placed>(piece_bytes[k], offset));
-      char* in_whole = whole.data + at * item;
-      char* piece = pieces.back()->data;
+      char* in_whole = whole.data + (place[k] + (join ? 0 : last)) * item;
+      char* piece = pieces.back()->data + (join ? last * apart : 0) * item;
+      const int64_t sign = backwards ? -1 : 1;
       plan.copies.push_back({join ? in_whole : piece, join ? piece : in_whole, {}});
-      plan.copies.back().dims = {plain_dim(rows, join ? stride : size, join ? size : stride), plain_dim(size, 1, 1)};
-      for (int64_t r = 0; r < rows; ++r) {
-        char* there = whole_expected.data() + (r * stride + at) * item;
-        char* here = expected[k].data() + r * size * item;
-        std::memcpy(join ? there : here, join ? here : there, std::size_t(size * item));
+      if (join)
+        plan.copies.back().dims = {plain_dim(rows, stride, size * apart), plain_dim(size, 1, sign * apart)};
+      else
+        plan.copies.back().dims = {plain_dim(rows, size * apart, stride), plain_dim(size, apart, sign)};
+      for (int64_t i = 0; i < rows * size; ++i) {
+        const int64_t r = i / size, j = i % size, read = backwards ? size - 1 - j : j;
+        char* there = whole_expected.data() + (place[k] + r * stride + (join ? j : read)) * item;
+        char* here = expected[k].data() + (r * size + (join ? read : j)) * apart * item;
+        std::memcpy(join ? there : here, join ? here : there, std::size_t(item));
       }
-      at += size;
     }
     execute(std::move(plan), cuda);
     const char* engine = cuda ? "split or join on CUDA" : "split or join on the CPU";
@@ -271,20 +303,29 @@ bool pieces_case() {
   return true;
 }
 
-// A matrix of small items that is transposed, most of its sizes and addresses multiples of 4 bytes.
-bool transposed_case() {
-  const int64_t item = int64_t(1) << any(0, 2), rows = 4 * any(2, 40), row_stride = 4 * any(2, 40);
-  const int64_t columns = row_stride - (chance(0.3) ? any(0, 7) : 0), offset = chance(0.3) ? item : 0;
+// A matrix that is transposed, its rows perhaps in descending order. Its sizes are at and beside those of squares and
+// tiles, or they and most addresses are multiples of 4 bytes.
+bool transposed_case(int64_t item) {
+  const bool words = item <= 4 && chance(0.5), backwards = chance(0.4);
+  const auto side = [&] {
+    return chance(0.5) ? std::max<int64_t>(16 / item * any(1, 5) + any(-1, 1), 1)
+                       : 64 * any(1, 2) + any(-1, 16 / item + 2);
+  };
+  const int64_t rows = words ? 4 * any(2, 40) : side(), row_stride = words ? 4 * any(2, 40) : side();
+  const int64_t columns = std::max<int64_t>(row_stride - (chance(0.3) ? any(0, 7) : 0), 1);
+  const int64_t offset = chance(0.3) ? item : 0;
   std::vector<char> bytes(std::size_t(rows * row_stride * item)), expected(std::size_t(rows * columns * item));
   for (char& b : bytes) b = char(random_bits());
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c)
-      std::memcpy(expected.data() + (c * rows + r) * item, bytes.data() + (r * row_stride + c) * item,
-                  std::size_t(item));
+      std::memcpy(expected.data() + (c * rows + r) * item,
+                  bytes.data() + (r * row_stride + (backwards ? columns - 1 - c : c)) * item, std::size_t(item));
   const Placed source(bytes, offset);
   for (const bool cuda : engines) {
     const Placed out(std::vector<char>(expected.size()), 0);
-    AffineCopies plan{item, {{out.data, source.data, {plain_dim(columns, rows, 1), plain_dim(rows, 1, row_stride)}}}};
+    const char* first = source.data + (backwards ? columns - 1 : 0) * item;
+    AffineCopies plan{item, {{out.data, first, {plain_dim(columns, rows, backwards ? -1 : 1)}}}};
+    plan.copies[0].dims.push_back(plain_dim(rows, 1, row_stride));
     execute(std::move(plan), cuda);
     if (!same(cuda ? "a transposed copy on CUDA" : "a transposed copy on the CPU", out, expected)) return false;
   }
@@ -293,8 +334,8 @@ bool transposed_case() {
 
 template <class T>
 bool reverse_case(LengthType type) {
-  const int64_t item = int64_t(1) << any(0, 4);
-  const std::vector<int64_t> sizes = any_sizes(), dst_strides = any_strides(sizes);
+  const int64_t item = any_item();
+  const std::vector<int64_t> sizes = any_sizes(item), dst_strides = any_strides(sizes);
   std::vector<int64_t> src_strides = chance(0.4) ? dst_strides : any_strides(sizes);
   for (int64_t& s : src_strides) s = chance(0.1) ? 0 : s;
   const auto axis = std::size_t(any(0, int64_t(sizes.size()) - 1));
@@ -305,7 +346,10 @@ bool reverse_case(LengthType type) {
   length_strides[axis] = 0;
   const Buffer src(sizes, src_strides, item), dst(sizes, dst_strides, item);
   std::vector<T> lengths(std::size_t(1 + dot(length_strides, length_sizes)));
-  for (T& n : lengths) n = chance(0.05) ? T(random_bits()) : T(any(-2, sizes[axis] + 2));
+  for (T& n : lengths)
+    n = T(chance(0.05)  ? int64_t(random_bits())
+          : chance(0.3) ? std::min(around_vectors(item), sizes[axis])
+                        : any(-2, sizes[axis] + 2));
 
   std::vector<char> expected = dst.bytes;
   for_each(sizes, [&](const std::vector<int64_t>& index) {
@@ -330,29 +374,39 @@ bool reverse_case(LengthType type) {
   return true;
 }
 
-// Two rows of n items: every stride-th of the source's, and with `window` zeros on both sides of them.
-bool row_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t stride, bool window,
-              int64_t rows = 2) {
-  const int64_t margin = window ? 2 : 0, reach = (n - 1) * std::abs(stride) + 1;
-  const int64_t src_pitch = reach + 1, dst_pitch = n + 2 * margin + 1;  // which puts the rows at different offsets
-  std::vector<char> from(std::size_t(((rows - 1) * src_pitch + reach) * item)),
-      to(std::size_t((rows * dst_pitch - 1) * item));
+// Rows of every stride-th of the source's items, every step-th of the destination's, with zeros between, before and
+// after them.
+struct Rows {
+  int64_t item, n, stride;
+  int64_t src_offset = 0, dst_offset = 0;
+  int64_t before = 0, after = 0, step = 1;
+  int64_t rows = 2, gap = 1;  // the gap puts rows at different offsets
+  bool backwards = false;     // the source's last row is the first
+};
+
+bool row_case(const Rows& c) {
+  const int64_t item = c.item, reach = (c.n - 1) * std::abs(c.stride) + 1;
+  const int64_t size = c.before + (c.n - 1) * c.step + 1 + c.after;
+  const int64_t src_pitch = reach + 1, dst_pitch = size + c.gap;
+  std::vector<char> from(std::size_t(((c.rows - 1) * src_pitch + reach) * item)),
+      to(std::size_t((c.rows * dst_pitch - c.gap) * item));
   for (char& b : from) b = char(random_bits());
   for (char& b : to) b = char(random_bits());
   std::vector<char> expected = to;
-  const int64_t first = stride < 0 ? reach - 1 : 0;
-  for (int64_t r = 0; r < rows; ++r) {
+  const int64_t first = (c.stride < 0 ? reach - 1 : 0) + (c.backwards ? (c.rows - 1) * src_pitch : 0);
+  const int64_t next = c.backwards ? -src_pitch : src_pitch;
+  for (int64_t r = 0; r < c.rows; ++r) {
     char* row = expected.data() + r * dst_pitch * item;
-    std::memset(row, 0, std::size_t((n + 2 * margin) * item));
-    for (int64_t i = 0; i < n; ++i)
-      std::memcpy(row + (margin + i) * item, from.data() + (r * src_pitch + first + i * stride) * item,
+    std::memset(row, 0, std::size_t(size * item));
+    for (int64_t i = 0; i < c.n; ++i)
+      std::memcpy(row + (c.before + i * c.step) * item, from.data() + (first + r * next + i * c.stride) * item,
                   std::size_t(item));
   }
-  const Placed src(from, src_offset);
+  const Placed src(from, c.src_offset);
   for (const bool cuda : engines) {
-    const Placed dst(to, dst_offset);
-    AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(rows, dst_pitch, src_pitch)}}}};
-    plan.copies[0].dims.push_back({n + 2 * margin, 1, stride, margin, 1, n});
+    const Placed dst(to, c.dst_offset);
+    AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(c.rows, dst_pitch, next)}}}};
+    plan.copies[0].dims.push_back({size, 1, c.stride, c.before, c.step, c.n});
     execute(std::move(plan), cuda);
     if (!same(cuda ? "a row on CUDA" : "a row on the CPU", dst, expected)) return false;
   }
@@ -409,17 +463,31 @@ bool panel_case(int64_t item, int64_t offset, int64_t n, int64_t columns) {
 }
 
 bool rows_case() {
-  const int64_t item = int64_t(1) << any(0, 4), src_offset = any(0, 15), dst_offset = any(0, 15), n = any(1, 500);
-  if (chance(0.3)) return row_reversal_case(item, src_offset, dst_offset, n, any(0, n));
-  const int64_t stride = any(1, chance(0.1) ? 9 : 4) * (chance(0.5) ? 1 : -1);
-  return row_case(item, src_offset, dst_offset, n, stride, chance(0.2));
+  const int64_t item = any_item(), src_offset = any(0, 15), dst_offset = any(0, 15);
+  const int64_t n = chance(0.7) ? around_vectors(item) : any(1, 500);
+  if (chance(0.2)) return row_reversal_case(item, src_offset, dst_offset, n, any(0, n));
+  if (chance(0.2)) {  // around the sizes of panels, and of what gathers take at once
+    const int64_t columns = 16 * one_of<int64_t>({1, 2, 4, 8}) + any(-1, 1);
+    return panel_case(item, chance(0.5) ? 0 : item, any(1, 100), columns);
+  }
+  Rows c{.item = item, .n = n, .stride = any(1, chance(0.1) ? 9 : 4) * (chance(0.5) ? 1 : -1)};
+  if (chance(0.5)) c.src_offset = src_offset, c.dst_offset = dst_offset;
+  if (chance(0.4)) {
+    c.before = chance(0.4) ? 0 : any(1, 40);
+    c.after = chance(0.4) ? 0 : any(1, 40);
+    c.step = chance(0.6) ? 1 : any(2, 5);
+  }
+  c.rows = any(1, 4);
+  c.gap = any(0, 1);
+  c.backwards = chance(0.3);
+  return row_case(c);
 }
 
 // Often so low that small cases are executed as large ones are.
-void choose_tuning() {
+void choose_tuning(bool non_temporal = chance(0.5), bool low = chance(0.5)) {
   cpu::tuning = {};
-  if (chance(0.5)) cpu::tuning.non_temporal_bytes = 300;
-  if (chance(0.5))
+  if (non_temporal) cpu::tuning.non_temporal_bytes = 300;
+  if (low)
     cpu::tuning = {.grain_bytes = 256,
                    .chunk_bytes = 1024,
                    .non_temporal_bytes = cpu::tuning.non_temporal_bytes,
@@ -450,7 +518,7 @@ bool run_case() {
   cuda_on_host::reversed = chance(0.5);
   cuda_on_host::current_device = int(any(0, kDevices - 1));
   choose_tuning();
-  switch (any(0, 11)) {
+  switch (any(0, 12)) {
     case 0:
       return reverse_case<int32_t>(LengthType::kInt32);
     case 1:
@@ -461,12 +529,13 @@ bool run_case() {
       return reverse_case<uint64_t>(LengthType::kUInt64);
     case 4:
     case 5:
-      return pieces_case();
     case 6:
+      return pieces_case(any_item());
     case 7:
-      return rows_case();
     case 8:
-      return transposed_case();
+      return rows_case();
+    case 9:
+      return transposed_case(any_item());
     default:
       return affine_case();
   }
@@ -511,30 +580,50 @@ int64_t alignment_cases() {
   int64_t cases = 0;
   for (int64_t item = 1; item <= 16; item *= 2) {
     const int64_t v = 16 / item;  // items of a vector
-    for (const int64_t stride : {-4, -3, -2, -1, 1, 2, 3, 4}) {
+    for (int k = 0; k < 200; ++k, cases += 2) {
+      choose_tuning();
+      if (!pieces_case(item) || !transposed_case(item)) return -1;
+    }
+    for (const int64_t stride : {-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5}) {
+      for (int k = 0; k < 48; ++k, ++cases) {
+        choose_tuning(k % 2 > 0, k / 2 % 2 > 0);
+        const int64_t n = std::array{100 * v, 24 * v, 1024 / item + any(-1, 1)}[std::size_t(k / 16)];
+        if (!row_case({.item = item, .n = n, .stride = stride, .gap = k / 4 % 2, .backwards = k / 8 % 2 > 0}))
+          return -1;
+      }
       for (int k = 0; k < 20; ++k, ++cases) {
-        choose_tuning();
-        if (!row_case(item, 0, 0, 100 * v, stride, false)) return -1;
+        choose_tuning(k % 2 > 0, k / 2 % 2 > 0);
+        if (!row_case({.item = item, .n = any(2, 20), .stride = stride, .before = any(1, 9), .step = 1 + k / 4}))
+          return -1;
       }
       for (const int64_t columns : {32, 45, 96, 260}) {
         choose_tuning();
-        if (!panel_case(item, chance(0.5) ? 0 : item, any(1, 300), columns)) return -1;
+        const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end
+        if (!panel_case(item, chance(0.5) ? 0 : item, any(1, chance(0.5) ? few : 300), columns + any(0, few)))
+          return -1;
         ++cases;
       }
       // So long a row that each SM gets chunks of it.
       for (int k = 0; k < 2; ++k, ++cases)
-        if (!row_case(item, 0, 0, 13'000 + k, stride, false, 1)) return -1;
+        if (!row_case({.item = item, .n = 13'000 + k, .stride = stride, .rows = 1})) return -1;
     }
     for (int64_t src_offset = 0; src_offset < 16; ++src_offset) {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
         for (const int64_t n : {int64_t(1), v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
           if (n < 1) continue;
           cuda_on_host::max_32_bit_index = chance(0.5) ? 0 : INT32_MAX;
-          const int64_t strides[] = {1, -1, 2, -3};
+          const auto stride = one_of<int64_t>({1, -1, 2, -2, 3, -3, 4, -4});
+          const int64_t margin = chance(0.5) ? 2 : 0;
           const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
           choose_tuning();
-          if (!row_case(item, src_offset, dst_offset, n, strides[cases / 2 % 4], cases / 8 % 2 == 0) ||
-              !row_reversal_case(item, src_offset, dst_offset, n, length)) {
+          const Rows rows{.item = item,
+                          .n = n,
+                          .stride = stride,
+                          .src_offset = src_offset,
+                          .dst_offset = dst_offset,
+                          .before = margin,
+                          .after = margin};
+          if (!row_case(rows) || !row_reversal_case(item, src_offset, dst_offset, n, length)) {
             std::printf("items of %d bytes, %d and %d past a boundary, %d a row\n", int(item), int(src_offset),
                         int(dst_offset), int(n));
             return -1;

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import host_build
@@ -30,13 +33,52 @@ def test_engines_agree_with_random_plans_under_the_sanitizers(level, engine):
     assert run_program(fuzz, CASES, SEED, *engine, TORCH_DML_OPS_SIMD=level) == f"{CASES} cases right\n"
 
 
-def test_engines_at_every_alignment_under_the_sanitizers():
+@pytest.mark.parametrize(("level", "engine"), ENGINES)
+def test_engines_at_every_alignment_under_the_sanitizers(level, engine):
     """Offsets of 0 to 15 bytes of source and destination, items of 1 to 16 bytes, rows and lengths of a few items
     fewer and more than fill 16 bytes once, twice or more, offsets of 32 and 64 bits."""
     sources = [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
     fuzz = compile_cpp("kernels_fuzz", sources, "-O1", *host_build.SANITIZERS)
-    cases = int(run_program(fuzz, "alignments").removesuffix(" cases right\n"))
+    cases = int(run_program(fuzz, "alignments", *engine, TORCH_DML_OPS_SIMD=level).removesuffix(" cases right\n"))
     assert cases > 5 * 16 * 16 * 14
+
+
+# By level, functions of which no plan reaches some lines, or which no plan reaches at all.
+OUT_OF_REACH = {
+    ".*": r"transpose_matrix<unsigned long __vector\(2\)|::has_\w+\(",  # items of 16 bytes are squares by themselves
+    "baseline": r"transpose_matrix<|copy_by_overlap<\S+UnalignedVector",  # whose vectors are no wider than 16 bytes
+    "avx512_gather": r"<unsigned (int|long), true|(reverse_panel|reverse_row_by_choice)<unsigned (int|long)>",
+}
+
+
+@pytest.mark.parametrize("level", _libraries.simd_levels())
+def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
+    """Every line of every function, for each size of item, stride or whatever else that function is compiled for."""
+    objects = host_build.with_coverage([*host_build.CPU_KERNELS, *host_build.CUDA_KERNELS])
+    fuzz = compile_cpp(
+        "kernels_fuzz_coverage",
+        [host_build.ROOT / "tests" / "kernels_fuzz.cpp"],
+        *("-O1", *map(str, objects), "-lgcov"),
+    )
+    for plans in ((CASES, SEED), ("alignments",)):
+        run_program(fuzz, *plans, "cpu", TORCH_DML_OPS_SIMD=level, GCOV_PREFIX=str(tmp_path))
+    visits = Counter()
+    for counts in tmp_path.rglob("cpu_*.gcda"):
+        notes = Path("/", counts.relative_to(tmp_path)).with_suffix(".gcno")
+        shutil.copy(notes, counts.parent)
+        command = ["gcov", "--json-format", "--stdout", "--demangled-names", counts.name]
+        for file in json.loads(subprocess.check_output(command, cwd=counts.parent))["files"]:
+            names = {function["name"]: function["demangled_name"] for function in file["functions"]}
+            for line in file["lines"]:
+                if "function_name" in line and "csrc/kernels/cpu" in file["file"]:
+                    place = names[line["function_name"]], f"{Path(file['file']).name}:{line['line_number']}"
+                    visits[place] += line["count"]  # of an inline function, whichever source's copy ran
+    others = [name for name in _libraries.simd_levels() if name not in (level, level.removesuffix("_gather"))]
+    not_here = [rf"::({'|'.join(others)})::", *(["gather.inl"] if "gather" not in level else [])]
+    not_here += [functions for levels, functions in OUT_OF_REACH.items() if re.fullmatch(levels, level)]
+    ways = {way: n for way, n in visits.items() if not re.search("|".join(not_here), " ".join(way))}
+    assert len(ways) > 3000
+    assert [way for way, n in ways.items() if n == 0] == []
 
 
 @pytest.mark.parametrize(
