@@ -40,7 +40,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     rows = [r for r in rows if r["dtype"] == "float32" and r["lengths"] == "uniform" and not r.get("row")]
     title = f"torch_dml_ops, float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}"
     _draw_rows(rows, title, path)
-    _draw_rows([r for r in rows if r["name"] in summary.SHOWN], title, path.with_suffix(".readme.png"))
+    _draw_at_a_glance([r for r in rows if r["form"] == "fresh"], path.with_suffix(".readme.png"))
 
 
 def _draw_rows(rows: list[dict[str, Any]], title: str, path: Path) -> None:
@@ -61,6 +61,33 @@ def _draw_rows(rows: list[dict[str, Any]], title: str, path: Path) -> None:
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.suptitle(title, fontsize=12)
     figure.savefig(path, dpi=110)
+
+
+# The rows of README's picture, as it names them.
+AT_A_GLANCE = {
+    "reverse last axis, a length per row": "reverse, a length per row",
+    "reverse axis 1, a length per batch item": "reverse, a length per item",
+    "join last axis of 3": "join 3",
+    "split last axis in 3": "split in 3",
+    "stride 2, last axis": "x[..., ::2]",
+    "stride -1, last axis": "x[..., ::-1]",
+}
+
+
+def _draw_at_a_glance(rows: list[dict[str, Any]], path: Path) -> None:
+    """Can be read at the width of a phone."""
+    names = list(AT_A_GLANCE)
+    figure = Figure(figsize=(6.4, 3.2), layout="constrained")
+    axes = figure.subplots()
+    _dots(axes, [r for r in rows if r["name"] in names], list(summary.SIZES), names, "ratio_to_best_peer")
+    axes.set_xlim(*(limits := axes.get_xlim()))
+    axes.axvspan(1, limits[1], color=COLORS[2], alpha=0.08, linewidth=0)
+    axes.text(0.99, 0.03, "faster →", transform=axes.transAxes, ha="right")
+    axes.set_yticks(range(len(names)), AT_A_GLANCE.values())
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel("times as fast as the best of torch, torch.compile and NumPy", loc="right")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    figure.savefig(path, dpi=150)
 
 
 def draw_gpu(content: dict[str, Any], path: Path) -> None:

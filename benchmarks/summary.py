@@ -1,12 +1,13 @@
 """Results against the targets: for each, the geometric mean of the ratios and the worst case.
 
-python benchmarks/summary.py benchmarks/results/cpu-….json                      prints that, and the README's figures
-python benchmarks/summary.py benchmarks/results/cpu-….json --update README.md   writes these into the README
+python benchmarks/summary.py benchmarks/results/cpu-….json            prints that
+python benchmarks/summary.py benchmarks/results/cpu-….json --update   writes what the pages quote of the results
 """
 
 import argparse
 import json
 import math
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +149,7 @@ def table(content: dict[str, Any]) -> str:
     return "\n".join([*head, *(line for line in lines if line)]) + "\n"
 
 
-# The rows of the README's table and picture.
+# The rows of the table in docs/performance.md.
 SHOWN = [
     "window, last axis halved",
     "stride -1, last axis",
@@ -160,6 +161,8 @@ SHOWN = [
     "reverse last axis, a length per row",
 ]
 
+SIZES = ("64 KB", "4 MB", "128 MB")
+
 # The columns: form, size, and what is compared with.
 COLUMNS = [
     ("fresh", "64 KB", "best_peer"),
@@ -169,10 +172,8 @@ COLUMNS = [
     ("out", "128 MB", "copy"),
 ]
 
-BEGIN, END = "<!-- figures: written by benchmarks/summary.py -->\n", "<!-- end of figures -->\n"
 
-
-def _readme_table(rows: list[Row]) -> str:
+def _table_of_some(rows: list[Row]) -> str:
     """How many times as fast as others, one thread."""
     by_case = {r["case"]: r for r in rows}
     lines = [
@@ -210,36 +211,109 @@ def _call_times(calls: list[dict[str, Any]]) -> str:
     )
 
 
-def readme_figures(content: dict[str, Any]) -> str:
-    """All that the README quotes of the results on the CPU."""
+def _paragraph(*sentences: str) -> str:
+    return textwrap.fill(" ".join(sentences), 120, break_long_words=False, break_on_hyphens=False) + "\n"
+
+
+def _between(ratios: Iterable[float]) -> str:
+    found = sorted(ratios)
+    least, most = f"{found[0]:.1f}", f"{found[-1]:.1f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def _made_on(content: dict[str, Any]) -> str:
+    return f"{content['machine']}, float32, one thread, commit {content['commit'][:7]} of {content['date']}"
+
+
+def _basic(content: dict[str, Any], form: str) -> list[Row]:
+    """The rows of one thread and of plain float32 inputs, which the pictures show as well."""
+    rows = [r for r in content["rows"] if r["threads"] == 1 and r["form"] == form and r["target"] and not r.get("row")]
+    return [r for r in rows if (r["layout"], r["dtype"], r["lengths"]) == ("contiguous", "float32", "uniform")]
+
+
+def speed(content: dict[str, Any]) -> str:
+    """For README: a picture and three sentences."""
+    fresh = _basic(content, "fresh")
+    reversals = {s: [r for r in fresh if r["size"] == s and r["name"].startswith("reverse")] for s in SIZES}
+    others = {s: [r for r in fresh if r["size"] == s and not r["name"].startswith("reverse")] for s in SIZES}
+    given = {s: [r for r in _basic(content, "out") if r["size"] == s] for s in SIZES}
+
+    def times(rows: list[Row], peer: str = "best_peer") -> str:
+        return _between(1 / r[f"ratio_to_{peer}"] for r in rows) + "×"
+
+    picture = f"benchmarks/results/cpu-{content['machine']}.readme.png"
+    text = _paragraph(
+        f"Against the fastest of eager torch, `torch.compile` and NumPy ({_made_on(content)}), reversals by length are",
+        f"{times(reversals['64 KB'])} as fast at 64 KB, {times(reversals['4 MB'])} at 4 MB and",
+        f"{times(reversals['128 MB'])} at 128 MB.",
+        f"Slices, split and join are {times(others['64 KB'])} as fast at 64 KB, where the call itself takes longest,",
+        f"{times(others['4 MB'])} at 4 MB, and {times(others['128 MB'])} at 128 MB, mostly by huge pages.",
+        f"Into a given `out`, all of them are {times(given['4 MB'], 'copy')} as fast as a plain `copy_` at 4 MB and",
+        f"{times(given['128 MB'], 'copy')} at 128 MB.",
+    )
+    return f"![How many times as fast as the best of torch, torch.compile and NumPy]({picture})\n\n{text}"
+
+
+def figures(content: dict[str, Any]) -> str:
+    """For docs/performance.md: a picture of all cases, a table of some, and where they are slower."""
     rows = [r for r in content["rows"] if r["threads"] == 1]
-    machine, versions = content["machine"], content["versions"]
+    machine, versions, level = content["machine"], content["versions"], content["build"]["SIMD level"]
     return "\n\n".join(
         [
-            f"![How many times as fast as other ways of doing the same](benchmarks/results/cpu-{machine}.readme.png)",
-            f"{machine}, {content['cores']} cores, {content['build']['SIMD level']}, torch {versions['torch']}, NumPy "
-            f"{versions['numpy']}; float32, one thread ([every case and target](benchmarks/results/cpu-{machine}.md)):",
-            _readme_table(rows),
+            f"![How many times as fast as other ways of doing the same](../benchmarks/results/cpu-{machine}.png)",
+            _paragraph(
+                f"{_made_on(content)}; {content['cores']} cores, {level}, torch {versions['torch']}, NumPy",
+                f"{versions['numpy']} ([every case and target](../benchmarks/results/cpu-{machine}.md)):",
+            ).rstrip(),
+            _table_of_some(rows),
             _worst_cases(rows),
-            _call_times([c for c in content["calls"] if c["threads"] == 1]) + "\n",
+            _paragraph(_call_times([c for c in content["calls"] if c["threads"] == 1])),
         ]
     )
 
 
-def update(path: Path, figures: str) -> None:
-    """Writes the figures between the lines that mark their place."""
-    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    path.write_text(before + begin + figures + end + after, encoding="utf-8")
+def onnx(content: dict[str, Any]) -> str:
+    """For docs/onnx.md: how many times as long ONNX Runtime takes."""
+    rows = [r for r in _basic(content, "out") if r["size"] == "4 MB"]
+
+    def times(*names: str, peer: str = "onnx_runtime") -> str:
+        chosen = [r["us"] for r in rows if r["name"].startswith(names) and peer in r["us"]]
+        return _between(us[peer] / us["ours"] for us in chosen) + "×"
+
+    walks = tuple(r["name"] for r in rows if r["name"].startswith("stride") and "middle" not in r["name"])
+    return _paragraph(
+        f"Into 4 MB of memory that is given ({_made_on(content)}), ONNX Runtime takes",
+        f"{times('window', 'split middle', 'stride -2, middle')} as long as these operators for windows, and for steps",
+        f"and splits of outer axes, {times('split last', 'join last')} for split and join along the last axis,",
+        f"{times(*walks)} for strides along the last axis, {times('reverse axis 1, a length per batch item')} for",
+        f"reversals by one length per batch item, and {times('reverse last axis')} by one per row of the last axis.",
+        "Lengths that vary along several axes, which its `ReverseSequence` does not have, take it",
+        f"{times('reverse axis 1, a length per column', peer='onnx_exported')} as long, as exported.",
+    )
+
+
+# What the pages quote, by the name that marks its place, from `<!-- NAME: written by benchmarks/summary.py -->` to
+# `<!-- end of NAME -->`.
+QUOTED = {"speed": speed, "figures": figures, "onnx": onnx}
+PAGES = [Path(__file__).parents[1] / page for page in ("README.md", "docs/performance.md", "docs/onnx.md")]
+
+
+def quoted(page: str, content: dict[str, Any]) -> str:
+    """The page with what it quotes of the results."""
+    for name, write in QUOTED.items():
+        begin, end = f"<!-- {name}: written by benchmarks/summary.py -->\n", f"<!-- end of {name} -->\n"
+        before, found, rest = page.partition(begin)
+        if found:
+            page = before + begin + write(content) + end + rest.partition(end)[2]
+    return page
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="What benchmark results come to, and what the README quotes of them.")
-    parser.add_argument("results", type=argparse.FileType(), help="such as benchmarks/results/cpu-amd-epyc.json")
-    parser.add_argument("--update", type=Path, metavar="README.md", help="write it there")
+    parser = argparse.ArgumentParser(description="What benchmark results come to, and what the pages quote of them.")
+    parser.add_argument("results", type=argparse.FileType(), help="such as benchmarks/results/cpu-intel-xeon.json")
+    parser.add_argument("--update", action="store_true", help="write it into the pages")
     arguments = parser.parse_args()
     results = json.load(arguments.results)
     print(table(results))
-    print(readme_figures(results))
-    if arguments.update:
-        update(arguments.update, readme_figures(results))
+    for path in PAGES if arguments.update else []:
+        path.write_text(quoted(path.read_text(encoding="utf-8"), results), encoding="utf-8")

@@ -2,7 +2,8 @@
 
 They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 
-* Any dtype: bits are moved, never converted. Any rank from 1 on. CPU and CUDA tensors.
+* Any dtype: bits are moved, never converted. Any rank from 1 on. CPU and CUDA tensors; the CUDA kernels have been
+  tested in an emulation and have not run on a GPU yet.
 * Inputs may have any strides and are not made contiguous first. A result is dense. Where the input is dense in some
   order of its dimensions, the result has that order (so ``channels_last`` stays); otherwise it is contiguous.
 * With ``out``, the result is written there and ``out`` is returned. It must have the right shape, dtype and device,
@@ -232,7 +233,7 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
 def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, out: Tensor | None = None) -> Tensor:
     """Reverses the first elements along ``axis``, as many as ``sequence_lengths`` says, and copies the rest as it is.
 
-    The lengths are read where they lie: no index tensor is made, and on a GPU nothing waits for the host.
+    The lengths are read where they lie: no index tensor is made, and no device waits for the host.
 
     Args:
         input: tensor of any dtype, at least 1-D.
