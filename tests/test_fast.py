@@ -8,12 +8,15 @@ import contextlib
 import copy
 import ctypes
 import gc
+import os
 import signal
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import oracle
@@ -26,10 +29,13 @@ from fast_situations import (
     ARGUMENTS,
     CPU_ONLY,
     FORMS,
+    OPERATORS,
     TABLES,
     WITHOUT_STRIDES,
     Form,
+    Mine,
     fresh,
+    one,
     outcome,
     requires_grad,
     run,
@@ -38,6 +44,7 @@ from fast_situations import (
 from operator_cases import same
 from private_names import assert_works
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 from ways import WAYS, ordinary_way
 
 import torch_dml_ops as dml
@@ -193,6 +200,48 @@ def test_results_are_held_by_their_owner_alone(op: str) -> None:
         assert x._use_count() == before
 
 
+@pytest.mark.parametrize("name", ["to_capsule", "from_capsule", "increment_version", "is_excluded", "is_wrapped"])
+def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str) -> None:
+    """Torch's function fails when it is called for the nth time, as where memory is short."""
+    torch_, until = _fast.names_of_torch(), 0
+    right = getattr(torch_, name)
+
+    def fails(*arguments: Any) -> Any:
+        nonlocal until
+        until -= 1
+        if until == 0:
+            raise MemoryError
+        return right(*arguments)
+
+    x = torch.ones(2, 3, 4, 256)
+    y = x.clone().requires_grad_()
+    forms = [(form, t) for form in FORMS for t in (x, y) if not (form.out and t is y)]
+    outs = {form: form.outs(x) for form, _ in forms if form.out}
+
+    def call_all() -> None:
+        nonlocal until
+        for form, t in forms:
+            for n in range(5):
+                until = n
+                with contextlib.suppress(MemoryError):
+                    results = form.into(outs[form], *form.arguments(t)) if form.out else form(t)
+                    if t is y:
+                        torch.autograd.grad(as_list(results), y, [r.detach() for r in as_list(results)])
+
+    setattr(torch_, name, fails)
+    _fast.fast.set_up(torch_)
+    try:
+        call_all()
+        before = allocated()
+        for _ in range(3):
+            call_all()
+        tensors, *_, bytes_ = (after - b for after, b in zip(allocated(), before, strict=True))
+    finally:
+        _fast.fast.set_up(_fast.names_of_torch())
+    assert tensors == 0
+    assert bytes_ < 2 * x.nbytes // 3  # a piece of a split has half as many
+
+
 WRONG: dict[str, Callable[[Tensor], Tensor]] = {
     **{kind: convert for kind, convert in WITHOUT_STRIDES.items() if DEVICE == "cpu" or kind != "mkldnn"},
     "meta": lambda x: x.to("meta"),
@@ -276,6 +325,122 @@ def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> No
         )  # does not get as far as the overload's kernel
         with pytest.raises(RuntimeError, match=r"^torch_dml_ops: this overload is for the package alone; call the "):
             function(*tensors)
+
+
+# Whatever Python hands to the functions in C.
+
+WRONG_VALUES: tuple[Any, ...] = (
+    *(None, 5, -1, 2**70, 0.5, "a", object(), Tensor, len, ..., slice(None)),
+    *((), [], (None,), [None], ((),), [[0]], ("a", 0), (1,) * 65, torch.Size([1, 1]), set(), {}),
+    *(torch.ones(2), [torch.ones(2)], (torch.ones(2),) * 9, [torch.ones(2), None], torch.ones(1).as_subclass(Mine)),
+)
+
+
+def wrong(right: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Arguments of another number, and those with one that is another thing."""
+    for value in WRONG_VALUES:
+        yield from ((value,) * count for count in range(8))
+        yield from ((*right[:k], value, *right[k + 1 :]) for k in range(len(right)))
+    yield from (tuple(right[:k]) for k in range(len(right)))
+    yield (*right, None)
+
+
+def hand_over_what_is_wrong(op: str) -> Iterator[Callable[[], Any]]:
+    """Calls that hand it to the functions of an operator, and to the nodes that autograd has of it."""
+    fast, leaf = _fast.fast, torch.ones(2, 3, requires_grad=True)
+    first, *others = ARGUMENTS[op](leaf)
+    given = (first, *others, *[None] * (op == "slice1"), None)
+    inputs, constants = as_list(first), tuple(tuple(a) if isinstance(a, list) else a for a in given[1:-1])
+    for arguments in wrong(given):
+        yield partial(getattr(fast, op), *arguments)
+    results = as_list(getattr(dml, op)(first, *others))
+    node, cotangents = results[0].grad_fn, [torch.ones_like(r) for r in results]
+    assert node is not None
+    forward = getattr(fast, f"{op}_forward")
+    recorded = (constants, *inputs) if op == "join" else (*inputs, constants)
+    for arguments in (*wrong(recorded), *((*recorded[:1], *a) for a in wrong([constants]))):
+        for ctx in (node, type(node)(), SimpleNamespace(save_for_backward=print), 5):
+            yield partial(forward, ctx, *arguments)
+        yield partial(forward, *arguments)
+        yield partial(node._forward_cls.forward, *arguments)
+        yield partial(node._forward_cls.apply, *arguments)
+    for arguments in wrong(constants):
+        yield partial(node._forward_cls.apply, *((arguments, *inputs) if op == "join" else (*inputs, arguments)))
+
+    def after(changed: Any, arguments: Sequence[Any], saved: Any = ()) -> Any:
+        changed_node = type("Changed", (type(node),), {"saved_tensors": saved})()
+        changed_node.recorded = changed
+        return changed_node.apply(*arguments)
+
+    kept = node.recorded
+    lengths = constants[:1] if op == "reverse_subsequences" else ()
+    changes = [
+        *WRONG_VALUES,
+        *wrong(kept),
+        *((kept[0], o) for o in wrong(kept[1])),
+        *((s, kept[1]) for s in wrong(kept[0])),
+    ]
+    for changed in changes:
+        yield partial(after, changed, cotangents, lengths)
+        y = as_list(getattr(dml, op)(first, *others))
+        y[0].grad_fn.recorded = changed
+        yield partial(torch.autograd.grad, y, leaf, cotangents)
+    for value in (*WRONG_VALUES, *wrong([torch.ones(2)])):
+        yield partial(after, kept, cotangents, value)
+    for arguments in wrong(cotangents):
+        yield partial(after, kept, arguments, lengths)
+        yield partial(type(node).apply, node, *arguments)
+        yield partial(type(node).apply, *arguments)
+
+
+def hand_over_what_is_wrong_elsewhere(_: str) -> Iterator[Callable[[], Any]]:
+    fast, node = _fast.fast, dml.slice1(torch.ones(1, requires_grad=True), [0], [1], [1]).grad_fn
+    for arguments in wrong([torch.ones(2, 3), (slice(None), 1)]):
+        yield partial(fast.index, *arguments)
+    for arguments in wrong([(2, 3), (slice(None), slice(1))]):
+        yield partial(fast.window, *arguments)
+    for arguments in wrong([0, node._forward_cls]):
+        yield partial(fast.record_with, *arguments)
+    for classes in WRONG_VALUES:
+        functions = SimpleNamespace(_backward_cls=classes, apply=print, transposed=print)
+        yield partial(fast.record_with, 0, functions)
+    torch_ = vars(_fast.names_of_torch())
+    calls = [
+        partial(getattr(dml, op), *ARGUMENTS[op](torch.ones(2, 3, requires_grad=g)))
+        for op in OPERATORS
+        for g in (True, False)
+    ]
+    for arguments in wrong([SimpleNamespace()]):
+        yield partial(fast.set_up, *arguments)
+    for name in torch_:
+        for value in WRONG_VALUES:
+            yield partial(fast.set_up, SimpleNamespace(**{**torch_, name: value}))
+            yield from calls
+    yield partial(fast.set_up, SimpleNamespace(**torch_))
+
+
+@pytest.mark.parametrize("op", [*OPERATORS, "all"])
+def test_whatever_python_hands_to_the_functions_in_c_they_raise_at_most(op: str) -> None:
+    """None of it is anything that the package does. It happens in another process, which may end by a signal."""
+    calls = (hand_over_what_is_wrong_elsewhere if op == "all" else hand_over_what_is_wrong)(op)
+    child = os.fork()
+    if child == 0:
+        status, made = 1, 0
+        try:
+            for call in calls:
+                made += 1
+                try:
+                    call()
+                except SystemError:  # raised by Python itself, for a function that broke a rule of C
+                    raise
+                except Exception:
+                    continue
+            status = 0 if made > 500 else 2
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 # torch.ops.
@@ -371,6 +536,51 @@ def test_lists_that_another_thread_changes() -> None:
         ended.set()
         thread.join()
     assert made
+
+
+class Changes(TorchFunctionMode):
+    """Python code that runs within a call, and changes the lists that the call was given."""
+
+    def __init__(self, change: Callable[[list[Any]], object], lists: list[list[Any]]) -> None:
+        super().__init__()
+        self.change, self.lists = change, lists
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for changed in self.lists:
+            self.change(changed)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize(
+    "change", [list.clear, list.reverse, lambda x: x.extend(x[:1]), lambda x: x.__setitem__(0, None)]
+)
+def test_lists_that_change_during_a_call(change: Callable[[list[Any]], object], gradients: bool) -> None:
+    """It goes on with what they held at first."""
+    _fast.harmless_modes.add(Changes)
+    try:
+        for op, into in [(op, out) for op in OPERATORS for out in (False, True) if not (out and gradients)]:
+            form = Form(op, out=into)
+            x = fresh()[:, :, 0, 0].clone().requires_grad_(gradients)
+            if into:
+                expected = Form(op)(x)
+            elif gradients:
+                expected = torch.autograd.grad((one(form(x)) ** 2).sum(), x)
+            else:
+                expected = form(x)
+            arguments, out = list(form.arguments(x)), form.outs(x)
+            kept = list(as_list(out))
+            lists = [a for a in (*arguments, out) if isinstance(a, list)]
+            with Changes(change, lists):
+                result = form.into(out, *arguments) if into else form.function()(*arguments)
+            if into:
+                same(kept, as_list(expected))
+            elif gradients:
+                same(torch.autograd.grad((one(result) ** 2).sum(), x), expected)
+            else:
+                same(result, expected)
+    finally:
+        _fast.harmless_modes.remove(Changes)
 
 
 class Interruption(BaseException):

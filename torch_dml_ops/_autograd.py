@@ -178,7 +178,7 @@ def register_linear(name: str, transpose: Transpose) -> None:
     linear = linears[name] = _Linear(op, transpose)
     if fast is not _fast.nothing:
         function = linear.plain_function(getattr(fast, f"{name}_forward"))
-        fast.record_with(_fast.OPERATORS.index(name), function, NotPlain)
+        fast.record_with(_fast.OPERATORS.index(name), function)
 
     short_way = getattr(fast, name, _fast.not_plain)
     missing = tuple([None] * len(op._schema.arguments))  # for arguments that have defaults, and for `out`
@@ -285,10 +285,6 @@ def _others(ctx: Any) -> tuple[Any, ...]:
         return tuple(ctx.others)
     saved = iter(ctx.saved_tensors)
     return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
-
-
-class NotPlain(Exception):
-    """What `forward` of a _PlainFunction raises where the ordinary way is to be gone, as where the operator refuses."""
 
 
 class _PlainFunction(_Base):  # type: ignore[misc]

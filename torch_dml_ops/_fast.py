@@ -11,7 +11,6 @@ It uses names that are private to torch. On a torch that lacks one of them, ever
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 from types import SimpleNamespace
 from typing import Any
@@ -35,11 +34,6 @@ harmless_modes: set[type] = set()
 JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
 
 
-def _address(library: Any) -> int:
-    """The address of the library's function that says where its operators look for the numbers of a call."""
-    return ctypes.cast(ctypes.CDLL(str(library)).torch_dml_ops_fast_call, ctypes.c_void_p).value or 0
-
-
 def _takes_ownership() -> bool:
     """Whether alloc_tensor_by_stealing_from_void_ptr takes ownership of the handle, as its name says.
 
@@ -52,42 +46,45 @@ def _takes_ownership() -> bool:
     return bool(tensor._use_count() == count)
 
 
+def names_of_torch() -> SimpleNamespace:
+    """What csrc/python/plain.inl asks of torch."""
+    private: Any = torch._C
+    forward_ad._current_level  # noqa: B018  (it is looked up by this name)
+    modes: Any = torch._ops._mode_stack_state_for_pre_dispatch
+    return SimpleNamespace(
+        tensor=torch.Tensor,
+        parameter=torch.nn.Parameter,
+        size=torch.Size,
+        checks=(
+            private._len_torch_dispatch_stack,
+            private._are_functorch_transforms_active,
+            private._get_tracing_state,
+        ),
+        count_modes=private._len_torch_function_stack,
+        mode_at=private._get_function_stack_at,
+        harmless_modes=harmless_modes,
+        pre_dispatch_modes=modes._ModeStackStateForPreDispatch__infra_modes,
+        forward_ad=vars(forward_ad),
+        registered=torch.library._impls,
+        foreign=FOREIGN_KERNELS,
+        is_excluded=private._dispatch_tls_is_dispatch_key_excluded,
+        autograd_key=private.DispatchKey.AutogradFunctionality,
+        is_wrapped=private._functorch.is_functorch_wrapped_tensor,
+        to_capsule=private._aoti.unsafe_alloc_void_ptr_from_tensor,
+        from_capsule=private._aoti.alloc_tensor_by_stealing_from_void_ptr,
+        takes_ownership=_takes_ownership(),
+        increment_version=private._increment_version,
+        cpu_library=str(CPU_LIBRARY),
+        cuda_library=str(CUDA_LIBRARY) if cuda_kernels_loaded else None,
+    )
+
+
 def _set_up() -> Any:
     from torch.utils._device import DeviceContext
 
     harmless_modes.add(DeviceContext)  # that of torch.set_default_device
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
-    private: Any = torch._C
-    forward_ad._current_level  # noqa: B018  (it is looked up by this name)
-    modes: Any = torch._ops._mode_stack_state_for_pre_dispatch
-    _fast_calls.set_up(
-        SimpleNamespace(
-            tensor=torch.Tensor,
-            parameter=torch.nn.Parameter,
-            size=torch.Size,
-            checks=(
-                private._len_torch_dispatch_stack,
-                private._are_functorch_transforms_active,
-                private._get_tracing_state,
-            ),
-            count_modes=private._len_torch_function_stack,
-            mode_at=private._get_function_stack_at,
-            harmless_modes=harmless_modes,
-            pre_dispatch_modes=modes._ModeStackStateForPreDispatch__infra_modes,
-            forward_ad=vars(forward_ad),
-            registered=torch.library._impls,
-            foreign=FOREIGN_KERNELS,
-            is_excluded=private._dispatch_tls_is_dispatch_key_excluded,
-            autograd_key=private.DispatchKey.AutogradFunctionality,
-            is_wrapped=private._functorch.is_functorch_wrapped_tensor,
-            to_capsule=private._aoti.unsafe_alloc_void_ptr_from_tensor,
-            from_capsule=private._aoti.alloc_tensor_by_stealing_from_void_ptr,
-            takes_ownership=_takes_ownership(),
-            increment_version=private._increment_version,
-            cpu_call=_address(CPU_LIBRARY),
-            cuda_call=_address(CUDA_LIBRARY) if cuda_kernels_loaded else 0,
-        )
-    )
+    _fast_calls.set_up(names_of_torch())
     for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + JOINS_OF_FEW:
         for key in ("Autograd", "ADInplaceOrView"):
             _library.impl(name, torch.library.fallthrough_kernel, key)

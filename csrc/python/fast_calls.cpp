@@ -11,8 +11,10 @@
 // and the profiler sees the call.
 #include "plain.inl"
 
+#include <algorithm>
 #include <iterator>
 #include <span>
+#include <string_view>
 
 #include "index.inl"
 
@@ -27,23 +29,16 @@ struct Recorder {
 Recorder recorders[5] = {};
 PyObject* not_plain = nullptr;  // what `forward` raises if the call has to be made in the ordinary way
 
-// The arguments after the first, with lists as tuples: what is kept for the backward pass must not change.
-PyObject* frozen(PyObject* const* arguments, Py_ssize_t count) {
-  Object result(PyTuple_New(count));
-  for (Py_ssize_t k = 0; k < count; ++k) {
-    PyObject* argument = arguments[k];
-    PyObject* kept = PyList_CheckExact(argument) != 0 ? PyList_AsTuple(argument) : Py_NewRef(argument);
-    if (kept == nullptr) return nullptr;
-    PyTuple_SetItem(result.get(), k, kept);
-  }
-  return result.release();
+// The number of a tuple's items; -1 of what is no tuple that can be read by index.
+Py_ssize_t size_of_tuple(PyObject* object) {
+  return object != nullptr && is_plain_tuple(object) ? PyTuple_Size(object) : -1;
 }
 
 // The operators. Each function is called with the arguments of the Python function in their order: the first argument
 // (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
 
 struct Shape {
-  const char* name;
+  const char* name;    // for the dispatcher
   int number;          // its index in `recorders`
   int lists;           // how many lists of numbers it takes
   bool last_optional;  // whether the last list may be None
@@ -59,6 +54,7 @@ constexpr Shape kSplit{"torch_dml_ops::split", 2, 1, false, true, false, false, 
 constexpr Shape kJoin{"torch_dml_ops::join", 3, 0, false, true, false, true, false};
 constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences", 4, 0, false, true, true, false, false};
 
+constexpr const char* title_of(const Shape& s) { return s.name + std::string_view("torch_dml_ops::").size(); }
 constexpr Py_ssize_t arguments_of(const Shape& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
 
 bool read_numbers(const Shape& shape, PyObject* const* arguments, FastCall& call) {
@@ -70,21 +66,33 @@ bool read_numbers(const Shape& shape, PyObject* const* arguments, FastCall& call
   return !shape.has_axis || read_axis(*next, call);
 }
 
-// A list or tuple of tensors, as `join` takes and `split` writes them.
-class Tensors {
- public:
-  explicit Tensors(PyObject* list)
-      : list_(list), is_list_(PyList_CheckExact(list) != 0), right_(is_list_ || is_plain_tuple(list)) {}
-  bool right() const { return right_; }
-  Py_ssize_t size() const { return is_list_ ? PyList_Size(list_) : PyTuple_Size(list_); }
-  PyObject* operator[](Py_ssize_t k) const { return is_list_ ? PyList_GetItem(list_, k) : PyTuple_GetItem(list_, k); }
+PyObject* tuple_of(std::span<const int64_t> numbers) {
+  Object result(PyTuple_New(Py_ssize_t(numbers.size())));
+  for (std::size_t k = 0; result && k < numbers.size(); ++k) {
+    PyObject* number = PyLong_FromLongLong(numbers[k]);
+    if (number == nullptr) return nullptr;
+    PyTuple_SetItem(result.get(), Py_ssize_t(k), number);
+  }
+  return result.release();
+}
 
- private:
-  PyObject* list_;
-  bool is_list_, right_;
-};
+// The arguments after the first, as a recorded call keeps them: with the numbers that were read, whatever becomes of
+// the caller's lists. Null after an error.
+Object others_of(const Shape& shape, PyObject* lengths, const FastCall& call) {
+  Object result(PyTuple_New(arguments_of(shape) - 1));
+  Py_ssize_t count = 0;
+  const auto add = [&](PyObject* argument) {
+    if (argument == nullptr) result = Object(nullptr);
+    if (result) PyTuple_SetItem(result.get(), count++, argument);
+  };
+  if (shape.has_lengths) add(Py_NewRef(lengths));
+  for (int k = 0; k < call.lists; ++k) add(tuple_of(call.list(k)));
+  if (call.lists < shape.lists) add(Py_NewRef(Py_None));
+  if (shape.has_axis) add(PyLong_FromLongLong(call.axis));
+  return result;
+}
 
-// The first argument, in which the operator is linear: one tensor or several.
+// The first argument, in which the operator is linear, or `out`: one tensor or several.
 template <bool several>
 struct Linear;
 
@@ -94,117 +102,78 @@ struct Linear<false> {
   bool plain() const { return is_plain(tensor); }
   // The first tensor that requires grad, null where none does.
   PyObject* requiring_grad() const { return requires_grad(tensor) ? tensor : nullptr; }
+  Handle handles() const { return Handle(tensor); }
+  PyObject* argument() const { return tensor; }
   PyObject* tensor;
 };
 
+// A list or tuple of tensors. A list belongs to the caller, who may change it while a mode's Python code or another
+// thread runs, so the call goes on with a tuple of what it holds at first.
 template <>
 struct Linear<true> {
-  explicit Linear(PyObject* argument) : tensors(argument) {}
+  explicit Linear(PyObject* argument)
+      : tensors(PyList_CheckExact(argument) != 0 ? PyList_AsTuple(argument)
+                : is_plain_tuple(argument)       ? Py_NewRef(argument)
+                                                 : nullptr) {}
+  Py_ssize_t size() const { return PyTuple_Size(tensors.get()); }
+  PyObject* operator[](Py_ssize_t k) const { return PyTuple_GetItem(tensors.get(), k); }
   bool plain() const {
-    if (!tensors.right() || tensors.size() == 0) return false;
-    for (Py_ssize_t k = 0; k < tensors.size(); ++k)
-      if (!is_plain(tensors[k])) return false;
+    if (!tensors || size() == 0) return false;
+    for (Py_ssize_t k = 0; k < size(); ++k)
+      if (!is_plain((*this)[k])) return false;
     return true;
   }
   PyObject* requiring_grad() const {
-    for (Py_ssize_t k = 0; k < tensors.size(); ++k)
-      if (requires_grad(tensors[k])) return tensors[k];
+    for (Py_ssize_t k = 0; k < size(); ++k)
+      if (requires_grad((*this)[k])) return (*this)[k];
     return nullptr;
   }
-  Tensors tensors;
+  // Without a first one if there is no handle for one of them.
+  HandleList handles() const {
+    HandleList list(size());
+    for (Py_ssize_t k = 0; k < size(); ++k)
+      if (!list.push(Handle((*this)[k]))) return HandleList(Py_ssize_t(0));
+    return list;
+  }
+  PyObject* argument() const { return tensors.get(); }
+  Object tensors;
 };
-
-// Deletes a list that was not sent, and its tensors.
-void delete_tensors(StableListHandle list) {
-  std::size_t count = 0;
-  torch_list_size(list, &count);
-  for (std::size_t k = 0; k < count; ++k) {
-    StableIValue item = 0;
-    if (torch_list_get_item(list, k, &item) == TORCH_SUCCESS)
-      aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(item));
-  }
-  torch_delete_list(list);
-}
-
-// Puts a list of tensors on the stack. Returns the slot of the first one, or null if something is wrong.
-FastCall** send_list(const Tensors& tensors, StableIValue& to_stack) {
-  StableListHandle list = nullptr;
-  const Py_ssize_t count = tensors.size();
-  if (torch_new_list_reserve_size(std::size_t(count), &list) != TORCH_SUCCESS) return nullptr;
-  FastCall** slot = nullptr;
-  for (Py_ssize_t k = 0; k < count; ++k) {
-    Handle handle(tensors[k]);
-    if (handle && k == 0) slot = slot_for(handle.get());
-    if (!handle || slot == nullptr || torch_list_push_back(list, handle.send()) != TORCH_SUCCESS) {
-      delete_tensors(list);
-      return nullptr;
-    }
-  }
-  to_stack = stable::from(list);
-  return slot;
-}
 
 // The overloads of join that take two, three or four tensors as separate arguments, which costs the dispatcher less
 // than a list does.
 constexpr const char* kJoinOverloads[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
 
 // The result of a join of a few tensors, by one of those overloads.
-PyObject* join_of_few(const Tensors& tensors, FastCall& fast) {
-  StableIValue stack[std::size(kJoinOverloads)] = {};
-  FastCall** slot = nullptr;
-  const Py_ssize_t count = tensors.size();
-  Py_ssize_t sent = 0;
-  for (; sent < count; ++sent) {
-    Handle handle(tensors[sent]);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) break;
-    stack[sent] = handle.send();
+PyObject* join_of_few(const Linear<true>& tensors, FastCall& fast) {
+  constexpr Py_ssize_t kMost = std::size(kJoinOverloads) - 1;
+  Handle handles[kMost];
+  for (Py_ssize_t k = 0; k < tensors.size(); ++k) {
+    handles[k] = Handle(tensors[k]);
+    if (!handles[k]) return fall_back();
   }
-  if (sent < count) {
-    while (sent-- > 0) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[sent]));
-    return fall_back();
-  }
-  if (!dispatch("torch_dml_ops::join", kJoinOverloads[count], fast, slot, stack)) return fall_back();
-  if (fast.refused) {
-    aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
-    Py_RETURN_NONE;
-  }
-  return wrapped(stable::to<AtenTensorHandle>(stack[0]));
+  FastCall** slot = slot_for(handles[0].get());
+  if (slot == nullptr) return fall_back();
+  StableIValue stack[kMost] = {};
+  for (Py_ssize_t k = 0; k < tensors.size(); ++k) stack[k] = handles[k].send();
+  if (!dispatch("torch_dml_ops::join", kJoinOverloads[tensors.size()], fast, slot, stack)) return fall_back();
+  return wrapped_unless_refused(stack[0], fast);
 }
 
 // The result of the overload `fast`.
 template <const Shape& shape>
 PyObject* result_of(const Linear<shape.takes_list>& linear, PyObject* const* arguments, FastCall& fast) {
-  StableIValue stack[2] = {};
-  FastCall** slot = nullptr;
-  if constexpr (shape.takes_list) {
-    const Py_ssize_t count = linear.tensors.size();
-    if (count < Py_ssize_t(std::size(kJoinOverloads)) && kJoinOverloads[count] != nullptr)
-      return join_of_few(linear.tensors, fast);
-    slot = send_list(linear.tensors, stack[0]);
-    if (slot == nullptr) return fall_back();
-  } else {
-    Handle handle(linear.tensor);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) return fall_back();
-    if constexpr (shape.has_lengths) {
-      Handle lengths(arguments[1]);
-      if (!lengths) return fall_back();
-      stack[1] = lengths.send();
-    }
-    stack[0] = handle.send();
-  }
+  if constexpr (shape.takes_list)
+    if (linear.size() < Py_ssize_t(std::size(kJoinOverloads)) && kJoinOverloads[linear.size()] != nullptr)
+      return join_of_few(linear, fast);
+  auto inputs = linear.handles();
+  FastCall** slot = slot_for(inputs.first());
+  Handle lengths(slot != nullptr && shape.has_lengths ? Handle(arguments[1]) : Handle());
+  if (slot == nullptr || (shape.has_lengths && !lengths)) return fall_back();
+  StableIValue stack[] = {inputs.send(), lengths.send()};
   if (!dispatch(shape.name, "fast", fast, slot, stack)) return fall_back();
-  if constexpr (shape.gives_list) {
-    auto list = stable::to<StableListHandle>(stack[0]);
-    PyObject* results = fast.refused ? fall_back() : wrapped_list(list);
-    torch_delete_list(list);
-    return results;
-  } else {
-    if (fast.refused) {
-      aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
-      Py_RETURN_NONE;
-    }
-    return wrapped(stable::to<AtenTensorHandle>(stack[0]));
-  }
+  if constexpr (!shape.gives_list) return wrapped_unless_refused(stack[0], fast);
+  HandleList results(stable::to<StableListHandle>(stack[0]));
+  return fast.refused ? fall_back() : wrapped_list(results);
 }
 
 // Whether `out` is plain, needs no derivative, and may be written to.
@@ -215,61 +184,31 @@ bool writable(PyObject* out, bool grad_mode) {
 // Calls the overload `fast_out`, and returns `out`.
 template <const Shape& shape>
 PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
-  // A list belongs to the caller, who may change it while other threads run.
-  const Object kept(PyList_CheckExact(given) != 0 ? PyList_AsTuple(given) : Py_NewRef(given));
-  if (!kept) return fall_back();
-  const Linear<shape.gives_list> out(kept.get());
-  if (!out.plain()) return fall_back();
+  const Linear<shape.gives_list> out(given);
+  if (!out.plain() || !nothing_else_at_work()) return fall_back();
   const bool grad_mode = aoti_torch_grad_mode_is_enabled();
-  StableIValue stack[3] = {};
-  int used = 0;
-  FastCall** slot = nullptr;
-  // Everything is checked first: the dispatcher owns what is pushed on its stack.
+  if (grad_mode && linear.requiring_grad() != nullptr) return fall_back_unless_interrupted();
   if constexpr (shape.gives_list) {
-    for (Py_ssize_t k = 0; k < out.tensors.size(); ++k)
-      if (!writable(out.tensors[k], grad_mode)) return fall_back_unless_interrupted();
+    for (Py_ssize_t k = 0; k < out.size(); ++k)
+      if (!writable(out[k], grad_mode)) return fall_back_unless_interrupted();
   } else {
     if (!writable(out.tensor, grad_mode)) return fall_back_unless_interrupted();
   }
-  if constexpr (shape.takes_list) {
-    slot = send_list(linear.tensors, stack[used]);
-    if (slot == nullptr) return fall_back();
-    ++used;
-  } else {
-    Handle handle(linear.tensor);
-    if (!handle || (slot = slot_for(handle.get())) == nullptr) return fall_back();
-    stack[used++] = handle.send();
-    if constexpr (shape.has_lengths) {
-      Handle lengths(arguments[1]);
-      if (!lengths) {
-        aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[0]));
-        return fall_back();
-      }
-      stack[used++] = lengths.send();
-    }
-  }
-  const auto give_up = [&] {
-    if constexpr (shape.takes_list) {
-      delete_tensors(stable::to<StableListHandle>(stack[0]));
-    } else {
-      for (int k = 0; k < used; ++k) aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(stack[k]));
-    }
-    return fall_back();
-  };
-  if constexpr (shape.gives_list) {
-    if (send_list(out.tensors, stack[used]) == nullptr) return give_up();
-  } else {
-    Handle handle(out.tensor);
-    if (!handle || slot_for(handle.get()) == nullptr) return give_up();
-    stack[used] = handle.send();
-  }
+  auto inputs = linear.handles();
+  FastCall** slot = slot_for(inputs.first());
+  Handle lengths(slot != nullptr && shape.has_lengths ? Handle(arguments[1]) : Handle());
+  if (slot == nullptr || (shape.has_lengths && !lengths)) return fall_back();
+  auto outs = out.handles();
+  if (slot_for(outs.first()) == nullptr) return fall_back();
+  StableIValue stack[3] = {inputs.send(), lengths.send()};
+  stack[1 + shape.has_lengths] = outs.send();
   if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return fall_back();
-  const Object tensors(shape.gives_list ? Py_NewRef(kept.get()) : PyTuple_Pack(1, given));
+  const Object tensors(shape.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
 }
 
-// Makes a call that autograd records, as `requiring_grad` requires grad.
+// Makes a call that autograd records, as `requiring_grad` requires grad. `first` is a tensor, or a tuple of them.
 PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, PyObject* others) {
   const Recorder& recorder = recorders[shape.number];
   // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
@@ -278,11 +217,9 @@ PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, 
     return fall_back();
   PyObject* results = nullptr;
   if (shape.takes_list) {
-    const Tensors inputs(first);
-    const Object arguments(PyTuple_New(1 + inputs.size()));
+    const Object before(PyTuple_Pack(1, others));
+    const Object arguments(before ? PySequence_Concat(before.get(), first) : nullptr);
     if (!arguments) return nullptr;
-    PyTuple_SetItem(arguments.get(), 0, Py_NewRef(others));
-    for (Py_ssize_t k = 0; k < inputs.size(); ++k) PyTuple_SetItem(arguments.get(), 1 + k, Py_NewRef(inputs[k]));
     results = PyObject_CallObject(recorder.apply, arguments.get());
   } else {
     results = PyObject_CallFunctionObjArgs(recorder.apply, first, others, nullptr);
@@ -301,65 +238,77 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   const Linear<shape.takes_list> linear(arguments[0]);
   if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return fall_back();
   FastCall fast;
-  if (!read_numbers(shape, arguments, fast) || !nothing_else_at_work()) return fall_back();
+  if (!read_numbers(shape, arguments, fast)) return fall_back();
+  if (out != Py_None) return written<shape>(linear, arguments, out, fast);
+  if (!nothing_else_at_work()) return fall_back();
   PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
-  if (requiring_grad != nullptr) {
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    if (out != Py_None) return fall_back();
-    const Object others(frozen(arguments + 1, count - 2));
-    return others ? record(shape, requiring_grad, arguments[0], others.get()) : nullptr;
+  if (requiring_grad == nullptr) return result_of<shape>(linear, arguments, fast);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  const Object others = others_of(shape, shape.has_lengths ? arguments[1] : nullptr, fast);
+  return others ? record(shape, requiring_grad, linear.argument(), others.get()) : nullptr;
+}
+
+// The sizes of a tensor, or a tuple of the sizes of several.
+template <bool several>
+PyObject* sizes_of(const Linear<several>& linear) {
+  if constexpr (!several) {
+    return PyObject_GetAttr(linear.tensor, names.shape);
+  } else {
+    Object all(PyTuple_New(linear.size()));
+    for (Py_ssize_t k = 0; k < linear.size() && all; ++k) {
+      PyObject* one = PyObject_GetAttr(linear[k], names.shape);
+      if (one == nullptr) return nullptr;
+      PyTuple_SetItem(all.get(), k, one);
+    }
+    return all.release();
   }
-  return out == Py_None ? result_of<shape>(linear, arguments, fast) : written<shape>(linear, arguments, out, fast);
 }
 
 // What a recorded call keeps for its backward pass in `ctx.recorded`: the shape of the linear input, or a tuple of
 // them, and the other arguments. Sequence lengths are saved as tensors are, so that writing to them before the backward
 // pass is an error.
 template <const Shape& shape>
-bool keep(PyObject* ctx, PyObject* first, PyObject* others) {
-  Object shapes(shape.takes_list ? PyTuple_New(PyTuple_Size(first)) : PyObject_GetAttr(first, names.shape));
-  if (!shapes) return false;
-  if constexpr (shape.takes_list) {
-    for (Py_ssize_t k = 0; k < PyTuple_Size(first); ++k) {
-      PyObject* one = PyObject_GetAttr(PyTuple_GetItem(first, k), names.shape);
-      if (one == nullptr) return false;
-      PyTuple_SetItem(shapes.get(), k, one);
-    }
-  }
+bool keep(PyObject* ctx, const Linear<shape.takes_list>& linear, PyObject* others) {
   Object kept(Py_NewRef(others));
   if constexpr (shape.has_lengths) {
     const Object done(PyObject_CallMethodObjArgs(ctx, names.save_for_backward, PyTuple_GetItem(others, 0), nullptr));
+    if (!done) return false;
     kept = Object(PyTuple_GetSlice(others, 1, PyTuple_Size(others)));
-    if (!done || !kept) return false;
   }
-  const Object recorded(PyTuple_Pack(2, shapes.get(), kept.get()));
+  const Object shapes(sizes_of(linear));
+  const Object recorded(shapes && kept ? PyTuple_Pack(2, shapes.get(), kept.get()) : nullptr);
   return recorded && PyObject_SetAttr(ctx, names.recorded, recorded.get()) == 0;
 }
 
 // forward(ctx, input, others) or forward(ctx, others, *inputs): calls the operator below the Autograd key. What `call`
-// has checked is not checked again.
+// has checked of the numbers is checked again, and of the tensors that they are tensors: graphs show this class, and
+// anybody can call it.
 template <const Shape& shape>
 PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  constexpr Py_ssize_t kMost = 6;
-  static_assert(arguments_of(shape) <= kMost);
-  PyObject* ctx = arguments[0];
-  PyObject* others = arguments[shape.takes_list ? 1 : 2];
-  const Object first(shape.takes_list ? PyTuple_New(count - 2) : Py_NewRef(arguments[1]));
-  if (!first) return nullptr;
-  if constexpr (shape.takes_list)
-    for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(first.get(), k - 2, Py_NewRef(arguments[k]));
+  constexpr Py_ssize_t kMost = 6, kOthers = arguments_of(shape) - 1;
+  static_assert(kOthers < kMost);
+  PyObject* others = count < 3 ? nullptr : arguments[shape.takes_list ? 1 : 2];
+  const Object inputs(shape.takes_list ? PyTuple_New(std::max<Py_ssize_t>(count - 2, 0)) : nullptr);
+  if constexpr (shape.takes_list) {
+    if (!inputs) return nullptr;
+    for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(inputs.get(), k - 2, Py_NewRef(arguments[k]));
+  }
+  const Linear<shape.takes_list> linear(shape.takes_list ? inputs.get() : count == 3 ? arguments[1] : Py_None);
+  if (size_of_tuple(others) != kOthers || !linear.plain() ||
+      (shape.has_lengths && !is_plain(PyTuple_GetItem(others, 0))))
+    return PyErr_Format(PyExc_TypeError, "%s: forward takes %s and a tuple of the other %zd arguments of the operator",
+                        title_of(shape), shape.takes_list ? "a node, tensors" : "a node, a tensor", kOthers);
 
-  PyObject* given[kMost] = {first.get()};
-  for (Py_ssize_t k = 1; k < arguments_of(shape); ++k) given[k] = PyTuple_GetItem(others, k - 1);
-  const Linear<shape.takes_list> linear(first.get());
+  PyObject* given[kMost] = {};
+  for (Py_ssize_t k = 0; k < kOthers; ++k) given[1 + k] = PyTuple_GetItem(others, k);
   FastCall fast;
   Object results(read_numbers(shape, given, fast) ? result_of<shape>(linear, given, fast) : fall_back());
   if (!results) return nullptr;
   if (results.get() == Py_None) {
-    PyErr_SetNone(not_plain);
+    PyErr_SetString(not_plain, "this call has to be made in the ordinary way");
     return nullptr;
   }
-  if (!keep<shape>(ctx, first.get(), others)) return nullptr;
+  if (!keep<shape>(arguments[0], linear, others)) return nullptr;
   return shape.gives_list ? PyList_AsTuple(results.get()) : results.release();
 }
 
@@ -390,9 +339,11 @@ PyObject* transpose_of_split(PyObject* ctx, PyObject*, PyObject* others, PyObjec
 
 PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* axis = PyTuple_GetItem(others, 0);
-  const Object sizes(PyTuple_New(PyTuple_Size(shapes)));
+  const Py_ssize_t count = size_of_tuple(shapes);
+  if (count < 0) return fall_back();
+  const Object sizes(PyTuple_New(count));
   if (!sizes) return nullptr;
-  for (Py_ssize_t k = 0; k < PyTuple_Size(shapes); ++k) {
+  for (Py_ssize_t k = 0; k < count; ++k) {
     PyObject* size = PyObject_GetItem(PyTuple_GetItem(shapes, k), axis);
     if (size == nullptr) return nullptr;
     PyTuple_SetItem(sizes.get(), k, size);
@@ -411,15 +362,23 @@ PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObj
 // argument of the recorder's `apply`. Saved tensors are unpacked once, as hooks may allow no more.
 template <const Shape& shape, auto transpose>
 PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) {
-  if (count == 0) return PyErr_Format(PyExc_TypeError, "apply takes a cotangent for each result, got none");
+  if (shape.gives_list ? count == 0 : count != 1)
+    return PyErr_Format(PyExc_TypeError, "%s: apply takes a cotangent for each result, got %zd", title_of(shape),
+                        count);
   const Object recorded(PyObject_GetAttr(ctx, names.recorded));
+  const Object saved(recorded && shape.has_lengths ? PyObject_GetAttr(ctx, names.saved_tensors) : PyTuple_New(0));
   const Object cotangents(PyTuple_New(count));
-  if (!recorded || !cotangents) return nullptr;
+  if (!recorded || !saved || !cotangents) return nullptr;
   for (Py_ssize_t k = 0; k < count; ++k) PyTuple_SetItem(cotangents.get(), k, Py_NewRef(arguments[k]));
-  const Object saved(shape.has_lengths ? PyObject_GetAttr(ctx, names.saved_tensors) : PyTuple_New(0));
-  if (!saved) return nullptr;
-  const Object results(transpose(ctx, PyTuple_GetItem(recorded.get(), 0), PyTuple_GetItem(recorded.get(), 1),
-                                 saved.get(), cotangents.get()));
+  // Python code can set both.
+  const bool two = size_of_tuple(recorded.get()) == 2;
+  PyObject* const shapes = two ? PyTuple_GetItem(recorded.get(), 0) : nullptr;
+  PyObject* const others = two ? PyTuple_GetItem(recorded.get(), 1) : nullptr;
+  if (size_of_tuple(shapes) < 0 || size_of_tuple(others) != arguments_of(shape) - 1 - shape.has_lengths ||
+      size_of_tuple(saved.get()) != shape.has_lengths)
+    return PyErr_Format(PyExc_TypeError, "%s: what a node has kept for the backward pass must not be changed",
+                        title_of(shape));
+  const Object results(transpose(ctx, shapes, others, saved.get(), cotangents.get()));
   if (!results) return nullptr;
   if (results.get() == Py_None)
     return PyObject_CallFunctionObjArgs(recorders[shape.number].transposed, recorded.get(), saved.get(),
@@ -433,24 +392,6 @@ PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) 
   }
 }
 
-// The lists of a window as tuples, and None if there is to be one more argument.
-Object as_tuples(const FastCall& call, bool none_at_the_end) {
-  Object result(PyTuple_New(call.lists + none_at_the_end));
-  for (int k = 0; k < call.lists && result; ++k) {
-    const auto list = call.list(k);
-    PyObject* tuple = PyTuple_New(Py_ssize_t(list.size()));
-    if (tuple == nullptr) return Object(nullptr);
-    PyTuple_SetItem(result.get(), k, tuple);
-    for (std::size_t d = 0; d < list.size(); ++d) {
-      PyObject* number = PyLong_FromLongLong(list[d]);
-      if (number == nullptr) return Object(nullptr);
-      PyTuple_SetItem(tuple, Py_ssize_t(d), number);
-    }
-  }
-  if (result && none_at_the_end) PyTuple_SetItem(result.get(), call.lists, Py_NewRef(Py_None));
-  return result;
-}
-
 // window(shape, index): the result of torch_dml_ops.window for sizes that are ints and slices of ints or None that
 // select something; None for everything else.
 PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
@@ -460,8 +401,9 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (!read_list(arguments[0], shape) || !index.plain() || !index.slices_alone() ||
       !index.read(shape.numbers, shape.begin[1], call))
     return fall_back();
-  Object result = as_tuples(call, false);
-  return result ? result.release() : fall_back();
+  const Object offsets(tuple_of(call.list(0))), sizes(tuple_of(call.list(1))), strides(tuple_of(call.list(2)));
+  if (!offsets || !sizes || !strides) return nullptr;
+  return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
 }
 
 // A tensor of these sizes in place of another one, as torch_dml_ops._index.reshaped makes it. Takes the handle over.
@@ -497,7 +439,7 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return fall_back();
   if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
     if (PyErr_Occurred() != nullptr) return nullptr;
-    const Object others = as_tuples(call, true);
+    const Object others = others_of(kSlice1, nullptr, call);
     Object result(others ? record(kSlice1, arguments[0], arguments[0], others.get()) : nullptr);
     if (!result || result.get() == Py_None || index.slices_alone()) return result.release();
     Handle recorded(result.get());
@@ -505,10 +447,8 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   }
   StableIValue stack[] = {handle.send()};
   if (!dispatch(kSlice1.name, "fast", call, slot, stack)) return fall_back();
-  const auto result = stable::to<AtenTensorHandle>(stack[0]);
-  if (!call.refused) return index.slices_alone() ? wrapped(result) : reshaped(result, call.list(3));
-  aoti_torch_delete_tensor_object(result);
-  Py_RETURN_NONE;
+  if (call.refused || index.slices_alone()) return wrapped_unless_refused(stack[0], call);
+  return reshaped(stable::to<AtenTensorHandle>(stack[0]), call.list(3));
 }
 
 using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
@@ -524,21 +464,23 @@ PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1, transpose_o
                                   method("join", backward<kJoin, transpose_of_join>),
                                   method("reverse_subsequences", backward<kReverse, transpose_of_reverse>)};
 
-// record_with(number, function, NotPlain): calls of the operator that need a derivative are recorded by this subclass
-// of autograd.Function, which has its `forward` and `backward`.
+// record_with(number, function): calls of the operator that need a derivative are recorded by this subclass of
+// autograd.Function, which has its `forward` and `backward`. (What it takes the place of stays in memory, as in
+// set_up.)
 PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3) return PyErr_Format(PyExc_TypeError, "record_with takes 3 arguments, got %zd", count);
+  if (count != 2) return PyErr_Format(PyExc_TypeError, "record_with takes 2 arguments, got %zd", count);
   const long number = PyLong_AsLong(arguments[0]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
   if (number < 0 || number >= long(std::size(recorders))) return PyErr_Format(PyExc_IndexError, "no such operator");
   const Object node(PyObject_GetAttrString(arguments[1], "_backward_cls"));
   if (!node) return nullptr;
+  if (!PyType_Check(node.get())) return PyErr_Format(PyExc_TypeError, "%R is not the class of a node", node.get());
+  Object apply(PyObject_GetAttrString(arguments[1], "apply"));
+  Object transposed(apply ? PyObject_GetAttrString(arguments[1], "transposed") : nullptr);
+  if (!transposed) return nullptr;
   const Object method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(node.get()), &backward_methods[number]));
   if (!method || PyObject_SetAttrString(node.get(), "apply", method.get()) != 0) return nullptr;
-  Object apply(PyObject_GetAttrString(arguments[1], "apply")),
-      transposed(PyObject_GetAttrString(arguments[1], "transposed"));
-  if (!apply || !transposed) return nullptr;
   recorders[number] = {apply.release(), transposed.release()};
-  not_plain = Py_NewRef(arguments[2]);
   Py_RETURN_NONE;
 }
 
@@ -563,4 +505,8 @@ PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, n
 }  // namespace
 }  // namespace torch_dml_ops::python
 
-PyMODINIT_FUNC PyInit__fast_calls() { return PyModule_Create(&torch_dml_ops::python::module); }
+PyMODINIT_FUNC PyInit__fast_calls() {
+  using namespace torch_dml_ops::python;
+  not_plain = PyErr_NewException("torch_dml_ops._fast_calls.NotPlain", nullptr, nullptr);
+  return not_plain != nullptr && make_names() ? PyModule_Create(&module) : nullptr;
+}

@@ -5,9 +5,11 @@
 #define Py_LIMITED_API 0x030a0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <dlfcn.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/library.h>
 
+#include <tuple>
 #include <utility>
 
 #include "../ops/fast_call.h"
@@ -43,8 +45,8 @@ struct Torch {
   PyObject* from_capsule;     // makes a tensor from such a capsule
   PyObject* takes_ownership;  // whether from_capsule takes ownership of the handle, as torch's name for it says
   PyObject* increment_version;
-  PyObject* cpu_call;   // address of the CPU library's torch_dml_ops_fast_call
-  PyObject* cuda_call;  // 0 where there are no CUDA kernels
+  PyObject* cpu_library;   // the path of the library with the CPU's kernels
+  PyObject* cuda_library;  // None where there are no CUDA kernels
 } torch_;
 
 FastCall** (*cpu_call)() = nullptr;
@@ -55,6 +57,23 @@ struct Names {
   PyObject *requires_grad, *is_inference, *current_level, *isdisjoint, *start, *stop, *step, *shape, *recorded,
       *save_for_backward, *saved_tensors;
 } names;
+
+bool make_names() {
+  const std::pair<const char*, PyObject**> all[] = {{"requires_grad", &names.requires_grad},
+                                                    {"is_inference", &names.is_inference},
+                                                    {"_current_level", &names.current_level},
+                                                    {"isdisjoint", &names.isdisjoint},
+                                                    {"start", &names.start},
+                                                    {"stop", &names.stop},
+                                                    {"step", &names.step},
+                                                    {"shape", &names.shape},
+                                                    {"recorded", &names.recorded},
+                                                    {"save_for_backward", &names.save_for_backward},
+                                                    {"saved_tensors", &names.saved_tensors}};
+  for (const auto& [name, place] : all)
+    if ((*place = PyUnicode_InternFromString(name)) == nullptr) return false;
+  return true;
+}
 
 // An owned reference, or null after an error.
 class Object {
@@ -101,7 +120,9 @@ bool is_plain_tuple(PyObject* object) {
 bool modes_interfere() {
   const Object count(PyObject_CallNoArgs(torch_.count_modes));
   if (!count) return true;
-  for (long k = PyLong_AsLong(count.get()); k > 0; --k) {
+  long k = PyLong_AsLong(count.get());
+  if (k < 0) return true;
+  for (; k > 0; --k) {
     const Object number(PyLong_FromLong(k - 1));
     const Object mode(number ? PyObject_CallFunctionObjArgs(torch_.mode_at, number.get(), nullptr) : nullptr);
     if (!mode || PySet_Contains(torch_.harmless_modes, reinterpret_cast<PyObject*>(Py_TYPE(mode.get()))) != 1)
@@ -137,7 +158,7 @@ bool nothing_else_at_work() {
   for (Py_ssize_t k = 0; k < modes; ++k)
     if (PyList_GetItem(torch_.pre_dispatch_modes, k) != Py_None) return false;
   PyObject* level = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
-  return level != nullptr && PyLong_AsLong(level) < 0 && kernels_are_ours();
+  return level != nullptr && PyLong_CheckExact(level) != 0 && PyLong_AsLong(level) < 0 && kernels_are_ours();
 }
 
 // Whether a function of torch's says so, or fails.
@@ -160,6 +181,7 @@ bool requires_grad(PyObject* tensor) {
 // A tensor's handle for the dispatcher, which takes ownership of handles that are sent to it; others are deleted.
 class Handle {
  public:
+  Handle() = default;
   explicit Handle(PyObject* tensor) {
     if (torch_tensor_from_pyobject != nullptr) {
       if (torch_tensor_from_pyobject(tensor, &handle_) != TORCH_SUCCESS) handle_ = nullptr;
@@ -169,12 +191,17 @@ class Handle {
     if (capsule)
       handle_ = static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
   }
-  Handle(const Handle&) = delete;
+  Handle(Handle&& other) noexcept : handle_(other.release()) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
   ~Handle() {
     if (handle_ != nullptr) aoti_torch_delete_tensor_object(handle_);
   }
   explicit operator bool() const { return handle_ != nullptr; }
   AtenTensorHandle get() const { return handle_; }
+  AtenTensorHandle first() const { return handle_; }
   AtenTensorHandle release() { return std::exchange(handle_, nullptr); }
   StableIValue send() { return stable::from(release()); }
 
@@ -182,10 +209,48 @@ class Handle {
   AtenTensorHandle handle_ = nullptr;
 };
 
+// A list of handles for the dispatcher, which takes ownership of a list that is sent to it. It owns those that were not
+// taken from it.
+class HandleList {
+ public:
+  explicit HandleList(StableListHandle list) : list_(list) { torch_list_size(list, &size_); }
+  HandleList(HandleList&& other) noexcept
+      : list_(std::exchange(other.list_, nullptr)), first_(other.first_), size_(other.size_), taken_(other.taken_) {}
+  explicit HandleList(Py_ssize_t capacity) {
+    if (torch_new_list_reserve_size(std::size_t(capacity), &list_) != TORCH_SUCCESS) list_ = nullptr;
+  }
+  ~HandleList() {
+    if (list_ == nullptr) return;
+    while (taken_ < size_) aoti_torch_delete_tensor_object(take());
+    torch_delete_list(list_);
+  }
+
+  std::size_t size() const { return size_; }
+  AtenTensorHandle first() const { return first_; }
+  bool push(Handle handle) {
+    if (!handle || list_ == nullptr || torch_list_push_back(list_, stable::from(handle.get())) != TORCH_SUCCESS)
+      return false;
+    if (size_++ == 0) first_ = handle.get();
+    handle.release();
+    return true;
+  }
+  // The next of its handles; null if that fails.
+  AtenTensorHandle take() {
+    StableIValue item = 0;
+    return torch_list_get_item(list_, taken_++, &item) == TORCH_SUCCESS ? stable::to<AtenTensorHandle>(item) : nullptr;
+  }
+  StableIValue send() { return stable::from(std::exchange(list_, nullptr)); }
+
+ private:
+  StableListHandle list_ = nullptr;
+  AtenTensorHandle first_ = nullptr;
+  std::size_t size_ = 0, taken_ = 0;
+};
+
 // Where the library with kernels for this tensor looks for its FastCall; null if no library has any.
 FastCall** slot_for(AtenTensorHandle tensor) {
   int32_t device = 0, layout = 0;
-  if (aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
+  if (tensor == nullptr || aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
       aoti_torch_get_layout(tensor, &layout) != TORCH_SUCCESS || layout != aoti_torch_layout_strided())
     return nullptr;
   if (device == aoti_torch_device_type_cpu()) return cpu_call();
@@ -203,7 +268,7 @@ bool dispatch(const char* name, const char* overload, FastCall& call, FastCall**
   return error == TORCH_SUCCESS;
 }
 
-// Python's tensor for a handle, of which it takes ownership.
+// Python's tensor for a handle, of which it takes ownership; null after an error.
 PyObject* wrapped(AtenTensorHandle handle) {
   PyObject* result = nullptr;
   if (torch_tensor_to_pyobject != nullptr) {
@@ -213,23 +278,27 @@ PyObject* wrapped(AtenTensorHandle handle) {
   } else {
     const Object capsule(PyCapsule_New(handle, nullptr, nullptr));
     if (capsule) result = PyObject_CallFunctionObjArgs(torch_.from_capsule, capsule.get(), nullptr);
-    if (is_true(torch_.takes_ownership)) return result;
+    if (capsule && is_true(torch_.takes_ownership)) return result;
   }
   aoti_torch_delete_tensor_object(handle);
   return result;
 }
 
-// The list of tensors that the dispatcher returned, as a Python list; null after an error.
-PyObject* wrapped_list(StableListHandle list) {
-  std::size_t count = 0;
-  torch_list_size(list, &count);
-  Object result(PyList_New(Py_ssize_t(count)));
-  for (std::size_t k = 0; k < count && result; ++k) {
-    StableIValue item = 0;
-    torch_list_get_item(list, k, &item);
-    PyObject* tensor = wrapped(stable::to<AtenTensorHandle>(item));
+// The result of the overload `fast` in Python; None if the operator refused the call.
+PyObject* wrapped_unless_refused(StableIValue result, const FastCall& call) {
+  const auto handle = stable::to<AtenTensorHandle>(result);
+  if (!call.refused) return wrapped(handle);
+  aoti_torch_delete_tensor_object(handle);
+  Py_RETURN_NONE;
+}
+
+// Python's list of the tensors; null after an error.
+PyObject* wrapped_list(HandleList& handles) {
+  Object result(PyList_New(Py_ssize_t(handles.size())));
+  for (Py_ssize_t k = 0; result && k < Py_ssize_t(handles.size()); ++k) {
+    PyObject* tensor = wrapped(handles.take());
     if (tensor == nullptr) return nullptr;
-    PyList_SetItem(result.get(), Py_ssize_t(k), tensor);
+    PyList_SetItem(result.get(), k, tensor);
   }
   return result.release();
 }
@@ -260,39 +329,65 @@ bool read_axis(PyObject* axis, FastCall& call) {
   return overflow == 0;
 }
 
-// set_up(torch): an object with what Torch has, under the same names.
+// The function of a library that says where its operators look for the numbers of a call; null after an error.
+FastCall** (*function_of_library(PyObject* path))() {
+  const Object encoded(PyUnicode_EncodeFSDefault(path));
+  const char* name = encoded ? PyBytes_AsString(encoded.get()) : nullptr;
+  if (name == nullptr) return nullptr;
+  void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+  void* const function = library != nullptr ? dlsym(library, "torch_dml_ops_fast_call") : nullptr;
+  if (function == nullptr) PyErr_Format(PyExc_ImportError, "%U is not a loaded library of operators", path);
+  return reinterpret_cast<FastCall** (*)()>(function);
+}
+
+bool is_anything(PyObject*) { return true; }
+bool is_callable(PyObject* object) { return PyCallable_Check(object) != 0; }
+bool is_tuple(PyObject* object) { return PyTuple_Check(object); }
+bool is_list(PyObject* object) { return PyList_Check(object); }
+bool is_dict(PyObject* object) { return PyDict_Check(object); }
+bool is_set(PyObject* object) { return PySet_Check(object); }
+bool is_bool(PyObject* object) { return PyBool_Check(object); }
+bool is_text(PyObject* object) { return PyUnicode_Check(object); }
+bool is_text_or_none(PyObject* object) { return object == Py_None || PyUnicode_Check(object); }
+
+// set_up(torch): an object with what Torch has, under the same names. Nothing is taken from it unless all is right.
+// (What it takes the place of stays in memory: another thread may be in a call.)
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 1) return PyErr_Format(PyExc_TypeError, "set_up takes 1 argument, got %zd", count);
-  const std::pair<const char*, PyObject**> members[] = {{"tensor", &torch_.tensor},
-                                                        {"parameter", &torch_.parameter},
-                                                        {"size", &torch_.size},
-                                                        {"checks", &torch_.checks},
-                                                        {"count_modes", &torch_.count_modes},
-                                                        {"mode_at", &torch_.mode_at},
-                                                        {"harmless_modes", &torch_.harmless_modes},
-                                                        {"pre_dispatch_modes", &torch_.pre_dispatch_modes},
-                                                        {"forward_ad", &torch_.forward_ad},
-                                                        {"registered", &torch_.registered},
-                                                        {"foreign", &torch_.foreign},
-                                                        {"is_excluded", &torch_.is_excluded},
-                                                        {"autograd_key", &torch_.autograd_key},
-                                                        {"is_wrapped", &torch_.is_wrapped},
-                                                        {"to_capsule", &torch_.to_capsule},
-                                                        {"from_capsule", &torch_.from_capsule},
-                                                        {"takes_ownership", &torch_.takes_ownership},
-                                                        {"increment_version", &torch_.increment_version},
-                                                        {"cpu_call", &torch_.cpu_call},
-                                                        {"cuda_call", &torch_.cuda_call}};
-  for (const auto& [name, member] : members)
-    if ((*member = PyObject_GetAttrString(arguments[0], name)) == nullptr) return nullptr;
-  cpu_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cpu_call));
-  cuda_call = reinterpret_cast<FastCall** (*)()>(PyLong_AsVoidPtr(torch_.cuda_call));
-  names = {PyUnicode_InternFromString("requires_grad"),  PyUnicode_InternFromString("is_inference"),
-           PyUnicode_InternFromString("_current_level"), PyUnicode_InternFromString("isdisjoint"),
-           PyUnicode_InternFromString("start"),          PyUnicode_InternFromString("stop"),
-           PyUnicode_InternFromString("step"),           PyUnicode_InternFromString("shape"),
-           PyUnicode_InternFromString("recorded"),       PyUnicode_InternFromString("save_for_backward"),
-           PyUnicode_InternFromString("saved_tensors")};
+  Torch given = {};
+  const std::tuple<const char*, PyObject**, bool (*)(PyObject*)> members[] = {
+      {"tensor", &given.tensor, is_anything},
+      {"parameter", &given.parameter, is_anything},
+      {"size", &given.size, is_anything},
+      {"checks", &given.checks, is_tuple},
+      {"count_modes", &given.count_modes, is_callable},
+      {"mode_at", &given.mode_at, is_callable},
+      {"harmless_modes", &given.harmless_modes, is_set},
+      {"pre_dispatch_modes", &given.pre_dispatch_modes, is_list},
+      {"forward_ad", &given.forward_ad, is_dict},
+      {"registered", &given.registered, is_set},
+      {"foreign", &given.foreign, is_anything},
+      {"is_excluded", &given.is_excluded, is_callable},
+      {"autograd_key", &given.autograd_key, is_anything},
+      {"is_wrapped", &given.is_wrapped, is_callable},
+      {"to_capsule", &given.to_capsule, is_callable},
+      {"from_capsule", &given.from_capsule, is_callable},
+      {"takes_ownership", &given.takes_ownership, is_bool},
+      {"increment_version", &given.increment_version, is_callable},
+      {"cpu_library", &given.cpu_library, is_text},
+      {"cuda_library", &given.cuda_library, is_text_or_none}};
+  for (const auto& [name, member, right] : members) {
+    *member = PyObject_GetAttrString(arguments[0], name);
+    if (*member == nullptr) return nullptr;
+    if (!right(*member)) return PyErr_Format(PyExc_TypeError, "set_up: %s must not be %R", name, *member);
+  }
+  const auto given_cpu_call = function_of_library(given.cpu_library);
+  const auto given_cuda_call =
+      given_cpu_call != nullptr && given.cuda_library != Py_None ? function_of_library(given.cuda_library) : nullptr;
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  torch_ = given;
+  cpu_call = given_cpu_call;
+  cuda_call = given_cuda_call;
   Py_RETURN_NONE;
 }
 
