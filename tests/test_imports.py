@@ -1,11 +1,19 @@
 """What is imported, and what only where it is needed: how long `import` takes hangs on nothing else."""
 
+import ast
+import importlib.metadata
+import json
+import re
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+import torch_dml_ops
+from torch_dml_ops._required import require
 
 MODEL = str(Path(__file__).parents[1] / "examples" / "models" / "strided_and_padded.json")
 
@@ -40,37 +48,115 @@ def test_nothing_that_takes_long_is_imported(arguments: tuple[str, ...], without
     assert sorted(m for m in ours if m in without or m.startswith(tuple(f"{name}." for name in without))) == []
 
 
-WITHOUT_NUMPY = """
-import importlib.util, sys
-import torch  # which warns where there is no NumPy
-sys.modules["numpy"] = None
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name == "numpy" else found(name, *more)
+PACKAGE = Path(torch_dml_ops.__file__).parent
+# What needs which packages besides torch.
+NEEDS = {
+    "Model.load": {"numpy"},
+    "run": {"numpy"},
+    "validate": {"numpy"},
+    "viz": {"matplotlib", "numpy"},
+    "onnx": {"numpy", "onnx", "onnxscript"},
+    "register_onnx2torch": {"numpy", "onnx", "onnxscript", "onnx2torch"},
+}
+WITHOUT_A_PACKAGE = """
+import contextlib, importlib, io, json, os, sys
+import matplotlib.figure, numpy, onnx, onnxscript, torch, torch.onnx  # their time passes once
+import torch_dml_ops
+from torch_dml_ops.directml import Graph, Model, OperatorDesc, TensorDesc
 from torch_dml_ops.__main__ import main
-from torch_dml_ops.directml import OperatorDesc, SplitOperatorDesc, TensorDesc
-x = TensorDesc.from_json({"DataType": "INT64", "Sizes": [6]})
-desc = SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0)
-assert OperatorDesc.from_json(desc.to_json()) == desc
-print(main(["run", "x.json"]))
+
+model = sys.argv[1]
+operator = json.load(open(model))["dispatchables"]
+operator = next(iter(operator.values()))
+
+def command(*arguments):
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+        status = main(arguments)
+    if status:
+        raise ImportError(errors.getvalue().removesuffix("\\n"))
+
+def graph():
+    try:
+        Graph.from_json({})
+    except ValueError:  # it is no graph, which the reader of JSON has said
+        pass
+
+calls = {
+    "TensorDesc.from_json": lambda: TensorDesc.from_json({"DataType": "INT64", "Sizes": [6]}),
+    "OperatorDesc.from_json": lambda: OperatorDesc.from_json(operator),
+    "Graph.from_json": graph,
+    "Model.load": lambda: Model.load(model),
+    "run": lambda: command("run", model, "--output-path", os.devnull),
+    "validate": lambda: command("validate", model),
+    "viz": lambda: importlib.import_module("torch_dml_ops.viz"),
+    "onnx": lambda: importlib.import_module("torch_dml_ops.onnx"),
+    "register_onnx2torch": lambda: importlib.import_module("torch_dml_ops.onnx").register_onnx2torch(),
+}
+for missing in sys.argv[2:]:
+    if os.fork() == 0:
+        for name in [name for name in sys.modules if name.partition(".")[0] == missing]:
+            del sys.modules[name]
+        sys.modules[missing] = None
+        said = {}
+        for name, call in calls.items():
+            try:
+                call()
+            except Exception as error:
+                said[name] = f"{type(error).__name__}: {error}"
+        print(json.dumps([missing, said]), flush=True)
+        os._exit(0)
+    os.wait()
 """
 
 
-def test_json_needs_torch_alone_and_model_files_say_that_they_need_numpy() -> None:
-    run = subprocess.run([sys.executable, "-c", WITHOUT_NUMPY], capture_output=True, text=True, check=False)
-    assert run.stderr == "torch_dml_ops: reading model files needs numpy; pip install numpy\n"
-    assert run.stdout == "1\n"
+def optional_packages() -> set[str]:
+    """Those that some module of the package imports, and torch does not bring."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    of_torch = {"torch", "torch_dml_ops", "sympy"}
+    return {name.partition(".")[0] for name in names} - of_torch - sys.stdlib_module_names
 
 
-def test_onnx_says_what_to_install() -> None:
-    code = """
-import importlib.util
-found = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *more: None if name in ("onnx", "onnxscript") else found(name, *more)
-try:
-    import torch_dml_ops.onnx
-except ImportError as error:
-    print(error)
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    sentence = "torch_dml_ops.onnx needs onnx and onnxscript: pip install 'torch_dml_ops[onnx]'\n"
-    assert (run.stdout, run.stderr) == (sentence, "")
+def brought(requirement: str, seen: set[str]) -> set[str]:
+    """The packages that pip installs for it, but not what torch and this package need by themselves."""
+    needed = Requirement(requirement)
+    for extra in needed.extras or {""}:
+        key = f"{needed.name}[{extra}]"
+        if key not in seen:
+            seen |= {key, needed.name}
+            for line in importlib.metadata.requires(needed.name) or []:
+                then = Requirement(line)
+                ours = needed.name == "torch_dml_ops" and then.name == "torch"
+                if not ours and (then.marker is None or then.marker.evaluate({"extra": extra})):
+                    brought(str(then).partition(";")[0], seen)
+    return seen
+
+
+def test_where_a_package_is_missing_one_sentence_says_what_installs_it() -> None:
+    """For each optional package and each way in; the others work on. What the sentence names brings no other torch."""
+    packages = sorted(optional_packages() - {"torchvision"})  # without which onnx2torch works
+    assert set(packages) == set().union(*NEEDS.values())
+    command = [sys.executable, "-c", WITHOUT_A_PACKAGE, MODEL, *packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert list(said) == packages, done.stderr
+    for missing in packages:
+        assert set(said[missing]) == {name for name, needed in NEEDS.items() if missing in needed}
+        for sentence in said[missing].values():
+            match = re.fullmatch(
+                r"ImportError: [\w.:' ]+ needs (\w+): pip install (--no-deps )?'?([\w\[\]]+)'?", sentence
+            )
+            assert match, sentence
+            named, alone, installed = match.groups()
+            assert named == missing, sentence
+            packages_installed = {installed} if alone else brought(installed, set())
+            assert missing in packages_installed, sentence
+            assert not packages_installed & {"torch", "torchvision"}, sentence
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    with pytest.raises(ImportError, match=r"^it needs no_such_package and nor_this: pip install them$"):
+        require("it", "no_such_package", "json", "nor_this", install="them")

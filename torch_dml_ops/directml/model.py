@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._paths import resolved
+from torch_dml_ops._required import require
 from torch_dml_ops._text import shown
 from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._text import JsonPath, printable, text
@@ -262,8 +262,7 @@ class Model:
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
         true_or_false("Model.load: strict", strict)
-        if find_spec("numpy") is None:
-            raise ImportError("torch_dml_ops: reading model files needs numpy; pip install numpy")
+        require("torch_dml_ops: reading model files", "numpy", install="numpy")
         from torch_dml_ops.directml._parse_model import load_model
 
         return load_model(path, feature_level, allow_outside, strict, input_path, output_path)

@@ -13,10 +13,9 @@ and :func:`register_onnx2torch` go the other way.
 ['Slice']
 """
 
-from importlib.util import find_spec
+from torch_dml_ops._required import require
 
-if find_spec("onnx") is None or find_spec("onnxscript") is None:
-    raise ImportError("torch_dml_ops.onnx needs onnx and onnxscript: pip install 'torch_dml_ops[onnx]'")
+require("torch_dml_ops.onnx", "numpy", "onnx", "onnxscript", install="'torch_dml_ops[onnx]'")
 
 from torch_dml_ops.onnx._export import register, translation_table
 from torch_dml_ops.onnx._import_graph import from_onnx

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import reduce
 from importlib import import_module
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +13,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from torch_dml_ops._required import require
 from torch_dml_ops._text import shown
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx._import_graph import OPERATORS, attributes_of, check_node, in_todays_form, parameters_of
@@ -48,7 +48,7 @@ def register_onnx2torch() -> None:
     NonMaxSuppression and RoiAlign alone, but imports it in any case, which this call makes unnecessary.
 
     Raises:
-        ImportError: without onnx2torch, which ``pip install 'torch_dml_ops[onnx2torch]'`` installs.
+        ImportError: without onnx2torch, which ``pip install --no-deps onnx2torch`` installs beside your torch.
 
     >>> import onnx.parser, torch, torch_dml_ops.onnx
     >>> torch_dml_ops.onnx.register_onnx2torch()
@@ -74,8 +74,8 @@ def register_onnx2torch() -> None:
 
 
 def _registry() -> Any:
-    if find_spec("onnx2torch") is None:
-        raise ImportError("register_onnx2torch needs onnx2torch: pip install 'torch_dml_ops[onnx2torch]'")
+    # With what it depends on, pip would install torchvision, and the torch that this one was built for.
+    require("register_onnx2torch", "onnx2torch", install="--no-deps onnx2torch")
     # onnx2torch imports torchvision, of which it needs three functions in two operators. Without it, or with one that
     # was built for another torch, the rest of onnx2torch works as well.
     parts = {name: ModuleType(name) for name in ("torchvision", "torchvision.ops")}

@@ -8,10 +8,9 @@ and ``.savefig`` saves.
 >>> figure = viz.plot_slice1([4, 4], window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])
 """
 
-from importlib.util import find_spec
+from torch_dml_ops._required import require
 
-if find_spec("matplotlib") is None:
-    raise ImportError("torch_dml_ops.viz needs matplotlib: pip install 'torch_dml_ops[viz]'")
+require("torch_dml_ops.viz", "matplotlib", "numpy", install="'torch_dml_ops[viz]'")
 
 from torch_dml_ops.viz.plots import plot_reverse_subsequences, plot_slice1, plot_split
 

@@ -1,0 +1,9 @@
+"""One sentence where a package is missing that only a part of this one needs."""
+
+from importlib.util import find_spec
+
+
+def require(what: str, *packages: str, install: str) -> None:
+    """Raises ImportError unless there are all these packages, with the arguments of pip that install them."""
+    if missing := [package for package in packages if find_spec(package) is None]:
+        raise ImportError(f"{what} needs {' and '.join(missing)}: pip install {install}")
