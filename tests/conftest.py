@@ -1,3 +1,4 @@
+import os
 import time
 from collections.abc import Iterator
 from importlib.util import module_from_spec, spec_from_file_location
@@ -34,7 +35,10 @@ def t(backend: Backend) -> Make:
     return maker(backend.device)
 
 
-@pytest.fixture(scope="module", params=WAYS)
+ONE_WAY, OTHER_WAY = WAYS
+
+
+@pytest.fixture(scope="module", params=[ONE_WAY, pytest.param(OTHER_WAY, marks=pytest.mark.thorough)])
 def each_way(request: pytest.FixtureRequest) -> Iterator[None]:
     """The tests of a module with the short way for plain calls, and without it."""
     with WAYS[request.param]():
@@ -53,7 +57,16 @@ def demo() -> ModuleType:
     return module
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """What the tests import has no doctests, and would be imported a second time to look for them."""
+    return (collection_path.suffix == ".py" and not collection_path.name.startswith("test_")) or None
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Prints which lines of the CPU kernels the tests ran, where they were asked to find out."""
+    """Prints which lines of the CPU kernels the tests ran, where they were asked to find out, and how long `make` took
+    until now, which began before pytest."""
+    if began := os.environ.get("TORCH_DML_OPS_MAKE_BEGAN"):
+        minutes, seconds = divmod(int(time.time()) - int(began), 60)
+        terminalreporter.write_line(f"{minutes} minutes {seconds} seconds since make began")
     if COVERAGE.exists() and COVERAGE.stat().st_mtime > started:
         terminalreporter.write(COVERAGE.read_text())

@@ -9,6 +9,7 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE, Backend, backends
+from oracle import as_list
 from torch import Tensor
 
 import torch_dml_ops as dml
@@ -23,10 +24,6 @@ def maker(device: str) -> Make:
         return oracle.tensor(memory.view(oracle.ITEMS[dtype.itemsize]).reshape(sizes), dtype, device)
 
     return make
-
-
-def as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def tensors_in(values: Any) -> list[Tensor]:

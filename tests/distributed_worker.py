@@ -26,6 +26,7 @@ import torch
 import torch._dynamo  # which torch imports when it is used, for longer than most checks take: once, before the forks
 import torch.distributed as dist
 import torch.distributed.tensor
+from oracle import as_list
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
@@ -42,10 +43,6 @@ OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
 def distribute_tensor(whole: Tensor, mesh: DeviceMesh, placements: Sequence[Placement] | None = None) -> DTensor:
     """Every rank has the whole tensor, so nothing is sent: gloo cannot send every dtype."""
     return torch.distributed.tensor.distribute_tensor(whole, mesh, placements, src_data_rank=None)
-
-
-def as_list(results: Any) -> list[Tensor]:
-    return list(results) if isinstance(results, (list, tuple)) else [results]
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:

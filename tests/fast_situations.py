@@ -18,8 +18,8 @@ import torch
 import torch._dynamo
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
-from contract_cases import as_list
 from operator_cases import ANY_SHAPE
+from oracle import as_list
 from torch import Tensor
 from torch._C import _functorch
 from torch._dispatch.python import enable_python_dispatcher

@@ -1,64 +1,193 @@
-"""Compiles what the tests run besides the package: the CUDA kernels for the host, and torch-free C++ programs.
+"""Builds what the tests run besides the package: the CUDA kernels for the host, and torch-free C++ programs.
 
-Results lie in build/tests and are made anew when a source is newer.
+Ninja makes one object of each source and set of flags, in build/tests, and makes it again when the source, a header
+that it includes, or the flags change. A test builds what it runs; `make test` has it built before, side by side, by
+`python tests/host_build.py test`, and `make test-all` by `python tests/host_build.py test-all`.
 """
 
+import contextlib
 import ctypes
+import fcntl
 import functools
 import os
+import shlex
+import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
-from filelock import FileLock
-from torch.utils import cpp_extension
-
 ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 FOLDER = ROOT / "build" / "tests"
-EMULATION = ROOT / "tests" / "cuda_on_host"
+EMULATION = TESTS / "cuda_on_host"
+COMPILED = TESTS / "cuda_compiled"
 KERNELS = ROOT / "csrc" / "kernels"
 CUDA_KERNELS = sorted((KERNELS / "cuda").glob("*.cu"))
 CPU_KERNELS = sorted((KERNELS / "cpu").glob("*.cpp"))
+OPERATORS = [ROOT / "csrc" / "library.cpp"]
+OPERATORS += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("execute_")]
 COVERAGE = FOLDER / "coverage.txt"  # which lines of the kernels the tests ran, as a table
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FAULTY_ENGINE = ROOT / "build" / "sanitized" / "faulty" / "affine_copy.cpp"  # which sanitize.py writes
 
 
-def compile_to(target: Path, *arguments: str, compiler: str = "g++") -> Path:
-    """Runs the compiler for `target` unless that is newer than all sources."""
-    sources = [p for folder in ("csrc", "tests") for p in (ROOT / folder).rglob("*.[chi]*")]  # .cpp, .cu, .h, .inl
-    newest = max(p.stat().st_mtime for p in [*sources, Path(__file__)])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{target}.lock"):  # several test processes may want it at once
-        if target.exists() and target.stat().st_mtime > newest:
-            return target
+@dataclass(frozen=True)
+class Flags:
+    name: str  # of the folder that the objects are in
+    options: tuple[str, ...]
+    compiler: str = "g++"
+
+    def command(self) -> list[str]:
         warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
-        command = [compiler, "-std=c++20", "-g1", *warnings, f"-I{EMULATION}", *arguments, "-o", str(target)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, f"{target.name} does not compile:\n{done.stderr}"
-    return target
+        return [self.compiler, "-std=c++20", *warnings, f"-I{EMULATION}", *self.options]
+
+    def object_of(self, source: Path) -> Path:
+        return FOLDER / self.name / f"{source.parent.name}_{source.stem}.o"
 
 
-def compile_cpp(name: str, sources: Sequence[Path], *options: str, compiler: str = "g++") -> Path:
-    """The program or library `name`, made from C++ and, as C++, from .cu sources."""
-    cpp = [str(s) for s in sources if s.suffix == ".cpp"]
-    cuda = ["-x", "c++", *(str(s) for s in sources if s.suffix == ".cu"), "-x", "none"]
-    return compile_to(FOLDER / name, *cpp, *cuda, *options, compiler=compiler)
+PLAIN = Flags("plain", ("-O1", "-fPIC", "-fvisibility=hidden"))  # for programs and libraries
+SANITIZED = Flags("sanitized", ("-O1", "-g1", *SANITIZERS))
+COVERED = Flags("covered", ("-O0", "--coverage"))  # its objects note which lines run, in files beside them
+THREADS = Flags("threads", ("-O1", "-g1", "-fsanitize=thread", f"-I{KERNELS / 'cpu'}"))
+STATIC = Flags("static", ("-O2",))
+AARCH64 = Flags("aarch64", ("-O2",), "aarch64-linux-gnu-g++")
+CLANG = Flags("clang", ("-O1",), "clang++")
+
+Part = tuple[Path, Flags]
 
 
-def with_coverage(sources: Sequence[Path]) -> list[Path]:
-    """Objects that note which lines of the sources run; their notes lie beside them."""
-    return [
-        compile_to(FOLDER / "coverage" / f"{s.parent.name}_{s.stem}.o", "--coverage", "-O0", "-x", "c++", "-c", str(s))
-        for s in sources
-    ]
+@dataclass(frozen=True)
+class Program:
+    """A program, or a library whose name ends in .so."""
+
+    parts: Sequence[Part]
+    link: tuple[str, ...] = ()
+    built_for: str = "test"  # the target of make that has it built before the tests; others are built when they run
+
+    @property
+    def compiler(self) -> str:
+        return self.parts[0][1].compiler
+
+    @property
+    def objects(self) -> list[Path]:
+        return [flags.object_of(source) for source, flags in self.parts]
 
 
-def launch_test() -> tuple[Path, list[Path]]:
-    """The program that tests launches, and its objects, which note which of their lines run."""
-    objects = with_coverage([EMULATION / "launch_test.cpp", *CUDA_KERNELS])
-    return compile_cpp("launch_test", [], *map(str, objects), "-lgcov"), objects
+def _with(flags: Flags, *sources: Path) -> list[Part]:
+    return [(source, flags) for source in sources]
+
+
+@functools.cache
+def programs() -> dict[str, Program]:
+    kernels = [*CPU_KERNELS, *CUDA_KERNELS]
+    fuzz = [TESTS / "kernels_fuzz.cpp", *kernels]
+    overlap = [TESTS / "overlap_fuzz.cpp", ROOT / "csrc" / "ops" / "overlap.cpp"]
+    launch = [EMULATION / "launch_test.cpp", *CUDA_KERNELS]
+    with_fault = [FAULTY_ENGINE if source.name == FAULTY_ENGINE.name else source for source in fuzz]
+    result = {
+        "kernels_fuzz": Program(_with(PLAIN, *fuzz)),
+        "kernels_fuzz_sanitized": Program(_with(SANITIZED, *fuzz), SANITIZERS, built_for="test-all"),
+        "kernels_fuzz_covered": Program(
+            [*_with(PLAIN, fuzz[0]), *_with(COVERED, *kernels)], ("-lgcov",), built_for="test-all"
+        ),
+        "kernels_fuzz_threads": Program(_with(THREADS, *fuzz), ("-fsanitize=thread",), built_for=""),
+        "kernels_fuzz_threads_faulty": Program(_with(THREADS, *with_fault), ("-fsanitize=thread",), built_for=""),
+        "kernels_fuzz_x86_64": Program(_with(STATIC, *fuzz), ("-static",), built_for=""),
+        "kernels_fuzz_aarch64": Program(_with(AARCH64, *fuzz), ("-static",), built_for=""),
+        "kernels_fuzz_clang": Program(_with(CLANG, *fuzz), built_for=""),
+        "overlap_fuzz": Program(_with(PLAIN, *overlap)),
+        "overlap_fuzz_sanitized": Program(_with(SANITIZED, *overlap), SANITIZERS, built_for="test-all"),
+        "launch_test": Program(_with(PLAIN, *launch)),
+        "launch_test_covered": Program(_with(COVERED, *launch), ("-lgcov",), built_for="test-all"),
+        "self_test": Program(_with(PLAIN, EMULATION / "self_test.cpp")),
+    }
+    if (spec := find_spec("torch")) is None or spec.origin is None:  # which most of them do without
+        return result
+    torch = Path(spec.origin).parent
+    libraries = (f"-L{torch / 'lib'}", "-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10")
+    load = (*libraries, f"-Wl,-rpath,{torch / 'lib'}", "-ldl")
+
+    def operators(name: str, *options: str) -> Flags:
+        """They are registered as torch.ops.torch_dml_ops_<name>."""
+        defined = "-DTORCH_TARGET_VERSION=0x020b000000000000", f"-DTORCH_DML_OPS_NAMESPACE=torch_dml_ops_{name}"
+        return Flags(name, ("-fPIC", "-fvisibility=hidden", *options, *defined, f"-isystem{torch / 'include'}"))
+
+    on_host, counted = operators("on_host", "-O1"), operators("counted", "-O0", "-finstrument-functions")
+    steps = TESTS / "counted_operators.cpp"
+    return result | {
+        "load_library": Program(_with(PLAIN, TESTS / "load_library.cpp"), load),
+        "cuda_on_host.so": Program(
+            [*_with(on_host, *OPERATORS, EMULATION / "execute_on_host.cpp"), *_with(PLAIN, *CUDA_KERNELS)],
+            ("-shared", *libraries),
+        ),
+        # The C library has functions of the names that -finstrument-functions calls, too; they do nothing, and
+        # -Bsymbolic takes ours.
+        "counted_operators.so": Program(
+            _with(counted, *OPERATORS, steps), ("-shared", "-Wl,-Bsymbolic-functions", *libraries)
+        ),
+    }
+
+
+def _manifest() -> str:
+    """The programs, and objects of all that the compiled CUDA kernels are linked with, for ninja."""
+
+    def path(p: Path) -> str:
+        return str(p).replace("$", "$$").replace(" ", "$ ").replace(":", "$:")
+
+    def command(words: Iterable[str]) -> str:
+        return shlex.join(words).replace("$", "$$")
+
+    others = [*COMPILED.glob("*.cpp"), TESTS / "kernels_fuzz.cpp", *CPU_KERNELS, *CUDA_KERNELS]
+    parts = {part: None for program in programs().values() for part in program.parts} | dict.fromkeys(
+        _with(PLAIN, *sorted(others))
+    )
+    lines = [f"builddir = {path(FOLDER)}", "rule link", "  command = $compiler $in $options -o $out"]
+    for flags in dict.fromkeys(flags for _, flags in parts):
+        lines += [f"rule {flags.name}", "  deps = gcc", "  depfile = $out.d"]
+        lines += [f"  command = {command(flags.command())} -MMD -MF $out.d -x c++ -c $in -o $out"]
+    lines += [f"build {path(flags.object_of(source))}: {flags.name} {path(source)}" for source, flags in parts]
+    for name, program in programs().items():
+        lines += [f"build {path(FOLDER / name)}: link {' '.join(map(path, program.objects))}"]
+        lines += [f"  compiler = {program.compiler}", f"  options = {command(program.link)}"]
+    return "\n".join([*lines, ""])
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Several processes may want something built at once."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(*targets: Path, jobs: int = len(os.sched_getaffinity(0))) -> None:
+    ninja = shutil.which("ninja", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert ninja is not None, "needs ninja, which the extra dev brings"
+    manifest = FOLDER / "build.ninja"
+    with locked(FOLDER / "build.lock"):
+        manifest.write_text(_manifest())
+        done = subprocess.run(
+            [ninja, "--quiet", "-f", manifest, "-j", str(jobs), *targets], cwd=ROOT, capture_output=True, text=True
+        )
+    assert done.returncode == 0, f"does not compile:\n{done.stdout}{done.stderr}"
+
+
+def objects(sources: Iterable[Path], jobs: int) -> list[Path]:
+    """For programs that are linked with something else."""
+    result = [PLAIN.object_of(source) for source in sources]
+    build(*result, jobs=jobs)
+    return result
+
+
+@functools.cache
+def program(name: str) -> Path:
+    build(FOLDER / name)
+    return FOLDER / name
 
 
 def run_program(program: Path, *arguments: object, emulator: Sequence[str] = (), **environment: str) -> str:
@@ -69,19 +198,10 @@ def run_program(program: Path, *arguments: object, emulator: Sequence[str] = (),
     return done.stdout
 
 
-def _operators(name: str, namespace: str, sources: Sequence[Path], *options: str) -> ctypes.CDLL:
-    """Loads the operators as torch.ops.<namespace>, with `sources` for what executes their plans."""
-    operators = [ROOT / "csrc" / "library.cpp"]
-    operators += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("execute_")]
-    library = compile_cpp(
-        name,
-        [*operators, *sources],
-        *("-shared", "-fPIC", "-fvisibility=hidden", *options),
-        *("-DTORCH_TARGET_VERSION=0x020b000000000000", f"-DTORCH_DML_OPS_NAMESPACE={namespace}"),
-        *(f"-isystem{p}" for p in cpp_extension.include_paths()),
-        *(f"-L{p}" for p in cpp_extension.library_paths()),
-        *("-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10"),
-    )
+def _operators(name: str) -> ctypes.CDLL:
+    import torch
+
+    library = program(name)
     torch.ops.load_library(str(library))
     return ctypes.CDLL(str(library))
 
@@ -89,18 +209,14 @@ def _operators(name: str, namespace: str, sources: Sequence[Path], *options: str
 @functools.cache
 def cuda_on_host() -> ctypes.CDLL:
     """Loads the operators as torch.ops.torch_dml_ops_on_host, over the CUDA kernels, for CPU tensors."""
-    sources = [EMULATION / "execute_on_host.cpp", *CUDA_KERNELS]
-    return _operators("cuda_on_host.so", "torch_dml_ops_on_host", sources, "-O1")
+    return _operators("cuda_on_host.so")
 
 
 @functools.cache
 def counted_operators() -> ctypes.CDLL:
     """Loads the operators as torch.ops.torch_dml_ops_counted: they check, allocate and plan, and each of their steps, a
     call of a function, counts."""
-    # The C library has functions of these names too, which do nothing; -Bsymbolic takes ours.
-    options = "-O0", "-finstrument-functions", "-Wl,-Bsymbolic-functions"
-    counted = ROOT / "tests" / "counted_operators.cpp"
-    return _operators("counted_operators.so", "torch_dml_ops_counted", [counted], *options)
+    return _operators("counted_operators.so")
 
 
 def take_steps() -> int:
@@ -134,3 +250,7 @@ def take_accesses() -> dict[str, Any]:
             f"distinct_sectors_{past}": distinct_sectors,
         }
     return result
+
+
+if __name__ == "__main__":
+    build(*(FOLDER / name for name, program in programs().items() if program.built_for in sys.argv[1:]))

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 import torch
 from hypothesis import settings
+from oracle import as_list
 from torch import Tensor
 
 EXAMPLES = int(os.environ.get("TORCH_DML_OPS_CASES", "100"))
@@ -30,10 +31,6 @@ class Case:
 
     def tensors(self, dtype: torch.dtype = torch.float64) -> list[Tensor]:
         return [values(sizes, dtype, seed) for seed, sizes in enumerate(self.sizes)]
-
-
-def as_list(results: Tensor | Sequence[Tensor]) -> list[Tensor]:
-    return [results] if isinstance(results, Tensor) else list(results)
 
 
 def values(sizes: Sequence[int], dtype: torch.dtype = torch.float64, seed: int = 0) -> Tensor:

@@ -168,6 +168,11 @@ def numbered(numbers: object, dtype: torch.dtype) -> Items:
     return wide.view(ITEMS[dtype.itemsize]).reshape(array.shape)
 
 
+def as_list(results: Any) -> list[Any]:
+    """Of split, its pieces; of the others, the one result."""
+    return list(results) if isinstance(results, (list, tuple)) else [results]
+
+
 def equal(actual: Tensor, expected: Items) -> bool:
     """Whether the tensor has these sizes and, bit for bit, these items."""
     return tuple(actual.shape) == expected.shape and items(actual).tobytes() == expected.tobytes()

@@ -137,27 +137,9 @@ def check_extension() -> None:
         sys.exit("a finding, or a test that fails")
 
 
-def fuzz_on_threads(engine: Path) -> Path:
-    """The program, with `engine` for the CPU's affine copies."""
-    folder, objects = FOLDER / "threads", []
-    fuzz = ROOT / "tests" / "kernels_fuzz.cpp"
-    for source in [fuzz, *host_build.CUDA_KERNELS, *host_build.CPU_KERNELS]:
-        if source == ROOT / CHANGED:
-            source = engine
-        includes = f"-I{(ROOT / CHANGED).parent}"
-        objects.append(
-            host_build.compile_to(
-                folder / f"{source.parent.name}_{source.stem}.o",
-                *("-fsanitize=thread", "-O1", includes, "-x", "c++", "-c", str(source)),
-            )
-        )
-    program = folder / engine.parent.name / "kernels_fuzz"
-    return host_build.compile_to(program, "-fsanitize=thread", *map(str, objects))
-
-
 def check_engines() -> None:
     print("=== Random plans under AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
-    options = ["-q", "-n", "0", "-k", "sanitizers", ROOT / "tests" / "test_kernels.py"]
+    options = ["-q", "-n", "0", "-k", "sanitized", ROOT / "tests" / "test_kernels.py"]
     command = [sys.executable, "-m", "pytest", *options]
     if subprocess.run(
         list(map(str, command)), cwd=ROOT, env=os.environ | {"TORCH_DML_OPS_FUZZ_CASES": CASES}
@@ -167,14 +149,13 @@ def check_engines() -> None:
 
 def check_threads() -> None:
     print("=== Building the CPU engine with ThreadSanitizer", flush=True)
-    faulty = FOLDER / "faulty" / CHANGED.name
-    faulty.parent.mkdir(parents=True, exist_ok=True)
-    faulty.write_text(with_fault(RACE))
-    done = run([fuzz_on_threads(faulty), "100", "0", "threads"])
+    host_build.FAULTY_ENGINE.parent.mkdir(parents=True, exist_ok=True)
+    host_build.FAULTY_ENGINE.write_text(with_fault(RACE))
+    done = run([host_build.program("kernels_fuzz_threads_faulty"), "100", "0", "threads"])
     if done.returncode == 0 or RACE.finding not in done.stdout:
         sys.exit(f"{done.stdout}\nnot found: {RACE.faulty}")
     print(f"found: {RACE.finding}", flush=True)
-    program = fuzz_on_threads(ROOT / CHANGED)
+    program = host_build.program("kernels_fuzz_threads")
     for level in ("baseline", "avx2", "avx512", "avx512_gather"):
         done = run([program, CASES, "0", "threads"], TORCH_DML_OPS_SIMD=level)
         require(done, "a race")

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
-from host_build import ROOT, compile_cpp, run_program
-from torch.utils import cpp_extension
+from host_build import ROOT, program, run_program
 
 import torch_dml_ops
 from torch_dml_ops import _libraries
 from torch_dml_ops.__main__ import report
 
 LIBRARIES = [p for p in (_libraries.CPU_LIBRARY, _libraries.CUDA_LIBRARY) if p.exists()]
+needs_cuda_kernels = pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, to build CUDA kernels")
 
 
@@ -79,19 +79,10 @@ def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
 
 
 def test_library_loads_in_a_program_without_python():
-    source = ROOT / "tests" / "load_library.cpp"
-    folders = cpp_extension.library_paths()
-    program = compile_cpp(
-        "load_library",
-        [source],
-        *(f"-L{p}" for p in folders),
-        *(f"-Wl,-rpath,{p}" for p in folders),
-        *("-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10", "-ldl"),
-    )
-    assert run_program(program, _libraries.CPU_LIBRARY) == "loaded\n"
+    assert run_program(program("load_library"), _libraries.CPU_LIBRARY) == "loaded\n"
 
 
-@pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
+@needs_cuda_kernels
 def test_cuda_library_loads_on_any_torch():
     code = "import torch; from torch_dml_ops._libraries import CUDA_LIBRARY as library; "
     code += "torch.ops.load_library(str(library)); print('loaded')"
@@ -105,7 +96,7 @@ def uses_local_memory(line):
 
 
 @needs_nvcc
-@pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
+@needs_cuda_kernels
 def test_no_kernel_uses_local_memory():
     """Registers that do not suffice, or an array that is indexed by what is known only at run time, lie in memory."""
     lines = (ROOT / "build" / "ptxas.txt").read_text().splitlines()
@@ -298,7 +289,7 @@ def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, 
     assert f"torch_dml_ops is not built in {tmp_path}: run `pip install --no-build-isolation -e .`" in text
 
 
-@needs_nvcc
+@needs_cuda_kernels
 def test_default_architectures():
     if "TORCH_CUDA_ARCH_LIST" in os.environ:
         pytest.skip("TORCH_CUDA_ARCH_LIST chooses the architectures here")

@@ -9,7 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import ANY_SHAPE, CASES, FIVE, Case, as_list, by_name, examples, same, values
+from operator_cases import ANY_SHAPE, CASES, FIVE, Case, by_name, examples, same, values
+from oracle import as_list
 from refusals import ARGUMENTS, OUT
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend

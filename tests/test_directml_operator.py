@@ -15,7 +15,7 @@ from directml_cases import OPERATORS, UINT32, arguments_of_infer_output, descs, 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples, values
-from oracle import Block, Items
+from oracle import Block, Items, as_list
 from torch import Tensor
 
 import torch_dml_ops as dml
@@ -76,10 +76,6 @@ def expected(desc: Any, inputs: list[Block]) -> list[Items]:
     if isinstance(desc, SliceGradOperatorDesc):
         return [oracle.slice_grad(items[0], desc.output_gradient_tensor.sizes, *walk)]
     return [oracle.slice1(items[0], *walk, desc.output_tensor.sizes)]
-
-
-def as_list(results: Any) -> list[Tensor]:
-    return [results] if isinstance(results, Tensor) else list(results)
 
 
 @pytest.mark.parametrize("op", OPERATORS)

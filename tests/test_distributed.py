@@ -115,6 +115,7 @@ def python(*arguments: str, **environment: str) -> str:
     return printed
 
 
+@pytest.mark.thorough
 def test_the_example_trains_as_one_process_does_which_reads_its_checkpoint(tmp_path: Path) -> None:
     launch = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(EXAMPLE)
     printed = python(*launch, "--checkpoint", str(tmp_path / "saved"), GLOO_SOCKET_IFNAME="lo")

@@ -7,7 +7,8 @@ from pathlib import Path
 import plain_torch
 import pytest
 import torch
-from operator_cases import ANY_SHAPE, Case, as_list, by_name, same, values
+from operator_cases import ANY_SHAPE, Case, by_name, same, values
+from oracle import as_list
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 

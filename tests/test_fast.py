@@ -24,7 +24,7 @@ import pytest
 import refusals
 import torch
 from backends import DEVICE
-from contract_cases import as_list, every_op, given_as_out, maker, tensors_in
+from contract_cases import every_op, given_as_out, maker, tensors_in
 from fast_situations import (
     ARGUMENTS,
     CPU_ONLY,
@@ -42,6 +42,7 @@ from fast_situations import (
     with_second,
 )
 from operator_cases import same
+from oracle import as_list
 from private_names import assert_works
 from torch import Tensor
 from torch.overrides import TorchFunctionMode

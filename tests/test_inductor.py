@@ -21,7 +21,8 @@ import oracle
 import plain_torch
 import pytest
 import torch
-from operator_cases import ANY_SHAPE, CASES, as_list, same, values
+from operator_cases import ANY_SHAPE, CASES, same, values
+from oracle import as_list
 from test_compile import LAYOUTS, gradients, with_nothing_to_do
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -41,7 +42,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning"),
     pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning"),
 ]
-each_mode = pytest.mark.parametrize("mode", _fusion.MODES)
 
 
 @pytest.fixture(autouse=True)
@@ -117,18 +117,24 @@ def every_way(ops: ModuleType, x: Tensor) -> list[Tensor]:
     ]
 
 
-NOT_ALWAYS = (torch.float32, torch.float16, torch.bool, torch.complex64)
-BITS = {"always": oracle.DTYPES, "rule": NOT_ALWAYS, "never": NOT_ALWAYS}
+# Of those that are computed with as themselves, as something wider, as bytes, and not at all.
+FEW_DTYPES = (torch.float32, torch.float16, torch.bool, torch.complex64)
 
 
-@each_mode
-def test_bits_and_strides_of_every_dtype_and_layout(mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "dtypes"),
+    [
+        *((mode, FEW_DTYPES) for mode in _fusion.MODES),
+        pytest.param("always", oracle.DTYPES, marks=pytest.mark.thorough),
+    ],
+)
+def test_bits_and_strides_of_dtypes_and_layouts(mode: str, dtypes: Sequence[torch.dtype]) -> None:
     """The result of each operator itself, which nothing else has computed with."""
 
     def f(*inputs: Tensor) -> list[Tensor]:
         return [y for x in inputs for y in every_way(dml, x)]
 
-    inputs = [any_bits((3, 8, 21), dtype) for dtype in BITS[mode]]
+    inputs = [any_bits((3, 8, 21), dtype) for dtype in dtypes]
     inputs += [layout(any_bits((3, 8, 21), torch.float32)) for layout in LAYOUTS.values()]
     same_bits(run(f, mode, *inputs), f(*inputs))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import host_build
 import pytest
 import torch
-from host_build import compile_cpp, run_program
+from host_build import program, run_program
 
 from torch_dml_ops import _libraries
 
@@ -26,19 +26,21 @@ SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 ENGINES = [*((level, ["cpu"]) for level in LOWER), (HIGHEST, [])]
 
 
+@pytest.fixture(params=["kernels_fuzz", pytest.param("kernels_fuzz_sanitized", marks=pytest.mark.thorough)])
+def fuzz(request):
+    """The program that executes plans, and the same one under the sanitizers."""
+    return program(request.param)
+
+
 @pytest.mark.parametrize(("level", "engine"), ENGINES)
-def test_engines_agree_with_random_plans_under_the_sanitizers(level, engine):
-    sources = [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
-    fuzz = compile_cpp("kernels_fuzz", sources, "-O1", *host_build.SANITIZERS)
+def test_engines_agree_with_random_plans(fuzz, level, engine):
     assert run_program(fuzz, CASES, SEED, *engine, TORCH_DML_OPS_SIMD=level) == f"{CASES} cases right\n"
 
 
 @pytest.mark.parametrize(("level", "engine"), ENGINES)
-def test_engines_at_every_alignment_under_the_sanitizers(level, engine):
+def test_engines_at_every_alignment(fuzz, level, engine):
     """Offsets of 0 to 15 bytes of source and destination, items of 1 to 16 bytes, rows and lengths of a few items
     fewer and more than fill 16 bytes once, twice or more, offsets of 32 and 64 bits."""
-    sources = [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
-    fuzz = compile_cpp("kernels_fuzz", sources, "-O1", *host_build.SANITIZERS)
     cases = int(run_program(fuzz, "alignments", *engine, TORCH_DML_OPS_SIMD=level).removesuffix(" cases right\n"))
     assert cases > 5 * 16 * 16 * 14
 
@@ -51,15 +53,11 @@ OUT_OF_REACH = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("level", _libraries.simd_levels())
 def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
     """Every line of every function, for each size of item, stride or whatever else that function is compiled for."""
-    objects = host_build.with_coverage([*host_build.CPU_KERNELS, *host_build.CUDA_KERNELS])
-    fuzz = compile_cpp(
-        "kernels_fuzz_coverage",
-        [host_build.ROOT / "tests" / "kernels_fuzz.cpp"],
-        *("-O1", *map(str, objects), "-lgcov"),
-    )
+    fuzz = program("kernels_fuzz_covered")
     for plans in ((CASES, SEED), ("alignments",)):
         run_program(fuzz, *plans, "cpu", TORCH_DML_OPS_SIMD=level, GCOV_PREFIX=str(tmp_path))
     visits = Counter()
@@ -91,22 +89,14 @@ def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
     ],
 )
 def test_limits_follow_the_processors_caches(l2, l3, expected):
-    sources = [host_build.ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
-    fuzz = compile_cpp("kernels_fuzz", sources, "-O1", *host_build.SANITIZERS)
-    assert tuple(map(int, run_program(fuzz, "tuning", l2, l3).split())) == expected
+    assert tuple(map(int, run_program(program("kernels_fuzz"), "tuning", l2, l3).split())) == expected
 
 
 @pytest.mark.thorough
 def test_random_plans_run_every_line_of_the_kernels():
-    objects = host_build.with_coverage([*host_build.CPU_KERNELS, *host_build.CUDA_KERNELS])
-    fuzz = compile_cpp(
-        "kernels_fuzz_coverage",
-        [host_build.ROOT / "tests" / "kernels_fuzz.cpp"],
-        *("-O1", *map(str, objects), "-lgcov"),
-    )
-    launch_test, more = host_build.launch_test()
-    objects += more
-    folder = objects[0].parent
+    fuzz, launch_test = program("kernels_fuzz_covered"), program("launch_test_covered")
+    objects = [path for each in (fuzz, launch_test) for path in host_build.programs()[each.name].objects]
+    folder = objects[-1].parent
     for counts in folder.glob("*.gcda"):
         counts.unlink()
     for notes in folder.glob("*.gcno"):
@@ -129,8 +119,7 @@ def test_random_plans_run_every_line_of_the_kernels():
 
 
 def test_emulation_sees_what_it_is_there_for():
-    program = compile_cpp("self_test", [host_build.EMULATION / "self_test.cpp"], "-O1")
-    assert run_program(program).splitlines() == [
+    assert run_program(program("self_test")).splitlines() == [
         "the emulation sees a missing barrier",
         "and counts what is loaded and stored",
         "and multipliers divide",
@@ -138,9 +127,8 @@ def test_emulation_sees_what_it_is_there_for():
     ]
 
 
-def test_what_launches_ask_of_the_cuda_runtime(tmp_path):
-    launch_test, _ = host_build.launch_test()
-    assert run_program(launch_test, GCOV_PREFIX=str(tmp_path)).splitlines() == [  # the other test counts lines
+def test_what_launches_ask_of_the_cuda_runtime():
+    assert run_program(program("launch_test")).splitlines() == [
         "kernels and devices are asked once",
         "threads may need different amounts of shared memory",
         "panels fit on an SM",

@@ -24,6 +24,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, numpy_helper, parser
+from oracle import as_list
 from test_onnx_export import DTYPES as DTYPES_OF_EXPORTS
 from test_onnx_export import Model, affine_calls, affine_inputs, exported
 from test_onnx_export import bits as random_bits
@@ -64,10 +65,6 @@ def bits(value: Tensor | np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
         return value.dtype.name, value.shape, value.tobytes()
     content = value.detach().reshape(-1).repeat(1).view(torch.uint8).numpy().tobytes()
     return str(value.dtype).removeprefix("torch."), tuple(value.shape), content
-
-
-def as_list(result: Any) -> list[Tensor]:
-    return list(result) if isinstance(result, (list, tuple)) else [result]
 
 
 def outputs_of(module: torch.nn.Module, feeds: Sequence[np.ndarray]) -> list[Any]:

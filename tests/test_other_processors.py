@@ -10,14 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import host_build
 import pytest
-from host_build import ROOT, compile_cpp, run_program
+from host_build import ROOT, program, run_program
 
 pytestmark = pytest.mark.thorough
 
 CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000"))
-FUZZ = [ROOT / "tests" / "kernels_fuzz.cpp", *host_build.CPU_KERNELS, *host_build.CUDA_KERNELS]
 AARCH64 = "aarch64-linux-gnu-g++"
 
 
@@ -38,21 +36,17 @@ on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="has a cou
 @needs_qemu_aarch64
 @pytest.mark.parametrize("plans", [(CASES // 10, 0), ("alignments", "cpu")], ids=["random", "alignments"])
 def test_plans_on_aarch64(plans: tuple[int | str, ...]) -> None:
-    fuzz = compile_cpp("kernels_fuzz_aarch64", FUZZ, "-O2", "-static", compiler=AARCH64)
-    assert run_program(fuzz, *plans, emulator=["qemu-aarch64"]).endswith(" cases right\n")
-
-
-@pytest.fixture(scope="module")
-def x86_64_fuzz() -> Path:
-    return compile_cpp("kernels_fuzz_x86_64", FUZZ, "-O2", "-static")
+    assert run_program(program("kernels_fuzz_aarch64"), *plans, emulator=["qemu-aarch64"]).endswith(" cases right\n")
 
 
 @on_x86_64
 @needs_qemu_x86_64
 @pytest.mark.parametrize("processor", ["Nehalem", "Haswell"])  # without AVX, and with AVX2 but not AVX-512
-def test_random_plans_on_older_x86_64(x86_64_fuzz: Path, processor: str) -> None:
+def test_random_plans_on_older_x86_64(processor: str) -> None:
     emulator = ["qemu-x86_64", "-cpu", processor]
-    assert run_program(x86_64_fuzz, CASES // 10, 0, "cpu", emulator=emulator).endswith(" cases right\n")
+    assert run_program(program("kernels_fuzz_x86_64"), CASES // 10, 0, "cpu", emulator=emulator).endswith(
+        " cases right\n"
+    )
 
 
 @on_x86_64
@@ -67,10 +61,10 @@ def test_an_older_x86_64_refuses_the_instructions_it_lacks(tmp_path: Path) -> No
         "  return _mm256_extract_epi32(sum, 7) - 2;\n"
         "}\n"
     )
-    program = tmp_path / "avx2"
-    subprocess.run(["g++", "-mavx2", "-static", str(source), "-o", str(program)], check=True)
-    assert run_program(program, emulator=("qemu-x86_64", "-cpu", "Haswell")) == ""
-    done = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", str(program)], capture_output=True, cwd=tmp_path)
+    avx2 = tmp_path / "avx2"
+    subprocess.run(["g++", "-mavx2", "-static", str(source), "-o", str(avx2)], check=True)
+    assert run_program(avx2, emulator=("qemu-x86_64", "-cpu", "Haswell")) == ""
+    done = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", str(avx2)], capture_output=True, cwd=tmp_path)
     assert b"Illegal instruction" in done.stderr
 
 
@@ -119,8 +113,7 @@ def test_setup_builds_for_aarch64(tmp_path: Path) -> None:
 
 @needs_clang
 def test_random_plans_compiled_by_clang() -> None:
-    fuzz = compile_cpp("kernels_fuzz_clang", FUZZ, "-O1", compiler="clang++")
-    assert run_program(fuzz, CASES // 10).endswith(" cases right\n")
+    assert run_program(program("kernels_fuzz_clang"), CASES // 10).endswith(" cases right\n")
 
 
 @needs_clang

@@ -11,7 +11,6 @@ from contract_cases import (
     CALLS,
     PACKAGE,
     Make,
-    as_list,
     assert_refused,
     assert_right,
     every_dtype,
@@ -21,6 +20,7 @@ from contract_cases import (
     maker,
     tensors_in,
 )
+from oracle import as_list
 
 import torch_dml_ops as dml
 

@@ -24,11 +24,13 @@ CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "2000"))
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 
-def test_shared_memory_is_found_exactly_under_the_sanitizers() -> None:
+@pytest.mark.parametrize(
+    "program", ["overlap_fuzz", pytest.param("overlap_fuzz_sanitized", marks=pytest.mark.thorough)]
+)
+def test_shared_memory_is_found_exactly(program: str) -> None:
     """Among the views of a set, and within one by itself, compared with the bytes of each."""
-    sources = [host_build.ROOT / "tests" / "overlap_fuzz.cpp", host_build.ROOT / "csrc" / "ops" / "overlap.cpp"]
-    fuzz = host_build.compile_cpp("overlap_fuzz", sources, "-O1", *host_build.SANITIZERS)
-    disjoint, shared = (int(n) for n in host_build.run_program(fuzz, CASES, SEED).split())
+    counts = host_build.run_program(host_build.program(program), CASES, SEED)
+    disjoint, shared = map(int, counts.split())
     assert disjoint > CASES // 10
     assert shared > CASES // 20
 

@@ -12,7 +12,6 @@ from contract_cases import (
     FORMS,
     OPS,
     Make,
-    as_list,
     assert_right,
     every_dtype,
     every_op,
@@ -22,6 +21,7 @@ from contract_cases import (
     named,
     one_length,
 )
+from oracle import as_list
 from torch import Tensor
 
 import torch_dml_ops as dml

@@ -19,6 +19,7 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE, Backend
+from oracle import as_list
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -180,10 +181,6 @@ def test_offsets_past_2_31(dtype: torch.dtype) -> None:
         out.zero_()
         getattr(dml, op)(*arguments, out=[out] if op == "split" else out)
         assert oracle.equal(out.clone(), want)
-
-
-def as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 # Results of more than 32 MB, whose pieces do not keep within rows of their own.

@@ -8,7 +8,8 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE
-from contract_cases import CALLS, as_list, assert_right, every_op, given_as_out, maker, tensors_in
+from contract_cases import CALLS, assert_right, every_op, given_as_out, maker, tensors_in
+from oracle import as_list
 from torch import Tensor
 
 import torch_dml_ops as dml

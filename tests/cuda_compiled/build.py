@@ -3,7 +3,6 @@
 Everything lies in build/cuda_compiled and is made anew when what it is made from has changed.
 """
 
-import fcntl
 import hashlib
 import os
 import re
@@ -15,21 +14,19 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import host_build
+from host_build import CPU_KERNELS, CUDA_KERNELS
+
 from . import ptx, sass
 from .kernels import Kernel, plain_name, readable_names
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 FOLDER = ROOT / "build" / "cuda_compiled"
-KERNELS = ROOT / "csrc" / "kernels"
-CUDA_SOURCES = sorted((KERNELS / "cuda").glob("*.cu"))
-CPU_SOURCES = sorted((KERNELS / "cpu").glob("*.cpp"))
 HEADERS = [p for folder in ("csrc/kernels", "tests") for p in sorted((ROOT / folder).rglob("*.[hi]*"))]
 
-# As setup.py and torch's extensions compile them.
+# As setup.py and torch's extensions compile the kernels.
 NVCC = ["nvcc", "-O3", "-std=c++20", "--expt-relaxed-constexpr"]
-HOST = ["g++", "-std=c++20", "-O1", "-fno-pie", f"-I{ROOT / 'tests' / 'cuda_on_host'}"]
-HOST += ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-unused-parameter"]
 TRANSLATED = ["g++", "-std=c++20", "-O1", "-w", "-fno-pie", "-fwrapv", "-fno-strict-aliasing", f"-I{HERE}"]
 
 SHARDS = 16  # files of about the same size that the translated kernels are in, to be compiled side by side
@@ -66,9 +63,7 @@ def make(target: Path, inputs: Iterable[Path], command: Sequence[str]) -> Path:
     content = b"".join(path.read_bytes() for path in inputs)
     key = hashlib.sha256(repr(command).encode() + content).hexdigest()
     stamp = target.with_name(f"{target.name}.key")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.with_name(f"{target.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want it at once
+    with host_build.locked(target.with_name(f"{target.name}.lock")):
         if not (target.exists() and stamp.exists() and stamp.read_text() == key):
             stamp.unlink(missing_ok=True)
             _run(command)
@@ -90,7 +85,7 @@ def compiled_ptx(arch: str) -> list[Path]:
         return make(target, [source, *HEADERS], [*NVCC, "-ptx", f"-arch={arch}", str(source), "-o", str(target)])
 
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(compiled, CUDA_SOURCES))
+        return list(pool.map(compiled, CUDA_KERNELS))
 
 
 def compiled_sass(arch: str) -> list[str]:
@@ -143,17 +138,6 @@ def translated_objects(kernels: Sequence[Kernel], jobs: int) -> list[Path]:
         return list(pool.map(compiled, shards))
 
 
-def host_objects(sources: Sequence[Path], jobs: int) -> list[Path]:
-    """Objects of host code; of the CUDA sources, what plans and launches, and the kernels as plain C++."""
-
-    def compiled(source: Path) -> Path:
-        target = FOLDER / "host" / f"{source.parent.name}_{source.stem}.o"
-        return make(target, [source, *HEADERS], [*HOST, "-x", "c++", "-c", str(source), "-o", str(target)])
-
-    with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(compiled, sources))
-
-
 # cuda::execute(AffineCopies, Stream) and cuda::execute(ReverseCopy, Stream)
 EXECUTE = [f"_ZN13torch_dml_ops4cuda7executeENS_{plan}EPv" for plan in ("12AffineCopies", "11ReverseCopy")]
 
@@ -170,7 +154,7 @@ def linked(program: Path, objects: Sequence[Path], checked: bool) -> Path:
 
 def counting_program(arch: str, with_sass: bool, plans: str, jobs: int = 2) -> tuple[Path, dict[str, Kernel]]:
     """count_instructions.cpp with the kernels that the plans launch, and these by their names."""
-    host = host_objects([*CUDA_SOURCES, HERE / "count_instructions.cpp"], jobs)
+    host = host_build.objects([*CUDA_KERNELS, HERE / "count_instructions.cpp"], jobs)
     names_only = linked(FOLDER / "kernels_of_plans", host, checked=False)
     names = subprocess.run([names_only, "kernels"], input=plans, capture_output=True, text=True, check=True).stdout
     entries = [entry for entry in ptx_entries(arch) if entry.name in names.split()]
@@ -182,18 +166,18 @@ def counting_program(arch: str, with_sass: bool, plans: str, jobs: int = 2) -> t
 
 def random_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """random_plans.cpp with these kernels."""
-    host = host_objects([*CUDA_SOURCES, HERE / "check_plans.cpp", HERE / "random_plans.cpp"], jobs)
+    host = host_build.objects([*CUDA_KERNELS, HERE / "check_plans.cpp", HERE / "random_plans.cpp"], jobs)
     return linked(folder / "random_plans", [*translated_objects(kernels, jobs), *host], checked=True)
 
 
 def large_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """large_plans.cpp with these kernels."""
-    host = host_objects([*CUDA_SOURCES, HERE / "large_plans.cpp"], jobs)
+    host = host_build.objects([*CUDA_KERNELS, HERE / "large_plans.cpp"], jobs)
     return linked(folder / "large_plans", [*translated_objects(kernels, jobs), *host], checked=False)
 
 
 def kernels_fuzz(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """tests/kernels_fuzz.cpp with these kernels."""
     fuzz = ROOT / "tests" / "kernels_fuzz.cpp"
-    host = host_objects([*CUDA_SOURCES, *CPU_SOURCES, HERE / "check_plans.cpp", fuzz], jobs)
+    host = host_build.objects([*CUDA_KERNELS, *CPU_KERNELS, HERE / "check_plans.cpp", fuzz], jobs)
     return linked(folder / "kernels_fuzz", [*translated_objects(kernels, jobs), *host], checked=True)
