@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch._ops import OpOverloadPacket
 
 from torch_dml_ops._fast import OPERATORS, available, fast
 
 _namespace: Any = torch.ops.torch_dml_ops
+_Packet: Any = type(torch.ops.aten.add)
 
 
-class ShortPacket(OpOverloadPacket):
+class ShortPacket(_Packet):  # type: ignore[misc]
     """An operator's packet, with the function of the short way."""
 
     def __init__(self, packet: Any, short_way: Any) -> None:
