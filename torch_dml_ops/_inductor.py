@@ -20,25 +20,14 @@ from typing import Any, NamedTuple
 
 import sympy
 import torch
-from torch._inductor import ir
-from torch._inductor.lowering import (
-    _maybe_layout_constraints,
-    constrain_to_fake_tensor,
-    fallback_handler,
-    lowerings,
-    register_lowering,
-)
-from torch._inductor.sizevars import SizeVarAllocator
-from torch._inductor.virtualized import V, ops
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from torch_dml_ops import _fusion
+from torch_dml_ops._private import INDUCTOR as private
 
-# What is used of other objects, so that a torch without it is noticed here, and not in the middle of a compilation.
-SizeVarAllocator.statically_known_true  # noqa: B018
-SizeVarAllocator.optimization_hint  # noqa: B018
-_cat = lowerings[torch.ops.aten.cat.default]
+private.require()
+FloorDiv, ModularIndexing = private.FloorDiv, private.ModularIndexing
+V, ir, ops, free_unbacked_symbols = private.V, private.ir, private.ops, private.free_unbacked_symbols
+_cat = private.lowerings[torch.ops.aten.cat.default]
 
 Expr = Any  # an int or a sympy expression
 IR = Any  # a tensor in Inductor's IR
@@ -520,9 +509,9 @@ def _kernel(op: Any, arguments: Sequence[Any]) -> Any:
     if seen is not None:
         fakes = [*seen[0], *seen[1].values()]
         count = min(len(arguments), len(fakes))
-        constrained = map(constrain_to_fake_tensor, arguments[:count], fakes)
+        constrained = map(private.constrain_to_fake_tensor, arguments[:count], fakes)
         arguments = [*constrained, *arguments[count:]]
-    return fallback_handler(op, add_to_fallback_set=False)(*arguments)
+    return private.fallback_handler(op, add_to_fallback_set=False)(*arguments)
 
 
 def _register(formula: Callable[..., Any]) -> None:
@@ -533,8 +522,8 @@ def _register(formula: Callable[..., Any]) -> None:
         result = formula(*arguments) if _fuses(Call(formula.__name__, arguments, V.graph.current_node)) else None
         return _kernel(op, arguments) if result is None else result
 
-    register_lowering(op, type_promotion_kind=None)(lower)
-    _maybe_layout_constraints.pop(op, None)  # of a compilation before this, which would store the inputs
+    private.register_lowering(op, type_promotion_kind=None)(lower)
+    private._maybe_layout_constraints.pop(op, None)  # of a compilation before this, which would store the inputs
 
 
 def register() -> None:
