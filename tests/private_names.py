@@ -1,20 +1,18 @@
-"""The names that torch does not promise to keep: which of them a module uses, and what happens without one."""
+"""The names that torch does not promise to keep: which of them the package uses, and what happens without one."""
 
 import ast
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+
+# torch.library itself, by which the operators are registered, does not work without these.
+ALWAYS_THERE = {"torch._C", "torch._ops", "torch._ops.OpOverload", "torch._schema"}
 
 
-def private_names(module: ModuleType, values: str = "") -> set[str]:
-    """Those that the module's source has, as paths: `torch._C._get_tracing_state`.
-
-    `values` is the path of the class whose private attributes it reads from values, whose types the source lacks.
-    """
-    assert module.__file__ is not None
-    nodes = list(ast.walk(ast.parse(Path(module.__file__).read_text())))
+def private_names(file: Path, ours: set[str]) -> set[str]:
+    """Those in a file's source: `torch._C._get_tracing_state`, and `torch._spec` for an attribute of any value."""
+    nodes = list(ast.walk(ast.parse(file.read_text())))
     paths = {"torch": "torch"}  # of torch's names, by the module's names for them
     used = set()
     for node in nodes:
@@ -29,17 +27,31 @@ def private_names(module: ModuleType, values: str = "") -> set[str]:
         return paths.get(node.id) if isinstance(node, ast.Name) else None
 
     for node in nodes:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and (path := path_of(node.value)):
-            paths[node.target.id] = path
-    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    used |= {path for node in attributes if (path := path_of(node))}
-    ours = {node.id for node in nodes if isinstance(node, ast.Name) and node.id in vars(module)} - set(paths)
-    for node in attributes:
-        is_ours = isinstance(node.value, ast.Name) and node.value.id in ours | {"self", "cls"}
-        if values and node.attr.startswith("_") and path_of(node) is None and not is_ours:
-            used.add(f"{values}.{node.attr}")
-    without = {"torch._C", "torch._ops", "torch.library._impls"}  # without which torch.library itself does not work
-    return {name for name in used if "._" in name.replace(".__", ".")} - without
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and (path := path_of(node.value)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            paths |= {target.id: path for target in targets if isinstance(target, ast.Name)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            path = path_of(node)
+            if path is not None:
+                used.add(path)
+            elif node.attr.startswith("_") and node.attr not in ours:
+                used.add(f"torch.{node.attr}")
+        is_call = isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr"
+        if is_call and isinstance(name := node.args[1], ast.Constant) and name.value not in ours:
+            used.add(f"torch.{name.value}")
+    return {name for name in used if "._" in name.replace(".__", ".")} - ALWAYS_THERE
+
+
+def defined_names(file: Path) -> Iterator[str]:
+    """What a file's source defines: functions, classes, variables and attributes of `self`."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self":
+            yield node.attr
 
 
 def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
@@ -60,14 +72,23 @@ import torch.autograd.forward_ad as forward_ad
 
 @contextlib.contextmanager
 def without(path):
-    *owners, name = path.split(".")
-    owner = functools.reduce(getattr, owners[1:], torch)
-    if name not in vars(owner):
-        owner = type(owner)
+    *parts, name = path.split(".")[1:]
+    owner = functools.reduce(getattr, parts, torch)
+    holder = owner if name in vars(owner) else type(owner)
     value = getattr(owner, name)
-    delattr(owner, name)
-    yield
-    setattr(owner, name, value)  # torch itself would have something else in its place
+    try:
+        delattr(holder, name)
+        gone = not hasattr(owner, name)
+    except (AttributeError, TypeError):  # inherited from a class that is written in C
+        gone = False
+    if gone:
+        yield
+        setattr(holder, name, value)  # torch itself would have something else in its place
+    else:  # nor if torch makes it anew when it is asked for
+        above = functools.reduce(getattr, parts[:-1], torch)
+        setattr(above, parts[-1], object())
+        yield
+        setattr(above, parts[-1], owner)
 
 def each_apart(work, arguments):
     for argument in arguments:

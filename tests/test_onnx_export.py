@@ -536,7 +536,7 @@ def test_another_torch_has_the_table_and_nothing_needs_onnxruntime() -> None:
     assert done.returncode == 0, done.stderr
     warning, types = done.stdout.splitlines()
     assert warning.startswith(
-        f"torch_dml_ops.onnx: this torch ({torch.__version__}) has another registry (cannot import"
+        f"torch_dml_ops.onnx: this torch ({torch.__version__}) has another registry (torch.onnx._internal"
     )
     assert warning.endswith(
         "; pass custom_translation_table=torch_dml_ops.onnx.translation_table() to torch.onnx.export <string>"

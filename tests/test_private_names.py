@@ -1,11 +1,30 @@
 """On a torch that lacks a private name: what is built on it is done another way, or refused in one sentence."""
 
-import pkgutil
-from importlib import import_module
+from pathlib import Path
 
-from private_names import assert_works, private_names
+import pytest
+from private_names import assert_works, defined_names, private_names
 
-from torch_dml_ops import _autograd, _fast, distributed
+from torch_dml_ops import _private
+
+SECTIONS = {name: value for name, value in vars(_private).items() if isinstance(value, _private.Section)}
+SMALL = ("CHECK", "RESHAPE", "STORAGE", "EXPORTING")  # which no module of their own goes without
+
+
+NEEDED_BY_TORCH = "torch.library._impls"  # without which it registers nothing at all
+
+
+def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
+    files = sorted(Path(_private.__file__).parent.rglob("*.py"))
+    ours = {name for file in files for name in defined_names(file)}
+    table = {path for section in SECTIONS.values() for path in section.names}
+    values = {f"torch.{path.rpartition('.')[2]}" for path in table}
+    used = {file.name: private_names(file, ours) for file in files}
+    assert used.pop("_private.py") <= table
+    assert used.pop("_import_onnx2torch.py") == {"torch._CONVERTER_REGISTRY"}  # which is not torch's
+    assert {file: found for file, names in used.items() if (found := names - values)} == {}
+    assert {"torch._spec", "torch._cdata", "torch._op"} < set().union(*used.values())
+
 
 SHORT_WAY = """
 def work(name):
@@ -40,9 +59,7 @@ each_apart(work, sys.argv[1:])
 
 
 def test_without_a_name_of_the_short_way_all_calls_go_the_ordinary_way() -> None:
-    names = private_names(_fast)
-    assert {"torch._C._len_torch_dispatch_stack", "torch.autograd.forward_ad._current_level"} < names
-    assert_works(SHORT_WAY, *sorted(names))
+    assert_works(SHORT_WAY, *(name for name in _private.SHORT_WAY.names if name != NEEDED_BY_TORCH))
 
 
 DERIVATIVES = """
@@ -69,9 +86,7 @@ each_apart(work, sys.argv[1:])
 
 
 def test_without_a_name_of_the_derivatives_backward_works_and_one_warning_says_so() -> None:
-    names = private_names(_autograd)
-    assert {"torch.autograd.function._SingleLevelFunction", "torch.autograd.forward_ad._current_level"} < names
-    assert_works(DERIVATIVES, *sorted(names))
+    assert_works(DERIVATIVES, *_private.DERIVATIVES.names)
 
 
 DTENSORS = """
@@ -108,7 +123,81 @@ each_apart(work, sys.argv[1:])
 
 
 def test_without_a_name_of_their_rules_dtensors_get_one_sentence() -> None:
-    modules = [import_module(f"{distributed.__name__}.{m.name}") for m in pkgutil.iter_modules(distributed.__path__)]
-    names = set().union(*(private_names(m, values="torch.distributed.tensor.DTensor") for m in modules))
-    assert {"torch.distributed.tensor.DTensor._spec", "torch.autograd.forward_ad._current_level"} < names
-    assert_works(DTENSORS, *sorted(names))
+    assert_works(DTENSORS, *_private.DTENSORS.names)
+
+
+EACH_SMALL = """
+def work(name):
+    with without(name):
+        import torch_dml_ops as dml
+        from torch_dml_ops import _private
+        assert name in [s.missing for s in vars(_private).values() if isinstance(s, _private.Section)], name
+    from operator_cases import FIVE, same
+    import plain_torch
+    for case in FIVE:
+        same(case.results(dml, *case.tensors()), case.results(plain_torch, *case.tensors()))
+    x = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    same(dml.index(x)[0, None, ::-1], x[0, None].flip(1))
+    same(torch.autograd.grad(dml.index(x)[1, ::-1].prod(), x), torch.autograd.grad(x[1].prod(), x))
+    try:
+        dml.slice1(torch.empty(3, device="meta"), [0], [4], [1])
+    except RuntimeError as error:
+        assert str(error).startswith("slice1: window_"), error
+    else:
+        raise AssertionError("it was not refused")
+    out = torch.empty(3, device="meta")
+    assert dml.slice1(torch.empty(3, device="meta"), [0], [3], [-1], out=out) is out
+    compiled = torch.compile(lambda x: dml.index(x)[0, ::-1] * 2, backend="aot_eager", fullgraph=True, dynamic=True)
+    same(compiled(x), x[0].flip(0) * 2)
+
+each_apart(work, sys.argv[1:])
+"""
+
+
+def test_without_a_name_for_little_all_else_is_as_before() -> None:
+    assert_works(EACH_SMALL, *(name for section in SMALL for name in SECTIONS[section].names))
+
+
+FUSION = """
+import torch_dml_ops
+
+def work(name):
+    from torch_dml_ops import _fusion
+    from torch_dml_ops.__main__ import report
+    with warnings.catch_warnings(record=True) as caught, without(name):
+        warnings.simplefilter("always")
+        assert _fusion.missing() == name, _fusion.missing()
+    [warning] = caught
+    assert f"lacks a name that fusing the operators is built on ({name})" in str(warning.message), warning
+    assert report()["torch.compile"].startswith("calls of the kernels only"), report()
+
+each_apart(work, sys.argv[1:])
+"""
+
+
+def test_without_a_name_of_inductor_compiled_functions_call_the_kernels() -> None:
+    """test_inductor.py compiles on such a torch."""
+    assert_works(FUSION, *_private.INDUCTOR.names)
+
+
+EXPORT = """
+import torch.onnx._internal.exporter._torchlib._torchlib_registry
+
+def work(name):
+    with warnings.catch_warnings(record=True) as caught, without(name):
+        warnings.simplefilter("always")
+        import torch_dml_ops.onnx
+    assert [w for w in caught if f"has another registry ({name})" in str(w.message)], caught
+    assert len(torch_dml_ops.onnx.translation_table()) == 5
+
+each_apart(work, sys.argv[1:])
+"""
+
+
+def test_without_the_exporters_registry_a_warning_names_the_argument_to_pass() -> None:
+    pytest.importorskip("onnxscript")
+    assert_works(EXPORT, *_private.ONNX.names)
+
+
+def test_every_section_is_tested() -> None:
+    assert set(SECTIONS) == {"SHORT_WAY", "DERIVATIVES", "DTENSORS", *SMALL, "INDUCTOR", "ONNX"}

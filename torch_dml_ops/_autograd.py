@@ -34,33 +34,17 @@ from torch.overrides import handle_torch_function
 from torch_dml_ops import _fast, _libraries
 from torch_dml_ops._arguments import explanation, recorded_among
 from torch_dml_ops._overlap import check_memory
+from torch_dml_ops._private import DERIVATIVES as private
+from torch_dml_ops._private import in_forward_mode
 
-_Base: Any = object
-try:
-    from torch._C import (
-        _after_ADInplaceOrView_keyset,
-        _after_autograd_keyset,
-        _AutoDispatchBelowADInplaceOrView,
-        _AutoDispatchBelowAutograd,
-    )
-    from torch._C import _are_functorch_transforms_active as transforms_active
-    from torch._C._functorch import (
-        get_single_level_autograd_function_allowed,
-        set_single_level_autograd_function_allowed,
-    )
-    from torch.autograd.forward_ad import _set_fwd_grad_enabled
-    from torch.autograd.function import _SingleLevelFunction
-
-    forward_ad._current_level  # noqa: B018
-    _Base = _SingleLevelFunction
-    has_private_names = True
-except (ImportError, AttributeError) as missing:
-    has_private_names = False
+has_private_names = not private.missing
+if private.missing:
     warnings.warn(
-        f"torch_dml_ops: this torch ({torch.__version__}) lacks a name that the derivatives are built on ({missing}). "
-        "Backward works; torch.func transforms of these operators do not.",
+        f"torch_dml_ops: this torch ({torch.__version__}) lacks a name that the derivatives are built on "
+        f"({private.missing}). Backward works; torch.func transforms of these operators do not.",
         stacklevel=2,
     )
+_Base: Any = private._SingleLevelFunction if has_private_names else object
 
 fast = _fast.fast if has_private_names else _fast.nothing
 _library = torch.library.Library("torch_dml_ops", "IMPL")
@@ -95,7 +79,7 @@ def _requires_grad(tensors: Sequence[Tensor]) -> bool:
 
 
 def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
-    return transforms_active() or forward_ad._current_level >= 0 or _requires_grad(tensors)
+    return private._are_functorch_transforms_active() or in_forward_mode() or _requires_grad(tensors)
 
 
 # Set by torch_dml_ops.distributed when it registers the rules for DTensors: makes a call on them past the dispatcher,
@@ -192,8 +176,8 @@ def register_linear(name: str, transpose: Transpose) -> None:
         _load_rules_for_dtensors()
         if _derivative_needed(_as_list(first)):
             return linear.record(keyset, first, others)
-        with _AutoDispatchBelowAutograd():
-            return op.redispatch(keyset & _after_autograd_keyset, first, *others)
+        with private._AutoDispatchBelowAutograd():
+            return op.redispatch(keyset & private._after_autograd_keyset, first, *others)
 
     _library.impl(name, kernel, "Autograd", with_keyset=True)
     _register_out(name)
@@ -230,12 +214,12 @@ class _Linear:
     def record(self, keyset: Any, first: Tensor | Sequence[Tensor], others: Sequence[Any]) -> Any:
         """The results, with the call in their graph, in every case. `keyset` has the call's dispatch keys."""
         inputs = _as_list(first)
-        allowed = get_single_level_autograd_function_allowed()
-        set_single_level_autograd_function_allowed(True)
+        allowed = private.get_single_level_autograd_function_allowed()
+        private.set_single_level_autograd_function_allowed(True)
         try:
             results = self.function.apply(self, keyset, len(inputs), *inputs, *others)
         finally:
-            set_single_level_autograd_function_allowed(allowed)
+            private.set_single_level_autograd_function_allowed(allowed)
         return list(results) if self.gives_list else results
 
 
@@ -246,8 +230,8 @@ class _LinearFunction(_Base):  # type: ignore[misc]
     def forward(linear: _Linear, keyset: Any, count: int, *rest: Any) -> Any:
         inputs, others = rest[:count], rest[count:]
         # Without both grad modes on, the inner levels of a hessian would see constants.
-        with torch.enable_grad(), _set_fwd_grad_enabled(True), _AutoDispatchBelowAutograd():
-            return linear.call(inputs, others, partial(linear.op.redispatch, keyset & _after_autograd_keyset))
+        with torch.enable_grad(), private._set_fwd_grad_enabled(True), private._AutoDispatchBelowAutograd():
+            return linear.call(inputs, others, partial(linear.op.redispatch, keyset & private._after_autograd_keyset))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -360,7 +344,7 @@ def _register_out(name: str) -> None:
                     f"{name}: with out there is no automatic differentiation, and {argument} requires grad; call it "
                     "without out, or under torch.no_grad()"
                 )
-            if forward_ad._current_level >= 0 and forward_ad.unpack_dual(t).tangent is not None:
+            if in_forward_mode() and forward_ad.unpack_dual(t).tangent is not None:
                 raise RuntimeError(
                     f"{name}: with out there is no automatic differentiation, and {argument} has a tangent; call it "
                     "without out"
@@ -370,12 +354,12 @@ def _register_out(name: str) -> None:
     def check(keyset: Any, *args: Any, out: Any) -> None:
         _load_rules_for_dtensors()
         _check(partial(check_arguments, args, out), [*args, out])
-        with _AutoDispatchBelowAutograd():
-            op.redispatch(keyset & _after_autograd_keyset, *args, out=out)
+        with private._AutoDispatchBelowAutograd():
+            op.redispatch(keyset & private._after_autograd_keyset, *args, out=out)
 
     def count_write(keyset: Any, *args: Any, out: Any) -> None:
-        with _AutoDispatchBelowADInplaceOrView():
-            op.redispatch(keyset & _after_ADInplaceOrView_keyset, *args, out=out)
+        with private._AutoDispatchBelowADInplaceOrView():
+            op.redispatch(keyset & private._after_ADInplaceOrView_keyset, *args, out=out)
         torch.autograd.graph.increment_version(tuple(_as_list(out)))
 
     _library.impl(f"{name}.out", check, "Autograd", with_keyset=True)

@@ -4,12 +4,13 @@ The rules and their sentences are those of csrc/ops (check.h says why there are 
 against one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
 from torch import Tensor
 
+from torch_dml_ops._private import CHECK
 from torch_dml_ops._text import Shown, in_full, text, with_sum
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
@@ -30,7 +31,15 @@ def _difference(required: Sequence[int], given: Sequence[int], except_at: int = 
 
 def require(condition: bool, message: str, *shown: Shown) -> None:
     """Raises `message`, its "%s" replaced by the values, unless the condition holds; values are read only then."""
-    torch._check(condition, lambda: message % tuple(map(text, shown)))
+    _check(condition, lambda: message % tuple(map(text, shown)))
+
+
+def _raise_unless(condition: bool, message: Callable[[], str]) -> None:
+    if not condition:
+        raise RuntimeError(message())
+
+
+_check: Callable[..., None] = _raise_unless if CHECK.missing else CHECK._check
 
 
 def _dtype_name(tensor: Tensor) -> str:

@@ -19,6 +19,7 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
+from torch_dml_ops._private import SHORT_WAY as private
 
 OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
 # Kernels that somebody else may register for plain tensors, as torch.library names them. (The package's own kernels in
@@ -39,18 +40,14 @@ def _takes_ownership() -> bool:
 
     In torch 2.11 to 2.15 it does not: the caller has to delete the handle, or every result stays in memory.
     """
-    aoti: Any = torch._C._aoti
     tensor: Any = torch.empty(0, device="cpu")
     count = tensor._use_count()
-    aoti.alloc_tensor_by_stealing_from_void_ptr(aoti.unsafe_alloc_void_ptr_from_tensor(tensor))
+    private.alloc_tensor_by_stealing_from_void_ptr(private.unsafe_alloc_void_ptr_from_tensor(tensor))
     return bool(tensor._use_count() == count)
 
 
 def names_of_torch() -> SimpleNamespace:
     """What csrc/python/plain.inl asks of torch."""
-    private: Any = torch._C
-    forward_ad._current_level  # noqa: B018  (it is looked up by this name)
-    modes: Any = torch._ops._mode_stack_state_for_pre_dispatch
     return SimpleNamespace(
         tensor=torch.Tensor,
         parameter=torch.nn.Parameter,
@@ -63,15 +60,15 @@ def names_of_torch() -> SimpleNamespace:
         count_modes=private._len_torch_function_stack,
         mode_at=private._get_function_stack_at,
         harmless_modes=harmless_modes,
-        pre_dispatch_modes=modes._ModeStackStateForPreDispatch__infra_modes,
-        forward_ad=vars(forward_ad),
-        registered=torch.library._impls,
+        pre_dispatch_modes=private._ModeStackStateForPreDispatch__infra_modes,
+        forward_ad=vars(forward_ad),  # in which it looks for _current_level
+        registered=private._impls,
         foreign=FOREIGN_KERNELS,
         is_excluded=private._dispatch_tls_is_dispatch_key_excluded,
-        autograd_key=private.DispatchKey.AutogradFunctionality,
-        is_wrapped=private._functorch.is_functorch_wrapped_tensor,
-        to_capsule=private._aoti.unsafe_alloc_void_ptr_from_tensor,
-        from_capsule=private._aoti.alloc_tensor_by_stealing_from_void_ptr,
+        autograd_key=private.AutogradFunctionality,
+        is_wrapped=private.is_functorch_wrapped_tensor,
+        to_capsule=private.unsafe_alloc_void_ptr_from_tensor,
+        from_capsule=private.alloc_tensor_by_stealing_from_void_ptr,
         takes_ownership=_takes_ownership(),
         increment_version=private._increment_version,
         cpu_library=str(CPU_LIBRARY),
@@ -80,9 +77,8 @@ def names_of_torch() -> SimpleNamespace:
 
 
 def _set_up() -> Any:
-    from torch.utils._device import DeviceContext
-
-    harmless_modes.add(DeviceContext)  # that of torch.set_default_device
+    private.require()
+    harmless_modes.add(private.DeviceContext)  # that of torch.set_default_device
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
     _fast_calls.set_up(names_of_torch())
     for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + JOINS_OF_FEW:

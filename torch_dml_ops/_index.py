@@ -22,6 +22,7 @@ from torch_dml_ops._arguments import (
 )
 from torch_dml_ops._autograd import fast
 from torch_dml_ops._layout import is_exporting, known
+from torch_dml_ops._private import RESHAPE
 from torch_dml_ops._slices import Walk, numbers_in, walk_of
 from torch_dml_ops._text import shown
 from torch_dml_ops.ops import slice1
@@ -158,9 +159,12 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
     return input, left
 
 
+_view: Any = Tensor.view if RESHAPE.missing else RESHAPE.default
+
+
 def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
     """As `view`, without being one: torch lets nobody write to a view when grad mode has been switched on since."""
-    result: Tensor = torch.ops.aten._unsafe_view.default(copy, sizes)
+    result: Tensor = _view(copy, sizes)
     return result
 
 

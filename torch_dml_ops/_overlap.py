@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._libraries import CPU_LIBRARY
+from torch_dml_ops._private import STORAGE
 from torch_dml_ops._text import text
 
 
@@ -61,7 +62,7 @@ def view_of(tensor: Tensor) -> tuple[int, View] | None:
     """
     sizes, strides = tuple(map(_hint, tensor.shape)), tuple(map(_hint, tensor.stride()))
     offset = _hint(tensor.storage_offset())
-    if offset is None or None in sizes or None in strides:
+    if STORAGE.missing or offset is None or None in sizes or None in strides:
         return None
     try:
         storage = tensor.untyped_storage()._cdata

@@ -29,9 +29,9 @@ from torch.distributed.tensor import DTensor
 
 from torch_dml_ops import _autograd
 from torch_dml_ops._fake import RULES
-from torch_dml_ops.distributed._calls import call_past_the_dispatcher, rule
+from torch_dml_ops._private import DTENSORS
+from torch_dml_ops.distributed._calls import call_past_the_dispatcher, require_names, rule
 from torch_dml_ops.distributed._out import refusal_of_a_rank, rule_with_out
-from torch_dml_ops.distributed._private_names import missing, require
 from torch_dml_ops.distributed._traffic import Traffic, traffic
 
 __all__ = ["Traffic", "traffic"]
@@ -39,7 +39,7 @@ __all__ = ["Traffic", "traffic"]
 
 def _refusal(name: str) -> Callable[..., None]:
     def rule(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> None:
-        require(name)
+        require_names(name)
 
     return rule
 
@@ -48,7 +48,7 @@ def _register() -> None:
     """Once, also where the package is imported again after it was removed from sys.modules."""
     if _autograd.call_on_dtensors is not None:
         return
-    if missing is not None:
+    if DTENSORS.missing:
         for name in RULES:
             for form in ("", ".out"):
                 torch.library.register_torch_dispatch(f"torch_dml_ops::{name}{form}", DTensor, _refusal(name))

@@ -6,18 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
 from torch_dml_ops import _autograd
 from torch_dml_ops._arguments import records_calls
-from torch_dml_ops.distributed import _private_names as private
+from torch_dml_ops._private import DTENSORS as private
+from torch_dml_ops._private import in_forward_mode
 from torch_dml_ops.distributed._exchange import is_plain
 from torch_dml_ops.distributed._placements import Placements
 from torch_dml_ops.distributed._plans import plan, spec_like
 
 _CARRIERS = {1: torch.uint8, 2: torch.bfloat16, 4: torch.int32, 8: torch.int64}  # dtypes that every backend can send
+
+
+def require_names(op: str) -> None:
+    if private.missing:
+        raise RuntimeError(
+            f"{op}: DTensors need a torch with the names that their rules are built on, got {torch.__version__} "
+            f"(without {private.missing}); call to_local() for this rank's part, or full_tensor()"
+        )
 
 
 def _redistributed(x: DTensor, placements: Placements) -> Tensor:
@@ -42,7 +50,7 @@ def run(name: str, tensors: Sequence[DTensor], numbers: tuple[Any, ...]) -> list
     return [_wrapped(t, spec) for t, spec in zip(local, specs, strict=True)]
 
 
-def _wrapped(local: Tensor, spec: private.DTensorSpec) -> DTensor:
+def _wrapped(local: Tensor, spec: Any) -> DTensor:
     return DTensor.__new__(DTensor, local, spec, requires_grad=False)  # __init__ does nothing, and takes as long again
 
 
@@ -65,7 +73,7 @@ def call_past_the_dispatcher(name: str, first: Any, others: tuple[Any, ...]) -> 
         or private._are_functorch_transforms_active()
         or private._get_tracing_state()
         or private._len_torch_dispatch_stack_pre_dispatch()
-        or forward_ad._current_level >= 0
+        or in_forward_mode()
     ):
         return None
     numbers = _frozen(others[len(constants) :])
@@ -124,7 +132,7 @@ def require_dtensors(name: str, named: Sequence[tuple[str, Any]]) -> list[DTenso
     tensors = []
     for argument, t in named:
         if not isinstance(t, DTensor):
-            if not DTensor._op_dispatcher._allow_implicit_replication:
+            if not private._op_dispatcher._allow_implicit_replication:
                 raise RuntimeError(
                     f"{name}: {argument} must be a DTensor, as {first_name} is, got a plain tensor; call "
                     "distribute_tensor on it, or implicit_replication if every rank has it whole"

@@ -12,7 +12,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.nn import Parameter
 
 from torch_dml_ops._autograd import call
-from torch_dml_ops.distributed import _private_names as private
+from torch_dml_ops._private import DTENSORS as private
 from torch_dml_ops.distributed._placements import rank_along
 from torch_dml_ops.distributed._shards import Run, Transfer, leaving, received, shard, transfers
 
@@ -131,7 +131,8 @@ class Exchange:
         )
         if isinstance(incoming, private.AsyncCollectiveTensor):
             incoming = incoming.wait()
-        return incoming.view(like.dtype)
+        received: Tensor = incoming.view(like.dtype)
+        return received
 
     def _received_blocks(self, incoming: Tensor) -> dict[tuple[int, int], Tensor]:
         sizes = [self._sizes(t.end - t.first) for t in self.received]

@@ -12,7 +12,7 @@ from torch.distributed.tensor import DTensor
 from torch_dml_ops import _autograd
 from torch_dml_ops._fake import RULES, checked_outs
 from torch_dml_ops._overlap import check_memory
-from torch_dml_ops.distributed import _private_names as private
+from torch_dml_ops._private import DTENSORS as private
 from torch_dml_ops.distributed._calls import named_tensors, require_dtensors, run
 from torch_dml_ops.distributed._exchange import is_plain
 from torch_dml_ops.distributed._placements import check_part

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch_dml_ops._autograd import call
 from torch_dml_ops._fake import RULES
 from torch_dml_ops._layout import dense_strides, shared_order
-from torch_dml_ops.distributed import _private_names as private
+from torch_dml_ops._private import DTENSORS as private
 from torch_dml_ops.distributed._exchange import Exchange, Window, depending, in_order, is_plain, walk, whole
 from torch_dml_ops.distributed._placements import (
     Placements,
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
 
     placed: list[Placements]  # how each tensor is to be placed first
     steps: list[Step]  # what is done then with the tensors that this rank has
-    specs: list[private.DTensorSpec]  # of the results
+    specs: list[Any]  # of the results
 
 
 Planned = tuple[list[Placements], Placements, list[Step]]  # before the call, of the results, and between the two
@@ -201,7 +201,7 @@ def _make_plan(name: str, tensors: Sequence[DTensor], numbers: Sequence[Any]) ->
     return Plan(placed, steps, specs)
 
 
-def spec_like(like: DTensor, placements: Placements, meta: private.TensorMeta) -> private.DTensorSpec:
+def spec_like(like: DTensor, placements: Placements, meta: Any) -> Any:
     if placements != like.placements:
         return private.DTensorSpec(like.device_mesh, placements, tensor_meta=meta)
     spec = copy.copy(like._spec)  # with the order in which several mesh dimensions shard one dimension

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from torch_dml_ops._fake import RULES
-from torch_dml_ops.distributed._calls import named_tensors, require_dtensors
+from torch_dml_ops.distributed._calls import named_tensors, require_dtensors, require_names
 from torch_dml_ops.distributed._exchange import Exchange
 from torch_dml_ops.distributed._placements import Placements, parts_received, sizes_here
 from torch_dml_ops.distributed._plans import plan
-from torch_dml_ops.distributed._private_names import require
 
 
 class Traffic(NamedTuple):
@@ -61,7 +60,7 @@ def traffic(op: str, *arguments: Any) -> Traffic:
     """
     if op not in RULES:
         raise ValueError(f"traffic: op must be one of {', '.join(RULES)}, got {op!r}")
-    require("traffic")
+    require_names("traffic")
     named, numbers = named_tensors(op, arguments)
     tensors = require_dtensors(op, named)
     placed, steps, specs = plan(op, tensors, numbers)

@@ -15,6 +15,7 @@ import torch
 from onnxscript import ir
 
 import torch_dml_ops  # noqa: F401  (registers the operators)
+from torch_dml_ops._private import ONNX
 
 op: Any = onnxscript.opset18  # its methods are annotated for tensors with values
 
@@ -253,11 +254,10 @@ def register() -> None:
     leave alone.
     """
     try:
-        from torch.onnx._internal.exporter._torchlib._torchlib_registry import onnx_impl
-
+        ONNX.require()
         for target, function in translation_table().items():
             for is_complex in (False, True):
-                onnx_impl(target, no_compile=True, complex=is_complex)(function)
+                ONNX.onnx_impl(target, no_compile=True, complex=is_complex)(function)
     except (ImportError, AttributeError, TypeError) as error:
         warnings.warn(
             f"torch_dml_ops.onnx: this torch ({torch.__version__}) has another registry ({error}); pass "
