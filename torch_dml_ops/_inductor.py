@@ -204,6 +204,10 @@ _REDUCTIONS = frozenset(
     }
 )
 _TOTALS = frozenset({_aten.sum.default, _aten.mean.default})
+# Tagged as pointwise, but a loop of these alone converts nothing: they move bits, or change the sign's.
+_MOVES = frozenset({_aten.clone.default, _aten.neg.default, _aten.abs.default})
+# What these view is bits, or is stored before they view it.
+_VIEWS_OF_MEMORY = frozenset({_aten.view.dtype, _aten.as_strided.default})
 
 # Bytes of a result. Up to TINY the call of a kernel takes longer than a scalar loop, up to SMALL longer than a loop of
 # vectors. Less than CACHED stays in the cache, where a pass takes little time. From LARGE on the kernels ask for huge
@@ -216,9 +220,12 @@ LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << 
 
 
 def _is_view(node: torch.fx.Node) -> bool:
+    """Whether it is a formula where what it views is one: not if it writes there, and not if it needs it in memory."""
     if node.target is operator.getitem:
         return True
-    return isinstance(node.target, torch._ops.OpOverload) and any(a.alias_info for a in node.target._schema.arguments)
+    if not isinstance(node.target, torch._ops.OpOverload) or node.target in _VIEWS_OF_MEMORY:
+        return False
+    return any(a.alias_info is not None and not a.alias_info.is_write for a in node.target._schema.arguments)
 
 
 def _readers(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
@@ -241,6 +248,11 @@ def _is_pointwise(node: torch.fx.Node) -> bool:
 def _computes(node: torch.fx.Node) -> bool:
     """Whether it is a computation, element by element or a reduction, for which Inductor generates code."""
     return _is_pointwise(node) or node.target in _REDUCTIONS
+
+
+def _converts(node: torch.fx.Node) -> bool:
+    """Whether Inductor computes with what it reads and what it gives, so that it converts them itself."""
+    return _computes(node) and node.target not in _MOVES
 
 
 def _loop(node: torch.fx.Node) -> set[torch.fx.Node]:
@@ -322,7 +334,8 @@ class Call:
             return False  # in what order the strides of such a result come, Inductor does not know
         if self.dtype not in _CONVERTED:
             return True
-        return all(map(_computes, _readers(self.node))) or all(map(_computes, self.input_nodes))
+        readers = list(_readers(self.node))
+        return (bool(readers) and all(map(_converts, readers))) or all(map(_converts, self.input_nodes))
 
     def takes_formula(self) -> bool:
         """Whether an input that nobody else reads is a formula: fused, it is not stored."""
