@@ -190,14 +190,6 @@ def program(name: str) -> Path:
     return FOLDER / name
 
 
-def run_program(program: Path, *arguments: object, emulator: Sequence[str] = (), **environment: str) -> str:
-    """What the program prints; it must exit with 0."""
-    command = [*emulator, str(program), *map(str, arguments)]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
-    assert done.returncode == 0, f"{program.name} {arguments} failed:\n{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 def _operators(name: str) -> ctypes.CDLL:
     import torch
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import run_python
 
 pytestmark = pytest.mark.thorough
 
@@ -79,9 +80,7 @@ for case in cases.all_cases():
             seen += 1
 print(seen)
 """
-    done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 30
+    assert int(run_python("-c", program, cwd=FOLDER)) > 30
 
 
 def cases_named_in(source: str) -> list[str]:
@@ -97,9 +96,7 @@ def test_cases_that_kernels_name_are_measured() -> None:
     with pytest.raises(AssertionError):
         cases_named_in("// [stride 2, last axis, 4 MB]")
     program = "import cases; print(*(case.key for case in cases.all_cases() + cases.gpu_cases()), sep='\\n')"
-    done = subprocess.run([sys.executable, "-c", program], cwd=FOLDER, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    measured = done.stdout.splitlines()
+    measured = run_python("-c", program, cwd=FOLDER).splitlines()
     files = [path for path in (FOLDER.parent / "csrc").rglob("*") if path.is_file()]
     named = [(path.name, name) for path in files for name in cases_named_in(path.read_text())]
     assert len(named) > 15
@@ -119,18 +116,11 @@ for path in summary.PAGES:
     emptied, found = re.subn(r"(<!-- (\\w+): written .* -->\\n)(?:.|\\n)+?(?=<!-- end of \\2 -->)", r"\\1", page)
     print(path.name, found, summary.quoted(emptied, content) == page != emptied)
 """
-    done = run_program(program, results)
+    done = run_python("-c", program, results, cwd=FOLDER)
     assert done == "README.md 1 True\nperformance.md 1 True\nonnx.md 1 True\n", "benchmarks/summary.py --update"
 
 
 # On a GPU: everything but the GPU is run here.
-
-
-def run_program(program: str, *arguments: object, cwd: Path = FOLDER) -> str:
-    command = [sys.executable, "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def test_make_fetches_nothing_for_a_gpu() -> None:
@@ -238,7 +228,7 @@ for name in ("test_few.py", "test_broken.py"):
     check.do(gpu_check.Step(name, [str(folder / name)], 600))
 print(json.dumps(check.runs))
 """
-    few, broken = json.loads(run_program(program, tmp_path).splitlines()[-1])
+    few, broken = json.loads(run_python("-c", program, tmp_path, cwd=FOLDER).splitlines()[-1])
     assert (few["passed"], few["failed"], few["skipped"], few["outcome"]) == (1, 1, 1, "failed")
     assert [failure["test"].partition("::")[2] for failure in few["failures"]] == ["test_wrong"]
     assert "assert 1 == 2" in few["failures"][0]["message"]
@@ -292,16 +282,14 @@ assert refusal(None) == "compute-sanitizer is not installed"
 
 
 def test_gpu_check_understands_compute_sanitizer(tmp_path: Path) -> None:
-    run_program(GPU_CHECK, tmp_path)
+    run_python("-c", GPU_CHECK, tmp_path, cwd=FOLDER)
 
 
 def test_fused_code_is_compared_with_kernels() -> None:
     names = ["relu(op * 2 + 1): stride -1, last axis, 64 KB, 1 thread", "op: window, last axis halved, 1 KB"]
-    command = [sys.executable, str(FOLDER / "fused.py"), "--threads", "1", "--seconds", "0.01", "--case", *names]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"\| the result is small \| 1 \| [\d.]+ \| [\d.]+: relu\(op", done.stdout), done.stdout
-    assert re.search(r"\| all \| 2 \| [\d.]+ \|", done.stdout), done.stdout
+    printed = run_python(FOLDER / "fused.py", "--threads", 1, "--seconds", 0.01, "--case", *names)
+    assert re.search(r"\| the result is small \| 1 \| [\d.]+ \| [\d.]+: relu\(op", printed), printed
+    assert re.search(r"\| all \| 2 \| [\d.]+ \|", printed), printed
 
 
 def test_gpu_benchmark_prepares_checks_and_calls_every_case(tmp_path: Path) -> None:
@@ -340,7 +328,7 @@ gpu.main(["--dry-run", "--also", sys.argv[1]])
 
 def test_gpu_benchmark_that_is_killed_keeps_its_rows(tmp_path: Path) -> None:
     """The cases that have targets come first, at 1 GB."""
-    run_program(KILLED, tmp_path)
+    run_python("-c", KILLED, tmp_path, cwd=FOLDER)
     content = json.loads((tmp_path / "gpu-dry-run.json").read_text())
     rows = ["window, last axis halved, 1 GB, out", "stride -1, last axis, 1 GB, out"]
     assert [row["case"] for row in content["rows"]] == rows
@@ -395,5 +383,4 @@ assert len(launched) == 200
 
 
 def test_cuda_timer_with_events_of_another_clock() -> None:
-    done = subprocess.run([sys.executable, "-c", CUDA_TIMER], cwd=FOLDER, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run_python("-c", CUDA_TIMER, cwd=FOLDER)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 from filelock import FileLock
-from host_build import ROOT, program, run_program
+from host_build import ROOT, program
+from processes import run_program
 
 import torch_dml_ops
 from torch_dml_ops import _libraries

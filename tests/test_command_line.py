@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from bad_models import changed, good
 
+pytestmark = pytest.mark.thorough  # each test starts processes that import torch
 BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
 PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
 COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the exit status

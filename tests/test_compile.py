@@ -301,7 +301,7 @@ def all_out(x: Tensor, lengths: Tensor, *out: Tensor) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True])
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("gaps", [False, True])
 def test_compiled_calls_write_to_out_and_return_it(gaps: bool, backend: str, dynamic: bool) -> None:
@@ -337,7 +337,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True])
 @pytest.mark.parametrize(("op", "sentence", "arguments"), REFUSED)
 def test_a_compiled_call_refuses_with_the_sentence_of_eager_mode(
     op: str, sentence: str, arguments: Callable[..., Any], dynamic: bool

@@ -2,13 +2,12 @@
 TORCH_DML_OPS_TEST_DEVICE=cuda; `make gpu-check` does both.
 """
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
+from processes import run_python
 
 import torch_dml_ops as dml
 
@@ -108,12 +107,9 @@ assert all(torch.equal(a, b) for a, b in zip(results, all_operators(x, lengths),
 
 
 @pytest.mark.parametrize("loading", ["LAZY", "EAGER"])
-def test_the_first_calls_of_a_process_may_be_captured_into_a_graph(loading, monkeypatch):
+def test_the_first_calls_of_a_process_may_be_captured_into_a_graph(loading):
     """LAZY, which is CUDA's default, loads a kernel when it is first called."""
-    monkeypatch.setenv("CUDA_MODULE_LOADING", loading)
-    command = [sys.executable, "-c", FIRST_CALLS]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run_python("-c", FIRST_CALLS, cwd=Path(__file__).parent, CUDA_MODULE_LOADING=loading)
 
 
 def reversed_columns(x, lengths):

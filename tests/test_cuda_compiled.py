@@ -5,13 +5,13 @@ import importlib
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import host_build
 import numpy as np
 import pytest
 from cuda_compiled import build, ptx
+from processes import run_python
 
 pytestmark = pytest.mark.thorough
 
@@ -45,10 +45,7 @@ def test_compiled_kernels_do_what_random_plans_say():
 
 @needs_sass
 def test_no_case_takes_more_instructions_than_was_written():
-    done = subprocess.run(
-        [sys.executable, str(BENCHMARKS / "instructions.py"), "--check"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python(BENCHMARKS / "instructions.py", "--check")
 
 
 # ---- The machine ----

@@ -19,8 +19,6 @@ import pytest
 import torch_dml_ops
 from torch_dml_ops import directml, onnx, viz
 
-pytestmark = pytest.mark.thorough
-
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -72,6 +70,7 @@ def build(to: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_built_without_a_warning_with_every_link_and_every_public_name(tmp_path: Path) -> None:
     sphinx = pytest.importorskip("sphinx.util.inventory", reason="needs Sphinx, which builds the documents")
     done = build(tmp_path / "html")
@@ -161,6 +160,7 @@ def run(command: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 @each_page
 def test_commands_print_what_is_shown(page: Path) -> None:
     for command, printed in commands(page):
@@ -215,6 +215,7 @@ except DescriptorError as error:
 """
 
 
+@pytest.mark.thorough
 def test_operators_and_descriptors_need_torch_alone() -> None:
     done = subprocess.run([sys.executable, "-c", WITH_TORCH_ALONE], capture_output=True, text=True, check=False)
     printed = """\

@@ -1,7 +1,5 @@
 """torch.export and AOTInductor: calls that are saved, and run where the Python package is not."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import plain_torch
@@ -9,6 +7,7 @@ import pytest
 import torch
 from operator_cases import ANY_SHAPE, Case, by_name, same, values
 from oracle import as_list
+from processes import run_python
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
@@ -72,6 +71,7 @@ LOADERS = {
 }
 
 
+@pytest.mark.thorough
 def test_a_package_of_aotinductor_runs_in_fresh_processes(tmp_path: Path) -> None:
     package, inputs_file, results_file = (str(tmp_path / name) for name in ("all_five.pt2", "inputs.pt", "results.pt"))
     program = exported(AllFive(), values((4, 5, 3), torch.float32), Dim("batch"))
@@ -79,10 +79,8 @@ def test_a_package_of_aotinductor_runs_in_fresh_processes(tmp_path: Path) -> Non
         torch._inductor.aoti_compile_and_package(program, package_path=package)
     inputs = [values((batch, 5, 3), torch.float32) for batch in (4, 2, 7)]
     torch.save(inputs, inputs_file)
-    for name, script in LOADERS.items():
-        command = [sys.executable, "-c", script, package, inputs_file, results_file]
-        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert run.returncode == 0, f"{name}: {run.stderr}"
+    for script in LOADERS.values():
+        run_python("-c", script, package, inputs_file, results_file, cwd=tmp_path)
         for x, results in zip(inputs, torch.load(results_file), strict=True):
             for actual, expected in zip(as_list(results), AllFive()(x), strict=True):
                 same(actual.view(torch.int32), expected.view(torch.int32))

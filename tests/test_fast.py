@@ -107,7 +107,7 @@ def test_the_report_says_which_way_calls_go() -> None:
 
 # Nothing stays behind.
 
-CALLS = 100_000  # of each kind
+CALLS = 40_000  # of each kind
 
 
 def repeated(kind: str, form: Form) -> tuple[Callable[[], Any], list[Any]]:
@@ -689,5 +689,6 @@ each_apart(work, MOMENTS)
 """
 
 
+@pytest.mark.thorough
 def test_the_package_may_be_imported_at_any_moment() -> None:
     assert_works(MOMENTS)

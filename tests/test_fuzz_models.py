@@ -27,6 +27,7 @@ def test_changed_model_files_are_loaded_or_refused_with_a_sentence() -> None:
     assert int(found[3]) > INPUTS // 100
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("instead", "finding"),
     [

@@ -7,7 +7,6 @@ none is compiled.
 import contextlib
 import importlib
 import logging
-import os
 import re
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import pytest
 import torch
 from operator_cases import ANY_SHAPE, CASES, same, values
 from oracle import as_list
+from processes import run_python
 from test_compile import LAYOUTS, gradients, with_nothing_to_do
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -33,7 +33,7 @@ from torch._inductor import metrics
 from torch._inductor.utils import fresh_cache, get_code
 
 import torch_dml_ops as dml
-from torch_dml_ops import _fusion, _inductor
+from torch_dml_ops import _inductor
 
 # Warnings of torch's own.
 pytestmark = [
@@ -117,15 +117,18 @@ def every_way(ops: ModuleType, x: Tensor) -> list[Tensor]:
     ]
 
 
-# Of those that are computed with as themselves, as something wider, as bytes, and not at all.
-FEW_DTYPES = (torch.float32, torch.float16, torch.bool, torch.complex64)
+# Besides float32: one that is computed with as something wider, one as bytes, and one not at all.
+FEW_DTYPES = (torch.float16, torch.bool, torch.complex64)
+OTHER_DTYPES = [dtype for dtype in oracle.DTYPES if dtype not in (torch.float32, *FEW_DTYPES)]
 
 
 @pytest.mark.parametrize(
     ("mode", "dtypes"),
     [
-        *((mode, FEW_DTYPES) for mode in _fusion.MODES),
-        pytest.param("always", oracle.DTYPES, marks=pytest.mark.thorough),
+        ("always", FEW_DTYPES),
+        pytest.param("always", OTHER_DTYPES, marks=pytest.mark.thorough),
+        pytest.param("rule", FEW_DTYPES, marks=pytest.mark.thorough),
+        ("never", FEW_DTYPES),
     ],
 )
 def test_bits_and_strides_of_dtypes_and_layouts(mode: str, dtypes: Sequence[torch.dtype]) -> None:
@@ -139,17 +142,20 @@ def test_bits_and_strides_of_dtypes_and_layouts(mode: str, dtypes: Sequence[torc
     same_bits(run(f, mode, *inputs), f(*inputs))
 
 
-def test_bits_where_a_result_is_returned_and_computed_with() -> None:
+@pytest.mark.parametrize(
+    "dtypes",
+    [(torch.float16, torch.bool), pytest.param((torch.bfloat16, torch.float32), marks=pytest.mark.thorough)],
+)
+def test_bits_where_a_result_is_returned_and_computed_with(dtypes: Sequence[torch.dtype]) -> None:
     """A loop that converts to compute must not store what it has converted."""
 
     def f(*inputs: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         moved = [y for x in inputs for y in every_way(dml, x)]
-        return moved, [y.logical_not() for y in moved if y.dtype in negated]
+        return moved, [y.logical_not() for y in moved if y.dtype != wrong]
 
-    negated = [torch.float16, torch.bfloat16, torch.float32, torch.bool]
-    if torch.__version__ < "2.12":  # negates a bool of other bytes than 0 and 1 wrongly, without these operators too
-        negated.remove(torch.bool)
-    inputs = [any_bits((3, 8, 21), dtype) for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.bool)]
+    # This torch negates a bool of other bytes than 0 and 1 wrongly, without these operators too.
+    wrong = torch.bool if torch.__version__ < "2.12" else None
+    inputs = [any_bits((3, 8, 21), dtype) for dtype in dtypes]
     for actual, expected in zip(run(f, "always", *inputs), f(*inputs), strict=True):
         same_bits(actual, expected)
 
@@ -157,6 +163,7 @@ def test_bits_where_a_result_is_returned_and_computed_with() -> None:
 COMPUTED = [dtype for dtype in oracle.DTYPES if dtype in _inductor.FORMULA_DTYPES and dtype != torch.bool]
 
 
+@pytest.mark.thorough
 def test_results_between_computations() -> None:
     """Negation before and after: it is exact in every dtype, so nothing may differ."""
 
@@ -520,6 +527,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", OPTIONS)
 def test_other_ways_to_compile(way: str) -> None:
     model, x = Model(), values((3, 5, 16), torch.float32)
@@ -527,6 +535,7 @@ def test_other_ways_to_compile(way: str) -> None:
         torch.testing.assert_close(run(model, "always", x, options=OPTIONS[way]), model(x))
 
 
+@pytest.mark.thorough
 def test_packages_of_aotinductor(tmp_path: Path) -> None:
     model, x = Model(), values((3, 5, 16), torch.float32)
     program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("batch")},))
@@ -609,7 +618,9 @@ print(report()["torch.compile"])
 REMOVED = "import torch._inductor.lowering as there; del there.lowerings[torch.ops.aten.cat.default]"
 
 
-@pytest.mark.parametrize("before", ["", REMOVED], ids=["this torch", "a torch that lacks a name"])
+@pytest.mark.parametrize(
+    "before", ["", pytest.param(REMOVED, marks=pytest.mark.thorough)], ids=["this torch", "a torch that lacks a name"]
+)
 def test_the_first_compilation_registers_the_formulas(before: str) -> None:
     done = subprocess.run([sys.executable, "-c", LAZY.format(before=before)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -658,6 +669,4 @@ VARIABLE = {"never": "never", "": "rule", "1": "TORCH_DML_OPS_FUSE must be rule,
 
 @pytest.mark.parametrize("value", VARIABLE)
 def test_the_variable(value: str) -> None:
-    environment = os.environ | {"TORCH_DML_OPS_FUSE": value}
-    done = subprocess.run([sys.executable, "-c", PRINT_THE_MODE], env=environment, capture_output=True, text=True)
-    assert done.stdout == f"{VARIABLE[value]}\n", done.stderr
+    assert run_python("-c", PRINT_THE_MODE, TORCH_DML_OPS_FUSE=value) == f"{VARIABLE[value]}\n"

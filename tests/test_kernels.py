@@ -12,7 +12,8 @@ from pathlib import Path
 import host_build
 import pytest
 import torch
-from host_build import program, run_program
+from host_build import program
+from processes import run_program
 
 from torch_dml_ops import _libraries
 

@@ -11,6 +11,7 @@ import pytest
 import torch_dml_ops
 from torch_dml_ops import _libraries
 
+pytestmark = pytest.mark.thorough  # each test starts processes that import torch
 PACKAGE = Path(torch_dml_ops.__file__).parent
 CPU, CUDA = _libraries.CPU_LIBRARY.name, _libraries.CUDA_LIBRARY.name
 

@@ -2,7 +2,6 @@
 
 import ctypes
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -17,6 +16,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import helper
+from processes import run_python
 from torch import Tensor
 from torch.onnx import ONNXProgram
 
@@ -24,7 +24,8 @@ import torch_dml_ops as dml
 import torch_dml_ops.onnx
 
 ops = torch.ops.torch_dml_ops
-OPSETS = range(17, 24)
+OLDEST, *BETWEEN, NEWEST = range(17, 24)
+OPSETS = [OLDEST, *(pytest.param(opset, marks=pytest.mark.thorough) for opset in BETWEEN), NEWEST]
 DTYPES = [
     *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
@@ -442,6 +443,7 @@ def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
     same_as_numpy(lambda x, y: numbers(dml.index, x, y), lambda x, y: numbers(lambda x: x, x, y), [7], 7, 4)
 
 
+@pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @example([slice(None, 2, -1), slice(5, 2)], 2, 3)
 @example([slice(-3, -6), slice(2, 5, -1)], 4, 3)
@@ -482,6 +484,7 @@ def test_backward_graphs(dynamic: bool) -> None:
     check(program, Model(gradients), [X, LENGTHS])
 
 
+@pytest.mark.thorough
 def test_the_example_gives_the_same_predictions(demo: ModuleType) -> None:
     """On every other frame, as the example takes them in training: half the nodes, as its loop is unrolled."""
     torch.manual_seed(0)
@@ -532,9 +535,7 @@ print(*(node.op_type for node in program.model.graph))
 
 
 def test_another_torch_has_the_table_and_nothing_needs_onnxruntime() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    warning, types = done.stdout.splitlines()
+    warning, types = run_python("-c", WITHOUT).splitlines()
     assert warning.startswith(
         f"torch_dml_ops.onnx: this torch ({torch.__version__}) has another registry (torch.onnx._internal"
     )

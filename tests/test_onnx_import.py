@@ -9,8 +9,6 @@ import inspect
 import keyword
 import pickle
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, numpy_helper, parser
 from oracle import as_list
+from processes import run_python
 from test_onnx_export import DTYPES as DTYPES_OF_EXPORTS
 from test_onnx_export import Model, affine_calls, affine_inputs, exported
 from test_onnx_export import bits as random_bits
@@ -304,7 +303,7 @@ def test_reverse_sequence(data: st.DataObject) -> None:
     )
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["static", "dynamic"])
 def test_every_model_that_the_package_exports(dynamic: bool) -> None:
     """bfloat16 among the dtypes, which is reversed by other nodes, and an axis of a dynamic size."""
     count = len(DTYPES_OF_EXPORTS)
@@ -1220,5 +1219,4 @@ def test_malformed_nodes_of_whole_models(op: str, inputs: list[str], sentence: s
 
 def test_onnx2torch_is_imported_only_to_register() -> None:
     code = "import sys, torch_dml_ops.onnx; print('onnx2torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr
+    assert run_python("-c", code) == "False\n"

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from host_build import ROOT, program, run_program
+from host_build import ROOT, program
+from processes import run_program
 
 pytestmark = pytest.mark.thorough
 
@@ -36,7 +37,7 @@ on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="has a cou
 @needs_qemu_aarch64
 @pytest.mark.parametrize("plans", [(CASES // 10, 0), ("alignments", "cpu")], ids=["random", "alignments"])
 def test_plans_on_aarch64(plans: tuple[int | str, ...]) -> None:
-    assert run_program(program("kernels_fuzz_aarch64"), *plans, emulator=["qemu-aarch64"]).endswith(" cases right\n")
+    assert run_program("qemu-aarch64", program("kernels_fuzz_aarch64"), *plans).endswith(" cases right\n")
 
 
 @on_x86_64
@@ -44,9 +45,7 @@ def test_plans_on_aarch64(plans: tuple[int | str, ...]) -> None:
 @pytest.mark.parametrize("processor", ["Nehalem", "Haswell"])  # without AVX, and with AVX2 but not AVX-512
 def test_random_plans_on_older_x86_64(processor: str) -> None:
     emulator = ["qemu-x86_64", "-cpu", processor]
-    assert run_program(program("kernels_fuzz_x86_64"), CASES // 10, 0, "cpu", emulator=emulator).endswith(
-        " cases right\n"
-    )
+    assert run_program(*emulator, program("kernels_fuzz_x86_64"), CASES // 10, 0, "cpu").endswith(" cases right\n")
 
 
 @on_x86_64
@@ -63,7 +62,7 @@ def test_an_older_x86_64_refuses_the_instructions_it_lacks(tmp_path: Path) -> No
     )
     avx2 = tmp_path / "avx2"
     subprocess.run(["g++", "-mavx2", "-static", str(source), "-o", str(avx2)], check=True)
-    assert run_program(avx2, emulator=("qemu-x86_64", "-cpu", "Haswell")) == ""
+    assert run_program("qemu-x86_64", "-cpu", "Haswell", avx2) == ""
     done = subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", str(avx2)], capture_output=True, cwd=tmp_path)
     assert b"Illegal instruction" in done.stderr
 

@@ -16,6 +16,7 @@ from typing import Any
 import host_build
 import pytest
 import torch
+from processes import run_program
 from torch import Tensor
 
 import torch_dml_ops as dml
@@ -29,7 +30,7 @@ SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 )
 def test_shared_memory_is_found_exactly(program: str) -> None:
     """Among the views of a set, and within one by itself, compared with the bytes of each."""
-    counts = host_build.run_program(host_build.program(program), CASES, SEED)
+    counts = run_program(host_build.program(program), CASES, SEED)
     disjoint, shared = map(int, counts.split())
     assert disjoint > CASES // 10
     assert shared > CASES // 20

@@ -6,8 +6,6 @@ of 32 bits would show and at every 4 099th element between: less than 5.5 GB in 
 """
 
 import multiprocessing
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +18,7 @@ import pytest
 import torch
 from backends import DEVICE, Backend
 from oracle import as_list
+from processes import run_python
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -420,5 +419,4 @@ thread.start()
 thread.join()
 print(done)
 """
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.stdout == "[True, True]\n", (run.returncode, run.stderr)
+    assert run_python("-c", program) == "[True, True]\n"

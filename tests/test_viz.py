@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from processes import run_python
 
 import torch_dml_ops as dml
 from torch_dml_ops import viz
@@ -588,16 +587,11 @@ def test_notebooks_show_it() -> None:
     assert viz.plot_slice1(*WINDOWS[1])._repr_png_().startswith(b"\x89PNG")
 
 
-def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def test_the_package_needs_no_matplotlib() -> None:
-    assert run("import sys, torch_dml_ops, torch_dml_ops.directml; print('matplotlib' in sys.modules)") == "False"
+    code = "import sys, torch_dml_ops, torch_dml_ops.directml; print('matplotlib' in sys.modules)"
+    assert run_python("-c", code) == "False\n"
 
 
 def test_pyplot_is_left_alone() -> None:
     plot = "from torch_dml_ops import viz; viz.plot_split([2], [2], 0)"
-    assert run(f"import sys; {plot}; print('matplotlib.pyplot' in sys.modules)") == "False"
+    assert run_python("-c", f"import sys; {plot}; print('matplotlib.pyplot' in sys.modules)") == "False\n"
