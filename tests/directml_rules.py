@@ -160,6 +160,11 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     # SLICE.
     ("SLICE", {"output_tensor": TensorDesc(F32, [2, 2])}, ["output_tensor.sizes[1] must be 3, as sizes[1] is, got 2"]),
     ("SLICE", {"strides": [2, 0]}, ["strides[1] must be from 1 to 4294967295, got 0"]),
+    (
+        "SLICE",
+        {"sizes": [2, 1], "strides": [2, 2**32], "output_tensor": TensorDesc(F32, [2, 1])},
+        ["strides[1] must be from 1 to 4294967295, got 4294967296"],
+    ),
     ("SLICE", {"strides": [2, -1]}, ["strides[1] must be from 1 to 4294967295, got -1"]),
     (
         "SLICE",

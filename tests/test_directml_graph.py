@@ -248,6 +248,15 @@ def test_inputs_that_are_reinterpreted_may_have_steps_in_memory() -> None:
             assert torch.equal(run(tensor)[0], expected)
 
 
+def test_the_strides_of_dimensions_of_size_1_mean_nothing() -> None:
+    row, same_row = TensorDesc(F32, [1, 3]), TensorDesc(F32, [1, 3], strides=[7, 1])
+    graph = Graph()
+    copy = graph.add(identity(same_row, row), graph.input(row))
+    graph.output(graph.add(identity(same_row, row), copy))
+    x = values((1, 3), torch.float32)
+    assert torch.equal(graph.compile()(x)[0], x)
+
+
 def test_owned_inputs_given_in_inference_mode_serve_outside() -> None:
     lengths = TensorDesc(TensorDataType.UINT32, [3, 1], flags=TensorFlags.OWNED_BY_DML)
     rows = TensorDesc(F32, [3, 4])

@@ -232,6 +232,13 @@ def test_tensors_other_than_described(call: Callable[[], object], sentence: str)
         call()
 
 
+def test_an_out_may_have_any_stride_where_the_size_is_1() -> None:
+    x = TensorDesc(F32, [2, 1, 3])
+    out = torch.zeros(6).as_strided((2, 1, 3), (3, 100, 1))
+    Operator(ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=x))(torch.ones(2, 1, 3), out=out)
+    assert out.eq(1).all()
+
+
 def test_no_tensors() -> None:
     with pytest.raises(TypeError, match=r"^SPLIT: input_tensor must be a tensor, got list$"):
         SPLIT([1.0])

@@ -285,6 +285,16 @@ def test_all_else_is_torchs_own() -> None:
         same(y, z)
 
 
+def test_assignments_that_a_graph_records_as_the_function_of_operator() -> None:
+    """As a mode gets them from tracers; in plain code it gets the method."""
+    x = torch.zeros(4)
+    mode = dml.negative_steps()
+    for function in (operator.setitem, Tensor.__setitem__):
+        mode.__torch_function__(function, (), (x, S[::-2], torch.tensor([1.0, 2.0])))
+        assert x.tolist() == [0, 2, 0, 1]
+        x.zero_()
+
+
 def test_sentences_of_torch() -> None:
     x = torch.zeros(3)
     for index in (S[::0], S[1.5], S["a"], S[:, :], S[5], S[::1.5], S[::"a"]):

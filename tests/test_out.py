@@ -290,6 +290,22 @@ def test_a_lazy_clone_given_as_out_leaves_its_origin_alone(op: str) -> None:
     assert not origin.any()
 
 
+@every_op
+@pytest.mark.parametrize("into_out", [False, True], ids=["new result", "out"])
+def test_a_lazy_clone_that_is_read_is_not_copied(op: str, into_out: bool) -> None:
+    kept = []
+
+    def clones(*sizes, **kind):
+        kept.append(maker(DEVICE)(*sizes, **kind).clone())
+        kept.append(kept[-1]._lazy_clone())
+        return kept[-1]
+
+    arguments = CALLS[op](clones)
+    out = {"out": given_as_out(op, torch.zeros(2, 3, device=DEVICE))} if into_out else {}
+    getattr(dml, op)(*arguments, **out)
+    assert all(map(torch._C._is_cow_tensor, kept))
+
+
 def test_out_that_is_an_inference_tensor_is_refused_outside_of_inference_mode() -> None:
     with torch.inference_mode():
         out = torch.zeros(2, 3, device=DEVICE)

@@ -148,6 +148,25 @@ def test_an_error_names_what_was_given_and_nothing_of_the_batch(
     assert str(error.value) == f"{op}: {sentence}"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: dml.join([x, x[:, :2]], 0),
+        lambda x: dml.join([x, x.double()], 0),
+        lambda x: dml.split(x, [1, 1], 0),
+        lambda x: dml.split(x, [3, 0], 0),
+    ],
+    ids=["sizes", "dtypes", "sum", "empty piece"],
+)
+def test_the_older_vmap_refuses_what_a_plain_call_does(call: Callable[[Tensor], Any]) -> None:
+    """That of torch.autograd.grad(is_grads_batched=True)."""
+    with pytest.raises(RuntimeError) as plain:
+        call(torch.ones(3, 4))
+    with pytest.raises(RuntimeError) as batched:
+        torch._vmap_internals._vmap(call)(torch.ones(2, 3, 4))
+    assert str(batched.value) == str(plain.value)
+
+
 def test_out_is_refused() -> None:
     out = torch.zeros(3, 4)
     with pytest.raises(RuntimeError, match="out= or view ops"):
