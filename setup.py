@@ -1,5 +1,5 @@
-"""Builds three libraries into one wheel: _C (schemas, CPU), _fast_calls (a short way to them from Python) and, where
-nvcc is found, _C_cuda.
+"""Builds three libraries into one wheel: _C (schemas, CPU), _fast_calls (a short way to them from Python) where there
+are Python's headers, and _C_cuda where there is nvcc.
 
 TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the default) does where nvcc is
 TORCH_CUDA_ARCH_LIST          GPU architectures, as torch's own builds read it
@@ -20,9 +20,16 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from setuptools import Extension, setup
-from setuptools.command.build import build
-from torch.utils import cpp_extension
+try:
+    from setuptools import Extension, setup
+    from setuptools.command.build import build
+    from torch.utils import cpp_extension
+    from torch.version import __version__ as torch_version
+except ModuleNotFoundError as error:
+    sys.exit(
+        f"torch_dml_ops: to build needs {str(error.name).partition('.')[0]} in this environment: pip install "
+        "'setuptools>=77' wheel ninja 'torch>=2.11', then pip install --no-build-isolation ."
+    )
 
 # The oldest torch that may load the result: the stable ABI of 2.11, whatever torch builds it.
 TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
@@ -65,6 +72,36 @@ MOVED_INTO_LIBC = {
         """
     },
 }
+
+
+def require_tools() -> None:
+    """Ends with a sentence where torch is too old, or there is no compiler."""
+    if tuple(map(int, torch_version.split(".")[:2])) < (2, 11):
+        sys.exit(f"torch_dml_ops: to build needs torch 2.11 or later, got {torch_version}: pip install 'torch>=2.11'")
+    if shutil.which(compiler()[0]) is None:
+        sys.exit(
+            f"torch_dml_ops: to build needs a C++ compiler, and {compiler()[0]} was not found: install g++ 11 or later "
+            "(on Debian: apt install g++), or name another by CXX"
+        )
+
+
+def compiler() -> list[str]:
+    """The one that builds everything: CXX, or c++."""
+    return shlex.split(cpp_extension.get_cxx_compiler())
+
+
+def has_python_headers() -> bool:
+    folders = {sysconfig.get_path("include", scheme="posix_prefix"), sysconfig.get_config_var("INCLUDEPY")}
+    includes = [f"-I{folder}" for folder in folders if folder]
+    preprocess = [*compiler(), *includes, *("-include", "Python.h", "-E", "-x", "c++", os.devnull)]
+    found = subprocess.run(preprocess, capture_output=True).returncode == 0
+    if not found:
+        print(
+            "torch_dml_ops: building without the short way from Python, so small calls take several times as long: "
+            "Python.h was not found; install Python's headers (on Debian: apt install python3-dev) and build again",
+            file=sys.stderr,
+        )
+    return found
 
 
 def cuda_toolkit() -> str | None:
@@ -146,20 +183,19 @@ def older_glibc(folder: Path) -> list[str]:
         source.write_text("".join(f"void {name}() {{}}\n" for names in versions.values() for name in names.split()))
         script.write_text("".join(f"{v} {{ global: {'; '.join(names.split())}; }};\n" for v, names in versions.items()))
         linked = ["-shared", "-nostdlib", f"-Wl,-soname,{library}", f"-Wl,--version-script={script}", "-w"]
-        compiler = shlex.split(cpp_extension.get_cxx_compiler())  # CXX: the one that builds the rest
-        subprocess.run([*compiler, *linked, "-x", "c", "-o", str(Path(folder, library)), str(source)], check=True)
-    return [f"-L{folder}", *(f"-l:{library}" for library in MOVED_INTO_LIBC)]
+        subprocess.run([*compiler(), *linked, "-x", "c", "-o", str(Path(folder, library)), str(source)], check=True)
+    return [str(Path(folder, library)) for library in MOVED_INTO_LIBC]  # -l would find the system's: Python adds -L
 
 
 def extensions() -> list[Extension]:
     if sysconfig.get_config_var("Py_GIL_DISABLED"):  # it has no limited API, to which _fast_calls keeps
         sys.exit("torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded")
+    require_tools()
     toolkit = wanted_toolkit()
     cpu_only = [] if toolkit else ["-DTORCH_DML_OPS_CPU_ONLY"]
-    result = [
-        extension("_C", OPERATORS + CPU_ENGINE, cpu_only),
-        extension("_fast_calls", ["csrc/python/fast_calls.cpp"], []),
-    ]
+    result = [extension("_C", OPERATORS + CPU_ENGINE, cpu_only)]
+    if has_python_headers():
+        result.append(extension("_fast_calls", ["csrc/python/fast_calls.cpp"], []))
     if toolkit:
         cpp_extension.CUDA_HOME = toolkit  # None on a CPU build of torch, whatever is installed
         nvcc = os.environ.get("PYTORCH_NVCC") or shlex.quote(f"{toolkit}/bin/nvcc")
@@ -185,6 +221,18 @@ def extensions() -> list[Extension]:
     return result
 
 
+def description() -> str:
+    """README for where the package lies without the repository, as in a registry: links to its files, which would lead
+    nowhere there, become the files' names, and pictures go. The source distribution has the files."""
+    text = Path("README.md").read_text(encoding="utf-8")
+    text = re.sub(r"!\[[^]]*\]\((?!\w+:)[^)]*\)\n*", "", text)
+
+    def name(link: re.Match[str]) -> str:
+        return link[2] if link[1] == link[2] else f"{link[1]} ({link[2]})"
+
+    return re.sub(r"(?<!!)\[([^]]*)\]\((?!\w+:)([^)]*)\)", name, text)
+
+
 class Build(build):
     """Starts without what an earlier build gathered for its wheel: libraries and files that this one may not have."""
 
@@ -201,8 +249,11 @@ class BuildExtensions(cpp_extension.BuildExtension):
     def run(self) -> None:
         # It refuses an nvcc of another version than torch's own CUDA. Our kernels have nothing to do with that one.
         cpp_extension._check_cuda_version = lambda *_: None
-        if self.inplace and not any(ext.name.endswith("_C_cuda") for ext in self.extensions):
-            Path("torch_dml_ops/_C_cuda.abi3.so").unlink(missing_ok=True)  # of an earlier build with nvcc
+        if self.inplace:  # an earlier build may have had nvcc, or Python's headers
+            built = {f"{ext.name.rpartition('.')[2]}.abi3.so" for ext in self.extensions}
+            for stale in Path("torch_dml_ops").glob("*.so"):
+                if stale.name not in built:
+                    stale.unlink()
         super().run()
 
     def build_extension(self, ext: Extension) -> None:
@@ -223,6 +274,8 @@ class BuildExtensions(cpp_extension.BuildExtension):
 
 setup(
     ext_modules=extensions(),
+    long_description=description(),
+    long_description_content_type="text/markdown",
     cmdclass={"build": Build, "build_ext": BuildExtensions},
     options={"bdist_wheel": {"py_limited_api": "cp310"}},  # _fast_calls keeps to it, the others use nothing of Python
 )

@@ -57,7 +57,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "index": ("tests/test_index.py", {"torch_dml_ops/_index.py": [("(input«, *_numbers_in(index)»):", ",")]}),
     "autograd": (
         "tests/test_distributed.py",
-        {"torch_dml_ops/_autograd.py": [("    return «[t if isinstance(t, type(like)) else like.new_zeros(t.shape) for t in cotangents]»", "cotangents")]},
+        {
+            "torch_dml_ops/_autograd.py": [
+                (
+                    "    return «[t if isinstance(t, type(like)) else like.new_zeros(t.shape) for t in cotangents]»",
+                    "cotangents",
+                )
+            ]
+        },
     ),
     "vmap": (
         "tests/test_vmap.py tests/test_autograd.py",

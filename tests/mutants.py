@@ -86,9 +86,14 @@ def mutants() -> list[Mutant]:
     from mutant_table import AREAS
 
     rows = (
-        (area, file, row, tests) for area, (tests, files) in AREAS.items() for file, rows in files.items() for row in rows
+        (area, file, row, tests)
+        for area, (tests, files) in AREAS.items()
+        for file, rows in files.items()
+        for row in rows
     )
-    return [Mutant(n, area, file, *row, tuple(shlex.split(tests))) for n, (area, file, row, tests) in enumerate(rows, 1)]
+    return [
+        Mutant(n, area, file, *row, tuple(shlex.split(tests))) for n, (area, file, row, tests) in enumerate(rows, 1)
+    ]
 
 
 def mutated(source: str, of_file: Sequence[Mutant]) -> str:

@@ -53,7 +53,10 @@ from torch_dml_ops import _fast
 from torch_dml_ops.__main__ import report
 
 pytestmark = [
-    pytest.mark.skipif(not _fast.available, reason="this torch lacks names that the short way is built on"),
+    pytest.mark.skipif(
+        not _fast.available,
+        reason="no Python headers, or a torch without names of the short way",
+    ),
     pytest.mark.filterwarnings("ignore"),  # of torch's own, about kinds of tensors and ways to trace
 ]
 SITUATIONS = [

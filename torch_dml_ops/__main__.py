@@ -36,9 +36,7 @@ def report() -> dict[str, str]:
         "SIMD level": _libraries.simd_level(),
         "CUDA kernels": kernels,
         "GPUs": ", ".join(f"{g.name} (compute capability {g.major}.{g.minor})" for g in gpus) or "none seen",
-        "calls": "short way for plain tensors"
-        if _autograd.fast is not _fast.nothing
-        else "ordinary way only: this torch lacks names that the short way is built on",
+        "calls": _calls(),
         "derivatives": "every order, torch.func included"
         if _autograd.has_private_names
         else "backward only: this torch lacks names that torch.func support is built on",
@@ -46,6 +44,14 @@ def report() -> dict[str, str]:
         if (missing := _fusion.missing())
         else f"fused into generated code ({_fusion.get_fusion()})",
     }
+
+
+def _calls() -> str:
+    if _autograd.fast is not _fast.nothing:
+        return "short way for plain tensors"
+    if not _libraries.FAST_CALLS_LIBRARY.exists():
+        return "ordinary way only: this build had no Python headers (on Debian, apt install python3-dev; build again)"
+    return "ordinary way only: this torch lacks names that the short way is built on"
 
 
 def _feature_level(text: str) -> Any:

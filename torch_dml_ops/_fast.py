@@ -5,8 +5,8 @@ a subclass, on a device with kernels; no mode, transform or tracing; numbers tha
 registered for an operator; and nothing that the operator refuses. For every other call they return None, and the caller
 goes the ordinary way, through torch.ops.
 
-It uses names that are private to torch. On a torch that lacks one of them, every call goes the ordinary way, and
-`available` is False.
+It uses names that are private to torch. On a torch that lacks one of them, and in a build without Python's headers,
+every call goes the ordinary way, and `available` is False.
 """
 
 from __future__ import annotations

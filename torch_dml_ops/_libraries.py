@@ -11,6 +11,7 @@ import torch
 _FOLDER = Path(__file__).parent
 CPU_LIBRARY = _FOLDER / "_C.abi3.so"
 CUDA_LIBRARY = _FOLDER / "_C_cuda.abi3.so"
+FAST_CALLS_LIBRARY = _FOLDER / "_fast_calls.abi3.so"
 
 if not CPU_LIBRARY.exists():
     raise ImportError(
