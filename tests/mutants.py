@@ -131,7 +131,8 @@ def make_copy(chosen: Sequence[Mutant]) -> None:
     texts: dict[str, bytes] = {
         "csrc/mutant.h": HEADER.encode(),
         "sitecustomize.py": b"import os, sys\nif number := int(os.environ.get('MUTANT', '0').partition('@')[0]):\n"
-        b"    sys.path.append(os.path.dirname(__file__) + '/tests')\n    import mutants\n\n    mutants.install(number)\n",
+        b"    sys.path.append(os.path.dirname(__file__) + '/tests')\n    import mutants\n\n"
+        b"    mutants.install(number)\n",
     }
     for name in COPIED:
         for path in sorted((ROOT / name).rglob("*")) if (ROOT / name).is_dir() else [ROOT / name]:

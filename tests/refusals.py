@@ -128,10 +128,10 @@ ARGUMENTS = {
         (f"axis must be from 0 to 1, got {LIMIT}", lambda t: (t(2, 3), [1, 1], LIMIT)),
         (f"axis must be from 0 to 1, got {-LIMIT - 1}", lambda t: (t(2, 3), [1, 1], -LIMIT - 1)),
         ("split_sizes must have at least 1 entry, got none", lambda t: (t(2, 3), [], 1)),
-        ("split_sizes[1] must be at least 1, got 0", lambda t: (t(2, 3), [3, 0], 1)),
-        ("split_sizes[1] must be at least 1, got 0", lambda t: (t(2, 3), [5, 0], 1)),
-        ("split_sizes[0] must be at least 1, got -1", lambda t: (t(2, 3), [-1, 4], 1)),
-        ("split_sizes[0] must be at least 1, got 0", lambda t: (t(0, 3), [0], 0)),
+        ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", lambda t: (t(2, 3), [3, 0], 1)),
+        ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", lambda t: (t(2, 3), [5, 0], 1)),
+        ("split_sizes[0] must be at least 1, got -1; leave empty pieces out", lambda t: (t(2, 3), [-1, 4], 1)),
+        ("split_sizes[0] must be at least 1, got 0; leave empty pieces out", lambda t: (t(0, 3), [0], 0)),
         (
             "split_sizes must sum to 3, the size of input along axis 1, got [1, 1]",
             lambda t: (t(2, 3), [1, 1], 1),
@@ -189,8 +189,14 @@ ARGUMENTS = {
             f"{MANY_ONES} (30 in all), with 2 instead of 1 at index 29",
             lambda t: ([t(*[1] * 30), t(*[1] * 28, 3, 2)], 28),
         ),
-        ("inputs[1] must have at least 1 element along axis 1, got 0", lambda t: ([t(2, 3), t(2, 0)], 1)),
-        ("inputs[0] must have at least 1 element along axis 0, got 0", lambda t: ([t(0, 3)], 0)),
+        (
+            "inputs[1] must have at least 1 element along axis 1, got 0; leave empty tensors out",
+            lambda t: ([t(2, 3), t(2, 0)], 1),
+        ),
+        (
+            "inputs[0] must have at least 1 element along axis 0, got 0; leave empty tensors out",
+            lambda t: ([t(0, 3)], 0),
+        ),
         (
             "inputs must sum to less than 2^63 along axis 0",
             lambda t: ([t(1).expand(FAR), t(1).expand(FAR)], 0),
@@ -211,7 +217,8 @@ ARGUMENTS = {
             for name in ("bool", "uint8", "int8", "int16", "uint16", "float32", "float64", "bfloat16", "complex64")
         ),
         (
-            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [2]",
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [2]; reverse_sequence takes "
+            "a length per batch item",
             lambda t: (t(2, 3), t(2, dtype=torch.int32), 1),
         ),
         (

@@ -504,7 +504,10 @@ def test_an_index_refuses_what_is_no_whole_number(kind: str) -> None:
 SENTENCES = [
     (lambda x: dml.join(None, 0), "join: inputs must be a list of tensors, got None"),
     (lambda x: dml.join((t for t in [x]), 0), "join: inputs must be a list of tensors, got generator"),
-    (lambda x: dml.join(x, 0), "join: inputs must be a list of tensors, got a tensor of sizes [4, 6]"),
+    (
+        lambda x: dml.join(x, 0),
+        "join: inputs must be a list of tensors, got a tensor of sizes [4, 6]; put tensors into a list",
+    ),
     (lambda x: dml.join([x, None], 0), "join: inputs[1] must be a tensor, got None"),
     (
         lambda x: dml.slice1(x, np.array(0), [1, 1], [1, 1]),
@@ -513,6 +516,14 @@ SENTENCES = [
     (
         lambda x: dml.slice1(x, torch.zeros(2, 1, dtype=torch.int64), [1, 1], [1, 1]),
         "slice1: window_offsets must be a list of whole numbers, got a 2-d tensor",
+    ),
+    (
+        lambda x: dml.slice1(x, slice(None, None, -1), [1, 1], [1, 1]),
+        "slice1: window_offsets must be a list of whole numbers, got slice; torch_dml_ops.index takes slices",
+    ),
+    (
+        lambda x: dml.slice1(x, [slice(0, 1), 0], [1, 1], [1, 1]),
+        "slice1: window_offsets[0] must be a whole number, got slice; torch_dml_ops.index takes slices",
     ),
     (lambda x: dml.slice1(x, 1, 2, 1), "slice1: window_offsets must be a list of whole numbers, got 1"),
     (
@@ -529,13 +540,34 @@ SENTENCES = [
     ),
     (lambda x: dml.split(x, [1, 3], axis=2**70), f"split: axis must be from -2^63 to 2^63 - 1, got {2**70}"),
     (lambda x: dml.split(x, [1, 3], axis="0"), "split: axis must be a whole number, got '0'"),
-    (lambda x: dml.split(x, 2, axis=0), "split: split_sizes must be a list of whole numbers, got 2"),
-    (lambda x: dml.split(x, [1, 3], 0, out=x), "split: out must be a list of tensors, got a tensor of sizes [4, 6]"),
+    *(
+        (
+            lambda x, size=size, axis=axis: dml.split(x, size, axis),
+            f"split: split_sizes must be a list of whole numbers, got {size}{way_out}",
+        )
+        for size, axis, way_out in [
+            (2, 0, "; for pieces of 2 write [2, 2]"),
+            (4, -1, "; for pieces of 4 write [4, 2]"),
+            (7, 1, ""),
+            (0, 0, ""),
+            (-1, 0, ""),
+            (2, 2, ""),
+            (2, None, ""),
+        ]
+    ),
+    (
+        lambda x: dml.split(x.new_ones(19), 2, axis=0),
+        "split: split_sizes must be a list of whole numbers, got 2; for pieces of 2 write [2] * 9 + [1]",
+    ),
+    (
+        lambda x: dml.split(x, [1, 3], 0, out=x),
+        "split: out must be a list of tensors, got a tensor of sizes [4, 6]; put tensors into a list",
+    ),
     (lambda x: dml.split(x, [1, 3], 0, out=[x, 3]), "split: out[1] must be a tensor, got 3"),
     (lambda x: dml.slice1(x, [0, 0], [3, 4], [1, 1], out=[x]), "slice1: out must be a tensor, got list"),
     (
         lambda x: dml.slice1(x.numpy(), [0, 0], [1, 1], [1, 1]),
-        "slice1: input must be a tensor, got an array of sizes [4, 6]",
+        "slice1: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
     ),
     (
         lambda x: dml.reverse_subsequences(x, [1, 2], 1),
@@ -554,13 +586,16 @@ SENTENCES = [
     ),
     (
         lambda x: dml.sequence_lengths_like(x.numpy(), torch.ones(4), 1),
-        "sequence_lengths_like: input must be a tensor, got an array of sizes [4, 6]",
+        "sequence_lengths_like: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
     ),
     (
         lambda x: dml.sequence_lengths_like(x[0, 0], torch.ones(4), 1),
         "sequence_lengths_like: input must have at least 1 dimension, got a 0-d tensor",
     ),
-    (lambda x: dml.index(x.numpy()), "index: input must be a tensor, got an array of sizes [4, 6]"),
+    (
+        lambda x: dml.index(x.numpy()),
+        "index: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
+    ),
     (lambda x: dml.negative_steps(x), "negative_steps: function must be a function, got a tensor of sizes [4, 6]"),
     (
         lambda x: dml.sequence_lengths_like(x, torch.ones(4), None),
@@ -579,7 +614,7 @@ def test_the_sentences(call: Callable[[Tensor], Any], sentence: str) -> None:
 def test_the_sizes_of_a_nested_tensor() -> None:
     nested = torch.nested.nested_tensor([matrix(), matrix()[:2]], layout=torch.jagged)
     with pytest.raises(
-        TypeError, match=r"^join: inputs must be a list of tensors, got a tensor of sizes \[2, j\d+, 6\]$"
+        TypeError, match=r"^join: inputs must be a list of tensors, got a tensor of sizes \[2, j\d+, 6\]; put tensors"
     ):
         dml.join(nested, 0)
 

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 from bad_models import changed, good
 
+import torch_dml_ops
+
 pytestmark = pytest.mark.thorough  # each test starts processes that import torch
+
 BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
 PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
 COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the exit status
@@ -38,6 +41,17 @@ def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> 
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
     return run.returncode, run.stdout, run.stderr
+
+
+def test_what_is_not_a_model_file() -> None:
+    def prints(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "torch_dml_ops", *arguments]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        return run.returncode, run.stdout + run.stderr
+
+    assert prints("--version") == (0, f"{torch_dml_ops.__version__}\n")
+    sentence = "m.onnx: a model file must be DxDispatch's JSON; for ONNX, torch_dml_ops.onnx has from_onnx\n"
+    assert prints("run", "m.onnx") == (1, sentence)
 
 
 FULL = "standard output: No space left on device\n"

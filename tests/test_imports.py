@@ -160,3 +160,30 @@ def test_where_a_package_is_missing_one_sentence_says_what_installs_it() -> None
 def test_all_that_is_missing_is_named_at_once() -> None:
     with pytest.raises(ImportError, match=r"^it needs no_such_package and nor_this: pip install them$"):
         require("it", "no_such_package", "json", "nor_this", install="them")
+
+
+THE_INTERFACE = """
+import sys
+import torch_dml_ops as dml
+lazy = "directml", "distributed", "onnx", "viz"
+print(set(dir(dml)) - set(dml.__all__) - {name for name in dir(dml) if name.startswith("__")} == set(lazy))
+print([name for name in lazy if f"torch_dml_ops.{name}" in sys.modules])
+print(dml.directml.SplitOperatorDesc.__module__, [name for name in lazy if f"torch_dml_ops.{name}" in sys.modules])
+sys.modules["matplotlib"] = None
+print(hasattr(dml, "viz"), hasattr(dml, "anything"))
+try:
+    dml.viz
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_the_interface_is_what_dir_lists_and_its_modules_come_when_they_are_used() -> None:
+    run = subprocess.run([sys.executable, "-c", THE_INTERFACE], capture_output=True, text=True, check=False)
+    assert run.stdout.splitlines() == [
+        "True",
+        "[]",
+        "torch_dml_ops.directml.operator_descs ['directml']",
+        "False False",
+        "torch_dml_ops.viz needs matplotlib: pip install 'torch_dml_ops[viz]'",
+    ], run.stderr

@@ -196,6 +196,7 @@ ADVANCED: list[tuple[Any, str]] = [
     (np.array([1]), "an array of sizes [1]"),
     (S[:, torch.tensor([1])], "a tensor of sizes [1]"),
     (torch.ones(4, 6, dtype=torch.bool), "a tensor of sizes [4, 6]"),
+    (S[::-1, np.ones(6, bool)], "an array of sizes [6]"),
 ]
 
 
@@ -217,8 +218,11 @@ def test_advanced_indexing_gets_a_sentence(index: Any, got: str, way: str) -> No
     with pytest.raises(IndexError) as refused:
         WAYS[way](torch.zeros(4, 6, device=DEVICE), index)
     k = len(index) - 1 if isinstance(index, tuple) else 0
+    entry = index[k] if isinstance(index, tuple) else index
+    is_mask = getattr(entry, "ndim", 0) > 0 and str(entry.dtype).endswith("bool")
+    way_out = "x[mask] and torch.masked_select take masks" if is_mask else "index the result with it"
     assert str(refused.value) == (
-        f"index: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {got}; index the result with it"
+        f"index: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {got}; {way_out}"
     )
 
 

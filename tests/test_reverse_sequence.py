@@ -79,13 +79,21 @@ def test_lengths_beyond_the_axis() -> None:
 
 
 REFUSED: list[tuple[Callable[[Tensor], Any], type[Exception], str]] = [
-    (lambda x: (x.numpy(), torch.ones(2), 1), TypeError, "input must be a tensor, got an array of sizes [2, 3, 4]"),
+    (
+        lambda x: (x.numpy(), torch.ones(2), 1),
+        TypeError,
+        "input must be a tensor, got an array of sizes [2, 3, 4]; write torch.from_numpy(array)",
+    ),
     (lambda x: (x, [1, 2], 1), TypeError, "lengths must be a tensor, got [1, 2]; write torch.tensor(lengths)"),
     (lambda x: (x, torch.tensor([1, 2]), 1.0), TypeError, "axis must be a whole number, got 1.0"),
     (lambda x: (x, torch.tensor([1, 2]), 1, None), TypeError, "batch_axis must be a whole number, got None"),
-    (lambda x: (x, torch.tensor([1, 2]), -1), ValueError, "axis must be from 0 to 2, got -1; write 2 instead"),
-    (lambda x: (x, torch.tensor([1, 2]), 1, -3), ValueError, "batch_axis must be from 0 to 2, got -3; write 0 instead"),
-    (lambda x: (x, torch.tensor([1, 2]), 3), ValueError, "axis must be from 0 to 2, got 3"),
+    (lambda x: (x, torch.tensor([1, 2]), -1), RuntimeError, "axis must be from 0 to 2, got -1; write 2 instead"),
+    (
+        lambda x: (x, torch.tensor([1, 2]), 1, -3),
+        RuntimeError,
+        "batch_axis must be from 0 to 2, got -3; write 0 instead",
+    ),
+    (lambda x: (x, torch.tensor([1, 2]), 3), RuntimeError, "axis must be from 0 to 2, got 3"),
     (lambda x: (x, torch.tensor([1, 2]), 0), ValueError, "batch_axis must differ from axis, got 0 for both"),
     (
         lambda x: (x[0, 0, 0], torch.tensor([1]), 0),

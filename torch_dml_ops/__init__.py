@@ -1,11 +1,38 @@
 """DirectML's data-movement operators for PyTorch.
 
+Indexing as in NumPy, with steps of either sign, to read and to assign:
+    index(x)[::-2, 1:]                 a copy of what is selected
+    negative_steps()                   a mode in which plain x[::-2, 1:] works
+
+Sequences of different lengths:
+    reverse_sequence(x, lengths, axis)        a length for each batch item
+    reverse_subsequences(x, lengths, axis)    lengths that vary along other axes too
+    sequence_lengths_like(x, lengths, axis)   the former's lengths as the latter takes them
+
+Windows and pieces:
+    slice1(x, offsets, sizes, strides)        a window, walked with any stride
+    slice_grad(x, input_sizes, …)             its transpose: back into zeros
+    window(shape, index)                      the window of a NumPy-style index
+    split(x, sizes, axis), join(xs, axis)     copies, never views
+
+Under torch.compile:
+    set_fusion(mode), get_fusion()            when the operators are fused
+
+Modules, imported when they are first used:
+    directml       DirectML's descriptors, graphs and model files
+    distributed    what calls on DTensors send between ranks
+    onnx           export to ONNX and import from it; needs onnx and onnxscript
+    viz            pictures of what an operator moves; needs matplotlib
+
 >>> import torch, torch_dml_ops as dml
->>> dml.slice1(torch.arange(6), [0], [6], [-2])
+>>> dml.index(torch.arange(6))[::-2]
 tensor([5, 3, 1])
 """
 
-from importlib.metadata import version
+from importlib import import_module as _import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
 from torch_dml_ops import _autograd, _fake, _packets, _vmap
@@ -23,8 +50,11 @@ from torch_dml_ops.ops import (
     window,
 )
 
+if TYPE_CHECKING:
+    from torch_dml_ops import directml, distributed, onnx, viz
+
 _packets.put_in_place()
-__version__ = version("torch_dml_ops")
+__version__ = _version("torch_dml_ops")
 __all__ = [
     "get_fusion",
     "index",
@@ -39,3 +69,18 @@ __all__ = [
     "split",
     "window",
 ]
+
+_MODULES = ("directml", "distributed", "onnx", "viz")
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _MODULES:
+        try:
+            return _import_module(f"torch_dml_ops.{name}")
+        except ImportError as error:  # an AttributeError, so that help() and hasattr() pass over what is not installed
+            raise AttributeError(str(error)) from error
+    raise AttributeError(f"module 'torch_dml_ops' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*(name for name in globals() if name.startswith("__")), *__all__, *_MODULES]

@@ -77,6 +77,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = _Parser(
         prog="python -m torch_dml_ops", description="Without a command: what this build can do on this machine."
     )
+    parser.add_argument("--version", action="version", version=torch_dml_ops.__version__)
     commands = parser.add_subparsers(dest="command", metavar="{run,validate}")
     run = commands.add_parser("run", help="run a model file of DxDispatch")
     validate = commands.add_parser("validate", help="say all that is wrong with a model file, and run nothing")
@@ -125,6 +126,9 @@ def _model(arguments: argparse.Namespace) -> int:
 
     if arguments.command == "run" and arguments.device == "cuda" and not torch.cuda.is_available():
         _tell("--device cuda needs a GPU and a CUDA build of torch, and there is none")
+        return 1
+    if arguments.model.endswith(".onnx"):
+        _tell(f"{arguments.model}: a model file must be DxDispatch's JSON; for ONNX, torch_dml_ops.onnx has from_onnx")
         return 1
     names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
     tell = _tell if arguments.command == "run" else _say

@@ -64,7 +64,7 @@ def index(name: str, value: Any) -> int:
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
         pass
-    raise TypeError(f"{name} must be a whole number, got {shown(value)}")
+    raise TypeError(f"{name} must be a whole number, got {shown(value)}{_of_slices(value)}")
 
 
 def is_numpy_boolean(value: Any) -> bool:
@@ -87,8 +87,12 @@ def whole_numbers(name: str, values: Any) -> Sequence[int]:
         what = "tensor" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(f"{name} must be a list of whole numbers, got a {values.ndim}-d {what}")
     elif not _is_list(values):
-        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}")
+        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{_of_slices(values)}")
     return tuple([whole_number(f"{name}[{k}]", value) for k, value in enumerate(values)])
+
+
+def _of_slices(value: Any) -> str:
+    return "; torch_dml_ops.index takes slices" if isinstance(value, slice) else ""
 
 
 def _is_list(values: Any) -> bool:
@@ -98,7 +102,8 @@ def _is_list(values: Any) -> bool:
 def require_tensor(name: str, value: Any, way_out: str = "") -> None:
     """Raises TypeError for what is no tensor."""
     if not (isinstance(value, Tensor) or records_calls(value)):
-        raise TypeError(f"{name} must be a tensor, got {shown(value)}{way_out}")
+        of_arrays = "; write torch.from_numpy(array)" if hasattr(type(value), "__array_interface__") else ""
+        raise TypeError(f"{name} must be a tensor, got {shown(value)}{way_out or of_arrays}")
 
 
 def require_tensors(name: str, values: Any) -> None:
@@ -112,7 +117,8 @@ def require_tensors(name: str, values: Any) -> None:
     elif records_calls(values):
         return
     elif isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
-        raise TypeError(f"{name} must be a list of tensors, got {shown(values)}")
+        way_out = "; put tensors into a list" if isinstance(values, Tensor) else ""
+        raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
     for k, value in enumerate(values):
         require_tensor(f"{name}[{k}]", value)
 

@@ -165,7 +165,7 @@ def split_sizes_of_pieces(input: Tensor, split_sizes: Sequence[int], axis: int) 
     _check_axis("split", axis, input.dim())
     require(len(split_sizes) > 0, "split: split_sizes must have at least 1 entry, got none")
     for k, size in enumerate(split_sizes):
-        require(size >= 1, f"split: split_sizes[{k}] must be at least 1, got %s", size)
+        require(size >= 1, f"split: split_sizes[{k}] must be at least 1, got %s; leave empty pieces out", size)
     require(
         sum(split_sizes) == input.shape[axis],
         f"split: split_sizes must sum to %s, the size of input along axis {axis}, got %s",
@@ -196,7 +196,7 @@ def join_sizes(inputs: Sequence[Tensor], axis: int) -> list[int]:
             )
         require(
             piece.shape[axis] >= 1,
-            f"join: inputs[{k}] must have at least 1 element along axis {axis}, got %s",
+            f"join: inputs[{k}] must have at least 1 element along axis {axis}, got %s; leave empty tensors out",
             piece.shape[axis],
         )
     total = sum(t.shape[axis] for t in inputs)
@@ -217,9 +217,11 @@ def check_reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: in
     )
     _check_same_device(op, "sequence_lengths", sequence_lengths, "input", input)
     expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]
+    one_each = sequence_lengths.dim() == 1 and input.dim() > 1
+    way_out = "; reverse_sequence takes a length per batch item" if one_each else ""
     require(
         _same(sequence_lengths.shape, expected),
-        f"{op}: sequence_lengths must have sizes %s, those of input with 1 at axis {axis}, got %s%s",
+        f"{op}: sequence_lengths must have sizes %s, those of input with 1 at axis {axis}, got %s%s{way_out}",
         expected,
         sequence_lengths.shape,
         partial(_difference, expected, sequence_lengths.shape),

@@ -180,6 +180,11 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
         if done is not None:
             return done
     require_tensor("split: input", input)
+    if isinstance(split_sizes, int) and not isinstance(split_sizes, bool):
+        raise TypeError(
+            f"split: split_sizes must be a list of whole numbers, got {shown(split_sizes)}"
+            f"{_pieces_of(split_sizes, input, axis)}"
+        )
     split_sizes = whole_numbers("split: split_sizes", split_sizes)
     axis = whole_number("split: axis", axis)
     if out is None:
@@ -188,6 +193,18 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
     require_tensors("split: out", out)
     call_out("split", input, split_sizes, axis, out=out)
     return out
+
+
+def _pieces_of(size: int, input: Tensor, axis: int) -> str:
+    """The list to write for what ``torch.split(input, size, axis)`` gives."""
+    if not (isinstance(input, Tensor) and type(axis) is int and -input.dim() <= axis < input.dim()):
+        return ""
+    if not 1 <= size <= input.shape[axis]:
+        return ""
+    count, rest = divmod(int(input.shape[axis]), size)
+    last = [rest] if rest else []
+    pieces = text([size] * count + last) if count <= 8 else f"[{size}] * {count}" + (f" + {last}" if last else "")
+    return f"; for pieces of {size} write {pieces}"
 
 
 def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> Tensor:
@@ -361,8 +378,8 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
 
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
-        ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
-        RuntimeError: tensors without strides.
+        ValueError: lengths that are not 1-D or not as many as the batch has items, equal axes.
+        RuntimeError: an axis out of range, tensors without strides.
 
     >>> import torch, torch_dml_ops as dml
     >>> x = torch.arange(12).reshape(2, 3, 2)
@@ -400,8 +417,8 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
 
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
-        ValueError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes.
-        RuntimeError: lengths of another dtype or on another device, tensors without strides.
+        ValueError: lengths that are not 1-D or not as many as the batch has items, equal axes.
+        RuntimeError: an axis out of range, lengths of another dtype or on another device, tensors without strides.
 
     Its gradient is itself, with the same lengths. Sources: `ReverseSequence
     <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>`_ of ONNX, `tf.reverse_sequence
@@ -443,7 +460,7 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
     for name, value in (("axis", axis), ("batch_axis", batch_axis)):
         if not 0 <= value < rank:
             instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""
-            raise ValueError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
+            raise RuntimeError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
     if axis == batch_axis:
         raise ValueError(f"{op}: batch_axis must differ from axis, got {axis} for both")
     if lengths.dim() != 1 or lengths.shape[0] != input.shape[batch_axis]:

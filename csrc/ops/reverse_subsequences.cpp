@@ -33,7 +33,8 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
   const auto given = sizes_of(lengths);
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
           ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
-          Numbers{given}, Difference{expected, given});
+          Numbers{given}, Difference{expected, given},
+          given.size() == 1 && expected.size() > 1 ? "; reverse_sequence takes a length per batch item" : "");
 }
 
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {

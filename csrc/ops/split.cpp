@@ -51,7 +51,8 @@ void check_split(const Tensor& input, Ints split_sizes, int64_t axis) {
   require(!split_sizes.empty(), "split: split_sizes must have at least 1 entry, got none");
   const int64_t available = input.size(axis);
   for (std::size_t k = 0; k < split_sizes.size(); ++k)
-    require(split_sizes[k] >= 1, "split: split_sizes[", k, "] must be at least 1, got ", split_sizes[k]);
+    require(split_sizes[k] >= 1, "split: split_sizes[", k, "] must be at least 1, got ", split_sizes[k],
+            "; leave empty pieces out");
   int64_t rest = available;  // subtracted one by one, because their sum may overflow
   for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
   require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",
@@ -77,7 +78,8 @@ DimVector<int64_t> check_join(Tensors inputs, int64_t axis) {
               Numbers{required}, ", except along axis ", axis, ", got ", Numbers{given},
               Difference{required, given, axis});
     const int64_t size = given[std::size_t(axis)];
-    require(size >= 1, "join: ", name, " must have at least 1 element along axis ", axis, ", got 0");
+    require(size >= 1, "join: ", name, " must have at least 1 element along axis ", axis,
+            ", got 0; leave empty tensors out");
     require(!__builtin_add_overflow(sum, size, &sum), "join: inputs must sum to less than 2^63 along axis ", axis);
   }
   return with_size(required, axis, sum);
