@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
-from onnx import ModelProto, TensorProto, external_data_helper, inliner, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, inliner, numpy_helper
 from torch import Tensor
 
 from torch_dml_ops._paths import resolved
-from torch_dml_ops._text import cut, shown
+from torch_dml_ops._text import cut, digits, shown
 
 ONNX_DOMAINS = ("", "ai.onnx")
+
+# Functions that call one another twice each give 2 ** 25 nodes where there are 25. Models have some ten thousand nodes.
+MOST_NODES = 100_000
 
 _DTYPES = {
     "FLOAT": torch.float32,
@@ -42,13 +48,15 @@ _DTYPES = {
 
 
 def dtype_of(what: str, element_type: int | str) -> torch.dtype:
-    try:
-        name = element_type if isinstance(element_type, str) else TensorProto.DataType.Name(element_type)
-    except ValueError:
-        name = f"the unknown type {element_type}"
+    name = element_type if isinstance(element_type, str) else type_name(element_type)
     if name not in _DTYPES:
         raise NotImplementedError(f"from_onnx: {what} must have an element type that torch has, got {cut(name)}")
     return _DTYPES[name]
+
+
+def type_name(element_type: int) -> str:
+    known = element_type in TensorProto.DataType.values()
+    return TensorProto.DataType.Name(element_type) if known else f"the unknown type {element_type}"
 
 
 def read_model(model: str | os.PathLike[str] | ModelProto) -> tuple[ModelProto, Path | None]:
@@ -71,12 +79,70 @@ def read_model(model: str | os.PathLike[str] | ModelProto) -> tuple[ModelProto, 
     for tensor in _tensors(model):
         if external_data_helper.uses_external_data(tensor):
             _check_location(tensor, folder)
-    if not any(opset.domain in ONNX_DOMAINS for opset in model.opset_import):
-        raise ValueError("from_onnx: model must say which opset of ONNX it uses, and says none")
+    _check_opset(model)
+    _check_functions(model)
     try:
         return inliner.inline_local_functions(model) if model.functions else model, folder
     except Exception as error:  # of no class that is documented
         raise ValueError(f"from_onnx: the functions of the model must be valid: {line_of(error)}") from None
+
+
+def _check_opset(model: ModelProto) -> None:
+    versions = {opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS}
+    if not versions:
+        others = ", ".join(f"{opset.domain} {opset.version}" for opset in model.opset_import)
+        said = f"{cut(others if others.isprintable() else repr(others))} alone" if others else "none"
+        raise ValueError(f"from_onnx: model must say which opset of ONNX it uses, and says {said}")
+    if len(versions) > 1:
+        raise ValueError(f"from_onnx: model must use one opset of ONNX, got {' and '.join(map(str, sorted(versions)))}")
+    (version,), last = versions, onnx.defs.onnx_opset_version()
+    if not 1 <= version <= last:
+        raise ValueError(
+            f"from_onnx: model must use an opset from 1 to {last}, the last of onnx {onnx.__version__}, got {version}"
+        )
+
+
+def _check_functions(model: ModelProto) -> None:
+    """How many nodes the functions would give is known before they are inlined."""
+    functions = {(function.domain, function.name, _overload(function)): function for function in model.functions}
+    nodes = {name: _operators_in(function.node) for name, function in functions.items()}
+    try:
+        order = tuple(TopologicalSorter({name: set(nodes[name]) & set(functions) for name in functions}).static_order())
+    except CycleError as error:
+        domain, name, _ = error.args[1][0]
+        raise ValueError(
+            f"from_onnx: the functions of the model must not call themselves, got {shown(f'{domain}.{name}')}"
+        ) from None
+    inlined: dict[tuple[str, str, str], int] = {}
+    for name in order:
+        inlined[name] = _number(nodes[name], inlined)
+    if (number := _number(_operators_in(model.graph.node), inlined)) > MOST_NODES and functions:
+        raise ValueError(
+            f"from_onnx: the functions of the model must give at most {MOST_NODES} nodes where they are inlined, got "
+            f"{digits(number)}"
+        )
+
+
+def _operators_in(nodes: Iterable[NodeProto]) -> Counter[tuple[str, str, str]]:
+    """How often each is called, in the graphs that nodes have too."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        found[node.domain, node.op_type, _overload(node)] += 1
+        for attribute in node.attribute:
+            for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                waiting.extend(graph.node)
+    return found
+
+
+def _number(calls: Counter[tuple[str, str, str]], inlined: dict[tuple[str, str, str], int]) -> int:
+    return sum(count * inlined.get(name, 1) for name, count in calls.items())
+
+
+def _overload(of: Any) -> str:
+    """Which came with IR version 10."""
+    return getattr(of, "overload", "")
 
 
 def _names(model: ModelProto) -> Iterator[str | bytes]:

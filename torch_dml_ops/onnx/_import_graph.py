@@ -8,19 +8,21 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import prod
 from operator import getitem
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import onnx
 import torch
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx.helper import make_tensor_type_proto
 from torch import Tensor, fx, nn
 
-from torch_dml_ops._text import shown
+from torch_dml_ops._text import shown, text
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
-from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of
+from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name
 
 
 class Operator(NamedTuple):
@@ -70,6 +72,9 @@ OPERATORS = {
 IGNORED_ATTRIBUTES = {"consumed_inputs", "round_mode", "saturate", "stash_type"}
 
 
+MOST_NUMBERS = 1000  # of a list whose length is that of a tensor's rank or of a node's outputs
+
+
 class Constant:
     """A tensor that the model holds, read when it is first used."""
 
@@ -87,6 +92,17 @@ class Constant:
     @property
     def may_be_sizes(self) -> bool:
         return self.tensor.dtype == torch.int64 and self.tensor.dim() <= 1
+
+    @property
+    def may_be_numbers(self) -> bool:
+        """Whether an operator's rules may depend on what it holds: not on weights, which are not read for that."""
+        if isinstance(self._data, Tensor):
+            return self._data.dtype == torch.int64 and self._data.numel() <= MOST_NUMBERS
+        return self._data.data_type in (TensorProto.INT32, TensorProto.INT64) and prod(self._data.dims) <= MOST_NUMBERS
+
+    @property
+    def numbers(self) -> TensorProto:
+        return onnx.numpy_helper.from_array(self.tensor.numpy(), self.name)
 
 
 class SizesNode(NamedTuple):
@@ -120,7 +136,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
 
     Raises:
         NotImplementedError: a node that does something else, the first of the graph; an element type that torch lacks.
-        ValueError: a file that is not a valid model, data outside of the file's folder.
+        ValueError: a file that is not a valid model, data outside of the file's folder, local functions that would be
+            more than 100 000 nodes.
         TypeError: a ``model`` that is neither a path nor a model.
         OSError: a file that cannot be read.
 
@@ -159,8 +176,8 @@ def in_todays_form(op: str, attributes: Mapping[str, Any], opset: int, outputs: 
     """The attributes as keyword arguments of the functions, with what older opsets mean by the same node."""
     result = {name: value for name, value in attributes.items() if name not in IGNORED_ATTRIBUTES}
     if op == "Split":
+        result["must_divide"] = "num_outputs" not in attributes
         result["num_outputs"] = outputs
-        result["must_divide"] = opset < 18
     elif op == "Concat" and opset < 4:
         result.setdefault("axis", 1)
     return result
@@ -183,6 +200,32 @@ def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR
         raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
     if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
         raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
+    if rule := _broken_rule(node.op_type, attributes_of(node), [bool(name) for name in node.input], len(node.output)):
+        raise ValueError(f"{what} must {rule}")
+
+
+def _broken_rule(op: str, attributes: Mapping[str, Any], inputs: Sequence[bool], outputs: int) -> str | None:
+    """What ONNX's text asks of a node's attributes, and its checker does not."""
+    if op == "Split":
+        number = attributes.get("num_outputs", outputs)
+        if number != outputs:
+            return f"have as many outputs as num_outputs says, got {outputs} and {number}"
+        if "num_outputs" in attributes and inputs[1:] == [True]:
+            return "have either split or num_outputs, got both"
+        for k, piece in enumerate(attributes.get("split", ())):
+            if piece < 0:
+                return f"have a split of sizes that are at least 0, got {piece} for split[{k}]"
+    if op == "ReverseSequence":
+        axes = attributes.get("time_axis", 0), attributes.get("batch_axis", 1)
+        if sorted(axes) != [0, 1]:
+            return f"have one of time_axis and batch_axis 0 and the other 1, got {axes[0]} and {axes[1]}"
+    if op == "Mod" and (fmod := attributes.get("fmod", 0)) not in (0, 1):
+        return f"have an fmod of 0 or 1, got {fmod}"
+    if op == "ConstantOfShape" and "value" in attributes and list(attributes["value"].dims) not in ([1], []):
+        return f"have a value of one element, got sizes {text(tuple(attributes['value'].dims))}"
+    if op == "Transpose" and sorted(perm := attributes.get("perm", ())) != list(range(len(perm))):
+        return f"have a perm that holds each axis once, got {text(perm)}"
+    return None
 
 
 class _Importer:
@@ -194,6 +237,7 @@ class _Importer:
         self._graph = fx.Graph()
         self._root = fx.GraphModule(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
         self._values: dict[str, Value] = {}
+        self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
         self._registered: dict[Constant, fx.Node] = {}
 
     def module(self) -> nn.Module:
@@ -203,6 +247,8 @@ class _Importer:
             raise NotImplementedError(f"from_onnx: initializer {name} must be dense, got a sparse tensor")
         for initializer in graph.initializer:
             self._values[initializer.name] = Constant(initializer.name, initializer, self._folder, trainable=True)
+            if initializer.data_type in TensorProto.DataType.values():
+                self._types[initializer.name] = make_tensor_type_proto(initializer.data_type, initializer.dims)
         self._add_inputs(graph)
         for k, node in enumerate(graph.node):
             self._add_node(f"graph.node[{k}]{f' ({shown(node.name)})' if node.name else ''}", node)
@@ -210,6 +256,7 @@ class _Importer:
         for output in graph.output:
             if output.name not in self._values:
                 raise ValueError(f"from_onnx: output {shown(output.name)} must be the output of a node, and is of none")
+            self._check_type(f"output {shown(output.name)}", output)
             results.append(self._tensor(self._values[output.name]))
         self._graph.output(results[0] if len(results) == 1 else tuple(results))
         self._graph.eliminate_dead_code()
@@ -217,19 +264,32 @@ class _Importer:
 
     def _add_inputs(self, graph: GraphProto) -> None:
         names = {"self"}
+        given: set[str] = set()
         for value in graph.input:
             what = f"input {shown(value.name)}"
+            if value.name in given:
+                raise ValueError(f"from_onnx: inputs must have names of their own, got {shown(value.name)} again")
+            given.add(value.name)
             if not value.type.HasField("tensor_type"):
                 kind = value.type.WhichOneof("value")
                 raise NotImplementedError(f"from_onnx: {what} must be a tensor, got {kind or 'no type'}")
             if element_type := value.type.tensor_type.elem_type:
                 dtype_of(what, element_type)
+            self._check_type(what, value)
             if value.name not in self._values:  # an initializer is the default of an input of the same name
+                if element_type:
+                    self._types[value.name] = value.type
                 name = _identifier(value.name)
                 while name in names:
                     name += "_"
                 names.add(name)
                 self._values[value.name] = self._graph.create_node("placeholder", name, name=name)
+
+    def _check_type(self, what: str, value: ValueInfoProto) -> None:
+        given, declared = self._element_type(value.name), value.type.tensor_type.elem_type
+        if given and declared and given != declared:
+            types = " and ".join(map(type_name, (declared, given)))
+            raise ValueError(f"from_onnx: {what} must be of the type that it is declared as, got {types}")
 
     def _add_node(self, label: str, node: NodeProto) -> None:
         op = node.op_type
@@ -240,7 +300,8 @@ class _Importer:
             raise self._not_data_movement(label, op)
         self._check_node(label, node)
         if op == "Constant":
-            self._values[node.output[0]] = self._constant(label, node.output[0], attributes)
+            ((kind, value),) = attributes.items()
+            self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
         elif op in ("Shape", "Size"):
             data = self._tensor(self._values[node.input[0]])
             if op == "Shape":
@@ -267,7 +328,39 @@ class _Importer:
                 raise ValueError(
                     f"from_onnx: {label} must have outputs with names of their own, got {shown(name)} again"
                 )
+        if len(named := [name for name in node.output if name]) > len(set(named)):
+            again = next(name for name in named if named.count(name) > 1)
+            raise ValueError(f"from_onnx: {label} must have outputs with names of their own, got {shown(again)} again")
         check_node(f"from_onnx: {label}", node, self._opset, self._model.ir_version)
+        self._infer_types(label, node)
+
+    def _infer_types(self, label: str, node: NodeProto) -> None:
+        """ONNX's own rules on types, ranks and sizes, as far as these are known, and constants."""
+        names = [name for name in node.input if name]
+        if not all(name in self._types for name in names):
+            return
+        constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
+        try:
+            outputs = onnx.shape_inference.infer_node_outputs(
+                onnx.defs.get_schema(node.op_type, self._opset),
+                node,
+                {name: self._types[name] for name in names},
+                {name: constant.numbers for name, constant in constants.items() if constant.may_be_numbers},
+                opset_imports=[onnx.helper.make_opsetid("", self._opset)],
+                ir_version=self._model.ir_version,
+            )
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
+            line = re.sub(r"^\[\w+\] ", "", line_of(error))
+            raise ValueError(f"from_onnx: {label} must be a valid {node.op_type}: {line}") from None
+        self._types.update(outputs)
+
+    def _element_type(self, name: str) -> int:
+        """0 where it cannot be told."""
+        return self._types[name].tensor_type.elem_type if name in self._types else 0
+
+    def _may_have_rank(self, name: str, rank: int) -> bool:
+        tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
+        return not tensor.HasField("shape") or len(tensor.shape.dim) == rank
 
     def _not_data_movement(self, label: str, what: str) -> NotImplementedError:
         what = what if what.isprintable() else shown(what)
@@ -275,10 +368,7 @@ class _Importer:
             f"from_onnx: {label} must move data, got {what}; for whole models see register_onnx2torch"
         )
 
-    def _constant(self, label: str, name: str, attributes: Mapping[str, Any]) -> Constant:
-        if len(attributes) != 1:
-            raise ValueError(f"from_onnx: {label} must be a Constant of one attribute, got {len(attributes)}")
-        ((kind, value),) = attributes.items()
+    def _constant(self, label: str, name: str, kind: str, value: Any) -> Constant:
         if kind == "value":
             return Constant(name, value, self._folder)
         if kind in ("value_int", "value_ints"):
@@ -300,7 +390,7 @@ class _Importer:
             return False
         args, kwargs = self._arguments(operator, names, inputs, _sizes)
         rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes})
-        if rank is None:
+        if rank is None or not self._may_have_rank(node.output[0], rank):
             return False
         if all(value is None or isinstance(value, Constant) for value in inputs):
             try:
@@ -343,19 +433,11 @@ class _Importer:
                 f"from_onnx: {label} must be a Pad of mode constant, got {shown(attributes['mode'])}"
             )
         if node.op_type in ("Cast", "Clip", "Less", "Range", "Sub"):
-            given, to = self._element_types.get(node.input[0], 0), attributes.get("to", 0)
+            given, to = self._element_type(node.input[0]), attributes.get("to", 0)
             exact = given and to and operators.is_exact(dtype_of(label, given), dtype_of(label, to))
             for kind in (given, 0 if exact else to):
                 if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
-                    name = TensorProto.DataType.Name(kind)
-                    raise self._not_data_movement(label, f"{node.op_type} of {name}")
-
-    @cached_property
-    def _element_types(self) -> dict[str, int]:
-        """Of the values for which they can be told."""
-        graph = onnx.shape_inference.infer_shapes(self._model).graph
-        types = {value.name: value.type.tensor_type.elem_type for value in (*graph.input, *graph.value_info)}
-        return types | {initializer.name: initializer.data_type for initializer in graph.initializer}
+                    raise self._not_data_movement(label, f"{node.op_type} of {type_name(kind)}")
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> fx.Node:
         return self._graph.create_node("call_function", function, args, kwargs, name or None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from math import prod
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -75,6 +76,28 @@ def _axes(name: str, axes: Numbers, rank: int) -> list[int]:
     return chosen
 
 
+def _check_size(op: str, sizes: Sequence[int], itemsize: int) -> None:
+    """Before torch multiplies them in 64 bits."""
+    if any(known(size >= 2**63) for size in sizes) or known(prod(sizes) * itemsize >= 2**63):
+        raise ValueError(f"{op}: output must have less than 2**63 bytes, got sizes {text(sizes)}")
+
+
+def _broadcast(*shapes: Sequence[int]) -> bool:
+    """Whether they do, or may."""
+    return all(
+        not known(m != n) or known(m == 1) or known(n == 1)
+        for k, shape in enumerate(shapes)
+        for other in shapes[:k]
+        for m, n in zip(reversed(shape), reversed(other), strict=False)
+    )
+
+
+def _check_broadcast(op: str, *tensors: Tensor) -> None:
+    sizes = [tensor.shape for tensor in tensors]
+    if not _broadcast(*sizes):
+        raise ValueError(f"{op}: inputs must have sizes that broadcast, got {' and '.join(map(text, sizes))}")
+
+
 def slices_of(
     sizes: Sequence[int], starts: Numbers, ends: Numbers, axes: Numbers | None, steps: Numbers | None
 ) -> tuple[slice, ...]:
@@ -115,22 +138,23 @@ def split(
     num_outputs: int,
     must_divide: bool = False,
 ) -> list[Tensor]:
-    """`num_outputs` is the number of the node's outputs. Before opset 18, they must divide the axis without a rest."""
+    """`num_outputs` is the number of the node's outputs. Where the node does not say it, as before opset 18, they must
+    divide the axis without a rest."""
     d = axis_of("Split: axis", axis, input.dim())
     size = input.shape[d]
-    if split is None:
+    pieces = () if split is None else numbers("Split: split", split)
+    if not pieces:  # in ONNX Runtime also for a list without sizes
         each = (size + num_outputs - 1) // num_outputs
         last = size - (num_outputs - 1) * each
         if must_divide and last != each:
             raise ValueError(f"Split: axis {d} must divide by {num_outputs}, the number of outputs, got size {size}")
-        if last < 0:
+        if last <= 0 and not must_divide:  # also where the axis is empty
             raise ValueError(
                 f"Split: axis {d} must divide into {num_outputs} outputs of size {each}, of which the last may be "
                 f"smaller, got size {size}"
             )
-        pieces: Sequence[int] = [*[each] * (num_outputs - 1), last]
+        pieces = [*[each] * (num_outputs - 1), last]
     else:
-        pieces = numbers("Split: split", split)
         if len(pieces) != num_outputs:
             raise ValueError(f"Split: split must have length {num_outputs}, one for each output, got {len(pieces)}")
         for k, piece in enumerate(pieces):
@@ -167,9 +191,6 @@ def _except(tensor: Tensor, d: int) -> list[int]:
 
 @recorded
 def reverse_sequence(input: Tensor, sequence_lens: Tensor, *, time_axis: int = 0, batch_axis: int = 1) -> Tensor:
-    for name, axis in (("time_axis", time_axis), ("batch_axis", batch_axis)):
-        if axis not in (0, 1):
-            raise ValueError(f"ReverseSequence: {name} must be 0 or 1, got {shown(axis)}")
     return dml.reverse_sequence(input, sequence_lens, time_axis, batch_axis)
 
 
@@ -180,17 +201,33 @@ def identity(input: Tensor) -> Tensor:
 
 @recorded
 def transpose(data: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:
-    return data.permute(tuple(reversed(range(data.dim()))) if perm is None else tuple(perm))
+    axes = tuple(reversed(range(data.dim()))) if perm is None else tuple(perm)
+    if sorted(axes) != list(range(data.dim())):
+        raise ValueError(f"Transpose: perm must hold each axis from 0 to {data.dim() - 1} once, got {text(axes)}")
+    return data.permute(axes)
 
 
 @recorded
 def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
     sizes = list(numbers("Reshape: shape", shape))
+    rest: int | None = None
+    count = 1  # of the elements that the others have
     for d, size in enumerate(sizes):
+        if known(size < 0):
+            if not known(size == -1):
+                raise ValueError(f"Reshape: shape[{d}] must be at least -1, got {text(size)}")
+            if rest is not None:
+                raise ValueError(f"Reshape: shape must hold one -1 at most, got {text(sizes)}")
+            rest = d
+            continue
         if size == 0 and not allowzero:
             if d >= data.dim():
                 raise ValueError(f"Reshape: shape[{d}] must not be 0, as data has only {data.dim()} dimensions")
             sizes[d] = data.shape[d]
+        count *= sizes[d]
+    elements = data.numel()
+    if known(elements != count) if rest is None else known(count == 0) or known(elements % count != 0):
+        raise ValueError(f"Reshape: shape must hold the {elements} elements of data, got {text(sizes)}")
     return data.reshape(sizes)
 
 
@@ -225,7 +262,18 @@ def unsqueeze(data: Tensor, axes: Numbers) -> Tensor:
 
 @recorded
 def expand(input: Tensor, shape: Numbers) -> Tensor:
-    return input.expand(torch.broadcast_shapes(input.shape, tuple(numbers("Expand: shape", shape))))
+    sizes = tuple(numbers("Expand: shape", shape))
+    for d, size in enumerate(sizes):
+        if known(size < 0):
+            raise ValueError(f"Expand: shape[{d}] must be at least 0, got {text(size)}")
+    _check_size("Expand", sizes, input.itemsize)
+    if not _broadcast(input.shape, sizes):
+        raise ValueError(
+            f"Expand: shape must broadcast with the sizes of input, {text(input.shape)}, got {text(sizes)}"
+        )
+    result = torch.broadcast_shapes(input.shape, sizes)
+    _check_size("Expand", result, input.itemsize)
+    return input.expand(result)
 
 
 @recorded
@@ -233,6 +281,10 @@ def tile(input: Tensor, repeats: Numbers) -> Tensor:
     repeats = numbers("Tile: repeats", repeats)
     if len(repeats) != input.dim():
         raise ValueError(f"Tile: repeats must have length {input.dim()}, one for each dimension, got {len(repeats)}")
+    for d, repeat in enumerate(repeats):
+        if known(repeat < 0):
+            raise ValueError(f"Tile: repeats[{d}] must be at least 0, got {text(repeat)}")
+    _check_size("Tile", [size * repeat for size, repeat in zip(input.shape, repeats, strict=True)], input.itemsize)
     return input.repeat(tuple(repeats))
 
 
@@ -253,9 +305,19 @@ def pad(
     if len(pads) != 2 * len(chosen):
         raise ValueError(f"Pad: pads must have length {2 * len(chosen)}, two for each axis, got {len(pads)}")
     before_and_after = [0] * (2 * data.dim())  # of the last dimension first
+    sizes = list(data.shape)
     for d, before, after in zip(chosen, pads[: len(chosen)], pads[len(chosen) :], strict=True):
         at = 2 * (data.dim() - 1 - d)
         before_and_after[at : at + 2] = before, after
+        sizes[d] += before + after
+        if known(data.shape[d] + min(before, 0) + min(after, 0) < 0):
+            removed = -min(before, 0) - min(after, 0)
+            raise ValueError(
+                f"Pad: pads must remove at most {text(data.shape[d])} from axis {d}, its size, got {text(removed)}"
+            )
+    _check_size("Pad", sizes, data.itemsize)
+    if constant_value is not None and (constant_value.dim() > 1 or not known(constant_value.numel() == 1)):
+        raise ValueError(f"Pad: constant_value must be one number, got {shown(constant_value)}")
     if constant_value is None:
         return torch.constant_pad_nd(data, before_and_after, value)
     inside = torch.constant_pad_nd(torch.ones_like(data, dtype=torch.bool), before_and_after, False)
@@ -267,19 +329,48 @@ def pad(
 def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("Gather: axis", axis, data.dim())
     before: list[slice | Tensor] = [slice(None)] * d
-    return data[(*before, indices.long())]
+    try:
+        return data[(*before, indices.long())]
+    except IndexError:  # of the CPU: on a GPU, nobody waits for what the kernel finds
+        raise _out_of_range("Gather", indices, data.shape[d]) from None
 
 
 @recorded
 def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("GatherElements: axis", axis, data.dim())
+    if indices.dim() != data.dim():
+        raise ValueError(f"GatherElements: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
+    for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
+        if k != d and known(size > most):
+            raise ValueError(
+                f"GatherElements: indices must have at most size {text(most)}, as data has, at axis {k}, got "
+                f"{text(size)}"
+            )
     indices = indices.long()
-    return data.gather(d, torch.where(indices < 0, indices + data.shape[d], indices))
+    given = _signed(data)
+    try:
+        result = given.gather(d, torch.where(indices < 0, indices + data.shape[d], indices))
+    except RuntimeError as error:
+        if "out of bounds" not in str(error):
+            raise
+        raise _out_of_range("GatherElements", indices, data.shape[d]) from None
+    return result.view(data.dtype)
+
+
+def _out_of_range(op: str, indices: Tensor, size: int) -> ValueError:
+    index = next(int(index) for index in indices.reshape(-1) if not -size <= index < size)
+    rule = f"from {-size} to {size - 1}" if size else "none, as the axis has size 0"
+    return ValueError(f"{op}: indices must be {rule}, got {index}")
 
 
 @recorded
 def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
-    return value.reshape(()).expand(tuple(numbers("ConstantOfShape: input", input))).clone()
+    sizes = tuple(numbers("ConstantOfShape: input", input))
+    for d, size in enumerate(sizes):
+        if known(size < 0):
+            raise ValueError(f"ConstantOfShape: input[{d}] must be at least 0, got {text(size)}")
+    _check_size("ConstantOfShape", sizes, value.itemsize)
+    return value.reshape(()).expand(sizes).clone()
 
 
 # What sequence lengths may go through on their way.
@@ -302,6 +393,9 @@ def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
 def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     if not _is_whole(input.dtype):
         raise ValueError(f"Clip: input must have a dtype of whole numbers, got {_name(input.dtype)}")
+    for name, limit in (("min", min), ("max", max)):
+        if limit is not None and (limit.dim() > 1 or not known(limit.numel() == 1)):
+            raise ValueError(f"Clip: {name} must be one number, got {shown(limit)}")
     result = _ordered(input)
     if min is not None:
         result = torch.maximum(result, _ordered(min))
@@ -313,24 +407,41 @@ def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) ->
 @recorded
 def less(A: Tensor, B: Tensor) -> Tensor:
     _check_whole("Less", A)
+    _check_broadcast("Less", A, B)
     return torch.lt(_ordered(A), _ordered(B))
 
 
 @recorded
 def sub(A: Tensor, B: Tensor) -> Tensor:
     _check_whole("Sub", A)
-    return torch.sub(A, B)
+    _check_broadcast("Sub", A, B)
+    return torch.sub(_signed(A), _signed(B)).view(A.dtype)
 
 
 @recorded
 def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
+    _check_broadcast("Where", condition, X, Y)
     return torch.where(condition, X, Y)
 
 
 @recorded
 def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int) -> Tensor:
-    begin, end, step = (int(number) if isinstance(number, Tensor) else number for number in (start, limit, delta))
-    return torch.arange(begin, end, step)
+    begin, end, step = (_one(name, number) for name, number in (("start", start), ("limit", limit), ("delta", delta)))
+    if known(step == 0):
+        raise ValueError("Range: delta must not be 0")
+    count = torch.sym_max((end - begin + step + (1 if step < 0 else -1)) // step, 0)
+    _check_size("Range", [count], 8)
+    # In another dtype than int64, the numbers are tensors.
+    dtype = next((number.dtype for number in (start, limit, delta) if isinstance(number, Tensor)), torch.int64)
+    return (torch.arange(count) * step + begin).to(dtype)
+
+
+def _one(name: str, number: Tensor | int) -> int:
+    if not isinstance(number, Tensor):
+        return number
+    if number.numel() != 1 or not _is_whole(number.dtype):
+        raise ValueError(f"Range: {name} must be one whole number, got {shown(number)}, of dtype {_name(number.dtype)}")
+    return int(number)
 
 
 def _check_whole(op: str, tensor: Tensor) -> None:
@@ -339,11 +450,17 @@ def _check_whole(op: str, tensor: Tensor) -> None:
 
 
 _HIGHEST_BIT = -(2**63)
+_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 
 def _ordered(tensor: Tensor) -> Tensor:
     """int64 in the same order: torch does not compare uint64."""
     return tensor.view(torch.int64) ^ _HIGHEST_BIT if tensor.dtype == torch.uint64 else tensor.to(torch.int64)
+
+
+def _signed(tensor: Tensor) -> Tensor:
+    """The same bits as signed numbers: torch has fewer operators for the larger unsigned ones."""
+    return tensor.view(_SIGNED[tensor.dtype]) if tensor.dtype in _SIGNED else tensor
 
 
 def _is_whole(dtype: torch.dtype) -> bool:

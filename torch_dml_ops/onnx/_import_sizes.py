@@ -14,10 +14,13 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._layout import known
-from torch_dml_ops._text import shown
+from torch_dml_ops._text import shown, text
 from torch_dml_ops.onnx._import_operators import Numbers, recorded, slices_of
 
 Sizes = int | tuple[int, ...]
+
+# A list that is joined with itself forty times has 2 ** 40 numbers.
+MOST_SIZES = 2**20
 
 
 @recorded
@@ -58,6 +61,9 @@ def slice_(
 
 @recorded
 def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    length = sum(map(len, inputs))
+    if length > MOST_SIZES:
+        raise ValueError(f"Concat: output must hold at most {MOST_SIZES} sizes, got {length}")
     return tuple([number for numbers in inputs for number in numbers])
 
 
@@ -141,14 +147,21 @@ def _remainder(a: int, b: int) -> int:
 
 def _elementwise(op: str, function: Callable[[int, int], int], a: Sizes, b: Sizes) -> Sizes:
     if not isinstance(a, tuple) and not isinstance(b, tuple):
-        return function(a, b)
+        return _one(op, function, a, b)
     left, right = (value if isinstance(value, tuple) else (value,) for value in (a, b))
     length = len(left) if len(right) == 1 else len(right)
     if len(left) not in (1, length):
         raise ValueError(
             f"{op}: the inputs must have the same length, or one of them length 1, got {len(left)} and {len(right)}"
         )
-    return tuple([function(left[k % len(left)], right[k % len(right)]) for k in range(length)])
+    return tuple([_one(op, function, left[k % len(left)], right[k % len(right)]) for k in range(length)])
+
+
+def _one(op: str, function: Callable[[int, int], int], a: int, b: int) -> int:
+    result = function(a, b)
+    if isinstance(result, int) and not -(2**63) <= result < 2**63:  # else squares of squares have no end
+        raise ValueError(f"{op}: the result must fit int64, got {text(result)}")
+    return result
 
 
 def _all_elementwise(op: str, function: Callable[[int, int], int], values: Sequence[Sizes]) -> Sizes:

@@ -1,0 +1,338 @@
+"""Every operator that from_onnx takes, in the forms that ONNX's own schemas give it, against ONNX Runtime.
+
+The forms are made of the schemas: each input as a constant, as an input of the graph, left out, and of other sizes and
+values; each attribute at its limits and beyond; each dtype that is allowed, and some that are not. Where ONNX Runtime
+gives a result, from_onnx gives the same bytes; where it refuses, from_onnx does so in one sentence.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto, helper, numpy_helper
+from onnx.defs import OpSchema
+from onnx.reference import ReferenceEvaluator
+from test_onnx_import import LEAST, MOST, bits, filled, outputs_of, session_of
+
+from torch_dml_ops.onnx import from_onnx
+from torch_dml_ops.onnx._import_graph import IGNORED_ATTRIBUTES, OPERATORS
+
+pytestmark = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
+    reason="this ONNX Runtime, as the last for Python 3.10, refuses and accepts other forms",
+)
+
+# The inputs and attributes of a node that is valid, under the names that they have in any opset: data are given by
+# their sizes, numbers as they are.
+VALID: Mapping[str, Mapping[str, Any]] = {
+    "Add": {"A": [3, -4], "B": [5, 2]},
+    "Cast": {"input": (2, 3), "to": 6},
+    "Clip": {"input": (2, 3), "min": (), "max": ()},
+    "Concat": {"inputs": (2, 3), "axis": 0},
+    "ConstantOfShape": {"input": [2, 3]},
+    "Div": {"A": [7, -7], "B": [2, 3]},
+    "Expand": {"input": (2, 1), "shape": [2, 3]},
+    "Flatten": {"input": (2, 3, 2)},
+    "Gather": {"data": (3, 4), "indices": [[0, -1], [1, 2]]},
+    "GatherElements": {"data": (3, 4), "indices": [[0, -1], [1, 2]]},
+    "Identity": {"input": (2, 3)},
+    "Less": {"A": (2, 3), "B": (2, 3)},
+    "Max": {"data_0": [3, 4]},
+    "Min": {"data_0": [3, 4]},
+    "Mod": {"A": [7, -7], "B": [2, 3]},
+    "Mul": {"A": [3, 4], "B": [2, -2]},
+    "Pad": {"data": (2, 3), "pads": [1, 0, 0, 2], "constant_value": ()},
+    "Range": {"start": 1, "limit": 8, "delta": 2},
+    "Reshape": {"data": (2, 3), "shape": [3, 2]},
+    "ReverseSequence": {"input": (4, 3), "sequence_lens": [2, 4, 1]},
+    "Shape": {"data": (2, 3)},
+    "Size": {"data": (2, 3)},
+    "Slice": {"data": (3, 4), "starts": [0, -1], "ends": [2, -9], "axes": [0, 1], "steps": [1, -2]},
+    "Split": {"input": (4, 3), "split": [1, 3]},
+    "Squeeze": {"data": (1, 3, 1), "axes": [0, 2]},
+    "Sub": {"A": (2, 3), "B": (2, 3)},
+    "Tile": {"input": (2, 3), "repeats": [2, 1]},
+    "Transpose": {"data": (2, 3)},
+    "Unsqueeze": {"data": (2, 3), "axes": [0, 2]},
+    "Where": {"condition": (2, 3), "X": (2, 3), "Y": (2, 3)},
+}
+
+FIRST_OPSET = 7  # that ONNX Runtime supports
+VARIADIC = OpSchema.FormalParameterOption.Variadic
+COMPUTE = {"Add", "Clip", "Div", "Less", "Max", "Min", "Mod", "Mul", "Range", "Sub"}  # whole numbers alone
+MAKE_AS_MUCH = {"ConstantOfShape", "Expand", "Tile"}  # as their numbers say
+
+OTHER_SIZES = [(), (0,), (1,), (3,), (0, 3), (2, 0), (1, 3, 1), (4, 2, 3)]
+OTHER_NUMBERS = [-2, -1, 0, 1, 2, 9, MOST]
+OTHER_LISTS = [
+    [], [0], [-1], [5], [1, 0], [-1, 0], [0, 0], [2, 2], [3, -1], [0, 1, 2], [1, -4, 0, 0], [-3, 0, 2, 0],
+    [2**62], [MOST, 3], [LEAST],
+]  # fmt: skip
+RANGES = [(1, 7, -2), (7, 1, -2), (7, 1, 2), (3, 3, 1), (0, 5, 0), (-3, 4, 3), (0, 2, MOST), (5, 0, LEAST)]
+
+# What differs, with the reason: in what from_onnx says where ONNX Runtime gives a result,
+ALWAYS_REFUSED = r"must move data, got|must have an element type that torch has, got"
+REFUSED_HERE = {
+    "Add": "must fit int64",
+    "Cast": r"unsupported type tensor\(string\)",
+    "ConstantOfShape": "must be a 1-d tensor of int32 or int64",  # as ONNX has it
+    "Expand": "must be a 1-d tensor of int32 or int64",
+    "Mul": "must fit int64",
+    "Pad": "pads must remove at most",  # there may be as much left in other places
+    "ReverseSequence": "must have one of time_axis and batch_axis 0",
+    "Split": "as many outputs as num_outputs says",  # it takes 1 and what is below 0
+    "Squeeze": "axes must differ from one another",
+    "Unsqueeze": "must be a 1-d tensor of int32 or int64",
+}
+# and in what ONNX Runtime says where from_onnx gives one.
+TAKEN_HERE = {
+    "Gather": "indices element out of data bounds",  # of which none is read, as data have no elements
+    "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension",  # a 0-d tensor that nothing is added to
+    "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis
+    "Squeeze": "axes",  # a name of no input in place of the axes
+}
+SENTENCE = re.compile(r"(from_onnx: (graph\.node\[0\]|input|output|tensor) |[A-Z]\w+: |reverse_sequence: )[^\n]{,400}")
+
+
+class Form(NamedTuple):
+    """A model of one node."""
+
+    model: ModelProto
+    feeds: Mapping[str, np.ndarray]
+
+
+def versions() -> list[OpSchema]:
+    """Those of the operators that are taken, as far as ONNX Runtime knows them."""
+    opsets = range(FIRST_OPSET, newest_opset() + 1)
+    found = {
+        (schema.name, schema.since_version): schema
+        for name in VALID
+        for opset in opsets
+        if onnx.defs.has(name, opset) and (schema := onnx.defs.get_schema(name, opset))
+    }
+    return [
+        schema for (name, since), schema in found.items() if name not in OPERATORS or since >= OPERATORS[name].since
+    ]
+
+
+def is_newest(schema: OpSchema) -> bool:
+    return onnx.defs.get_schema(schema.name, newest_opset()).since_version == schema.since_version
+
+
+@cache
+def newest_opset() -> int:
+    """Of ONNX Runtime, which onnx may be ahead of."""
+    x = helper.make_tensor_value_info("x", 1, [1])
+    graph = helper.make_graph([], "graph", [x], [x])
+    for opset in range(onnx.defs.onnx_opset_version(), 0, -1):
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        try:
+            session_of(model)
+        except Exception:  # of classes that are not documented
+            continue
+        return opset
+    raise AssertionError("ONNX Runtime takes no opset")
+
+
+def dtype_of(type_name: str) -> np.dtype | None:
+    """None for what is no tensor, and of types that are no numbers."""
+    name = type_name.removeprefix("tensor(").removesuffix(")")
+    if type_name != f"tensor({name})" or name == "string":
+        return None
+    return np.dtype(helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name.upper())))
+
+
+def dtypes_of(schema: OpSchema) -> dict[str, list[np.dtype]]:
+    """Of each type variable: float32, or else int64, is the first."""
+    first = (np.float32, np.int64) if schema.name not in COMPUTE else (np.int64,)
+    result = {}
+    for constraint in schema.type_constraints:
+        dtypes = [dtype for name in sorted(constraint.allowed_type_strs) if (dtype := dtype_of(name)) is not None]
+        result[constraint.type_param_str] = sorted(dtypes, key=lambda dtype: dtype not in first)
+    return result
+
+
+def form_of(
+    schema: OpSchema,
+    values: Mapping[str, Any],
+    dtypes: Mapping[str, np.dtype],
+    constant: bool = True,
+    outputs: int | None = None,
+) -> Form:
+    """`values` are data by their sizes, arrays as they are, None for an input without a name, or numbers."""
+    feeds: dict[str, np.ndarray] = {}
+    constants: dict[str, np.ndarray] = {}
+    names = []
+    for k, parameter in enumerate(schema.inputs):
+        if parameter.name not in values:
+            continue
+        value = values[parameter.name]
+        dtype = dtypes.get(parameter.type_str) or dtype_of(parameter.type_str)
+        for copy in range(2 if parameter.option == VARIADIC else 1):
+            names.append("" if value is None else f"{parameter.name}{copy}")
+            if isinstance(value, tuple):
+                feeds[names[-1]] = np.roll(filled(value, dtype), k + copy)
+            elif value is not None:
+                array = value if isinstance(value, np.ndarray) else np.array(value, np.int64).astype(dtype)
+                (constants if constant else feeds)[names[-1]] = array
+    node = helper.make_node(schema.name, names, [f"y{k}" for k in range(outputs or _outputs(schema, values))])
+    inputs = {parameter.name for parameter in schema.inputs}
+    for name in schema.attributes:
+        if name in values and name not in inputs:
+            value = 1.0 if values[name] == () else values[name]
+            kind = onnx.AttributeProto.INTS if value == [] else None
+            node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim)
+            for name, array in feeds.items()
+        ],
+        [onnx.ValueInfoProto(name=name) for name in node.output],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    opset = max(schema.since_version, FIRST_OPSET)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    with suppress(onnx.shape_inference.InferenceError, ValueError):
+        model = onnx.shape_inference.infer_shapes(model)  # which gives the outputs their types
+    return Form(model, feeds)
+
+
+def _outputs(schema: OpSchema, values: Mapping[str, Any]) -> int:
+    split = values.get("split", [1, 1]) if schema.name == "Split" else [1]
+    return max(len(split), 1) if isinstance(split, list) else 2
+
+
+def forms(schema: OpSchema) -> Iterator[Form]:
+    """The dtypes take turns, so that each meets many forms; so do the versions of an operator, except the newest."""
+    allowed = dtypes_of(schema)
+    first = {name: dtypes[0] for name, dtypes in allowed.items()}
+    valid = VALID[schema.name]
+    changes = list(changed(schema, valid))
+    if not is_newest(schema):
+        changes = changes[:2] + changes[2 + schema.since_version % 4 :: 4]
+    for turn, (values, more) in enumerate(changes):
+        dtypes = first
+        if schema.name not in COMPUTE:
+            dtypes = {name: choice[turn % len(choice)] for name, choice in allowed.items()}
+        yield form_of(schema, values, dtypes, **more)
+    for constraint in schema.type_constraints:
+        for dtype in {*allowed[constraint.type_param_str], *map(np.dtype, ("bool", "uint16", "complex64"))}:
+            if not is_newest(schema) and (dtype.num + schema.since_version) % 4:
+                continue
+            chosen = {**first, constraint.type_param_str: dtype}
+            yield form_of(schema, valid, chosen, constant=dtype.itemsize > 2)
+
+
+def changed(schema: OpSchema, valid: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """What is valid, and that with one thing changed; with further arguments of form_of."""
+    inputs = [parameter.name for parameter in schema.inputs]
+    for constant in (True, False):
+        yield {**valid}, {"constant": constant}
+    yield from (({**valid}, {"outputs": outputs}) for outputs in (1, 2, 3))
+    for name in {*inputs, *schema.attributes} & {*valid}:
+        yield {key: value for key, value in valid.items() if key != name}, {}
+    data = next((name for name in inputs if isinstance(valid.get(name), tuple)), None)
+    for name in inputs:
+        if name not in valid:
+            continue
+        yield {**valid, name: None}, {}
+        if isinstance(valid[name], tuple):
+            yield from (({**valid, name: sizes}, {}) for sizes in OTHER_SIZES)
+            continue
+        yield {**valid, name: np.array(valid[name]).astype(np.int32)}, {}
+        yield {**valid, name: np.array(valid[name]).astype(np.float32)}, {"constant": False}
+        if isinstance(valid[name], list):
+            yield {**valid, name: np.array(1)}, {"constant": False}
+            yield {**valid, name: np.array([[1, 0]])}, {}
+            for k, numbers in enumerate(OTHER_LISTS):
+                if schema.name not in MAKE_AS_MUCH or max(numbers, default=0) < 2**60:
+                    yield {**valid, name: numbers}, {"constant": k % 2 == 0}
+                    yield {**valid, name: numbers, **({data: (1, 2, 1)} if data else {})}, {"constant": k % 2 == 1}
+    for name, attribute in schema.attributes.items():
+        if name in IGNORED_ATTRIBUTES or name in inputs:
+            continue
+        kept = {key: value for key, value in valid.items() if (schema.name, key) != ("Split", "split")}
+        if attribute.type == OpSchema.AttrType.INT:
+            numbers = range(0, 25) if name == "to" else OTHER_NUMBERS
+            yield from (({**valid, name: number}, {}) for number in numbers)
+            yield from (({**kept, name: number}, {"outputs": 2}) for number in OTHER_NUMBERS if kept != valid)
+        elif attribute.type == OpSchema.AttrType.INTS:
+            yield from (({**valid, name: numbers}, {}) for numbers in OTHER_LISTS)
+        elif attribute.type == OpSchema.AttrType.FLOAT:
+            yield from (({**valid, name: number}, {}) for number in (0.0, 1.5, float("nan")))
+        elif attribute.type == OpSchema.AttrType.TENSOR:
+            for sizes in ((), (1,), (2,), (0,), (1, 1)):
+                yield {**valid, name: numpy_helper.from_array(filled(sizes, np.dtype(np.int32)))}, {}
+            for dtype in dtypes_of(schema)["T2"]:
+                yield {**valid, name: numpy_helper.from_array(filled((1,), dtype))}, {}
+    if schema.name == "Range":
+        for constant in (True, False):
+            for numbers in RANGES:
+                yield dict(zip(inputs, numbers, strict=True)), {"constant": constant}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numbers that overflow in ONNX's reference implementation
+@pytest.mark.parametrize("schema", versions(), ids=lambda schema: f"{schema.name}-{schema.since_version}")
+def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
+    compared, differences = 0, []
+    for form in forms(schema):
+        expected, when = of_onnx_runtime(form)
+        given, where = of_from_onnx(form)
+        problem = None
+        if isinstance(given, str) and not SENTENCE.fullmatch(given):
+            problem = "no sentence"
+        elif isinstance(expected, str) and isinstance(given, list):
+            if not re.search(TAKEN_HERE.get(schema.name, "^$"), expected):
+                problem = "refused there only"
+        elif isinstance(expected, list) and isinstance(given, str):
+            if when != "no kernel" and not re.search(f"{ALWAYS_REFUSED}|{REFUSED_HERE.get(schema.name, '^$')}", given):
+                problem = "refused here only"
+        elif isinstance(expected, str) and when == "rules" and where == "run":
+            problem = "refused late"
+        elif isinstance(expected, list):
+            compared += 1
+            problem = None if given == expected else "another result"
+        if problem:
+            differences.append(f"{problem}: {expected} and {given} of {helper.printable_graph(form.model.graph)}")
+    assert not differences, f"{len(differences)} of them: " + "\n".join(differences[:3])
+    assert compared or (schema.name in COMPUTE and np.int64 not in dtypes_of(schema)["T"])
+
+
+Result = list[tuple[str, tuple[int, ...], bytes]] | str | None
+
+
+def of_onnx_runtime(form: Form) -> tuple[Result, str]:
+    """Its outputs or its error, and whether the latter came from ONNX's rules, when it loaded the model or ran it;
+    where it has no kernel, what ONNX's reference implementation gives, if anything."""
+    when = "load"
+    try:
+        session = session_of(form.model)
+        when = "run"
+        return [bits(np.asarray(output)) for output in session.run(None, dict(form.feeds))], when
+    except Exception as error:  # of classes that are not documented
+        sentence = str(error)
+    if not re.search("NOT_IMPLEMENTED|not currently registered|Numpy|Unsupported value attribute", sentence):
+        return sentence, "rules" if when == "load" and "during initialization" not in sentence else when
+    try:
+        outputs = ReferenceEvaluator(form.model).run(None, dict(form.feeds))
+        return [bits(np.asarray(output)) for output in outputs], "no kernel"
+    except Exception:
+        return None, "no kernel"
+
+
+def of_from_onnx(form: Form) -> tuple[Result, str]:
+    when = "load"
+    try:
+        module = from_onnx(form.model)
+        when = "run"
+        return outputs_of(module, list(form.feeds.values())), when
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        return str(error), when
