@@ -16,7 +16,7 @@ EDITABLE := -m pip install -q --no-build-isolation -e
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-all test-random test-matrix test-processors sanitize soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks release-check clean FORCE
+.PHONY: help demo test test-programs test-all test-random test-matrix test-processors sanitize mutants soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks release-check clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -85,6 +85,9 @@ test-processors: $(VENV)/dev ## run the kernels for ARM and older x86-64 under q
 
 sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressSanitizer, UBSan and ThreadSanitizer
 	$(BIN)/python tests/sanitize.py
+
+mutants: $(VENV)/dev ## switch faults on one by one in a copy, and print those that no test notices, or those of ONLY
+	$(BIN)/python tests/mutants.py $(ONLY)
 
 # atheris has no wheels for every Python; without it, inputs are changed at random.
 SECONDS ?= 3600

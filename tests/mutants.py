@@ -1,11 +1,11 @@
-"""Faults that the tests must notice: `make mutants` switches them on one by one and prints those that no test noticed.
+"""Faults that the tests must notice: `make mutants` switches them on one by one, and prints those that no test noticed.
 
 mutant_table.py lists them, each as a piece of a source's text and what it becomes. The sources know nothing of them: a
-copy of the repository in build/mutants gets all faults in C++ at once, each behind a switch, and is built once; a
-fault in Python is put into its module's text when that is imported there. The environment's MUTANT says which one is
-on: "7", or "7@avx2" for a fault in the inner loops at that SIMD level alone.
+copy of the repository in build/mutants gets all faults in C++ at once, each behind a switch, and is built once; a fault
+in Python is put into its module's text when that is imported there. The environment's MUTANT says which one is on: "7",
+or "7@avx2" for a fault in the inner loops at that SIMD level alone.
 
-    mutants.py [--jobs 2] [AREA or FILE …]     all of them, or those of some areas or files
+    mutants.py [--jobs 2] [AREA, FILE or NUMBER …]     all of them, or some
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import argparse
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from mutant_table import AREAS, EQUIVALENT
+
+ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
-COPIED = ("csrc", "tests", "torch_dml_ops", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+COPIED = ("csrc", "docs", "examples", "tests", "torch_dml_ops", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 SECONDS = 600  # after which a fault counts as noticed: a loop without an end, say
 HEADER = """#pragma once
 #include <cstdlib>
@@ -37,6 +39,25 @@ inline bool mutant(int number, const char* level = nullptr) {
   return !at || !level || !std::strcmp(at + 1, level);
 }
 """
+START = """import os, sys
+
+if number := int(os.environ.get("MUTANT", "0").partition("@")[0]):
+    sys.path.append(os.path.join(os.path.dirname(__file__), "tests"))
+    import mutants
+
+    mutants.install(number)
+"""
+# What the tests import, but for the package itself: once, before each fault's own process is forked.
+IMPORTED = (
+    "hypothesis",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "pydantic",
+    "pytest",
+    "torch._inductor.lowering",
+)
 
 
 @dataclass(frozen=True)
@@ -48,23 +69,21 @@ class Mutant:
     file: str
     text: str
     becomes: str
-    tests: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.number} {self.area}, {self.file}: {self.text}  ->  {self.becomes or 'nothing'}"
-
-    @property
-    def found(self) -> str:
-        return re.sub("[«»]", "", self.text)
-
-    @property
-    def replaced(self) -> str:
-        return self.text.partition("«")[2].partition("»")[0] or self.text
+        return f"{self.number} {self.area}, {self.file}: {' '.join(self.text.split())}  ->  {self.becomes or 'nothing'}"
 
     def place(self, source: str) -> slice:
-        assert source.count(self.found) == 1, f"{source.count(self.found)} times in {self.file}: {self.found}"
-        begin = source.index(self.found) + max(self.text.find("«"), 0)
-        return slice(begin, begin + len(self.replaced))
+        """Of what is replaced."""
+        found = re.sub("[«»]", "", self.text)
+        assert source.count(found) == 1, f"{source.count(found)} times in {self.file}: {found}"
+        replaced = self.text.partition("«")[2].partition("»")[0] or self.text
+        begin = source.index(found) + max(self.text.find("«"), 0)
+        return slice(begin, begin + len(replaced))
+
+    def put_into(self, source: str) -> str:
+        at = self.place(source)
+        return source[: at.start] + self.becomes + source[at.stop :]
 
     @property
     def is_cpp(self) -> bool:
@@ -74,78 +93,60 @@ class Mutant:
     def has_levels(self) -> bool:
         return "inner_loops/" in self.file
 
-    def switched(self) -> str:
-        """In C++, the piece with its fault behind a switch: a condition or other expression, or whole statements."""
+    def switched(self, piece: str) -> str:
+        """In C++, the piece with its fault behind a switch: an expression, or whole statements."""
         on = f"mutant({self.number}{', kLevel' if self.has_levels else ''})"
-        if self.replaced.endswith(";"):
-            return f"if ({on}) {{ {self.becomes} }} else {{ {self.replaced} }}"
-        return f"({on} ? ({self.becomes}) : ({self.replaced}))"
+        if piece.endswith(";"):
+            return f"if ({on}) {{ {self.becomes} }} else {{ {piece} }}"
+        return f"({on} ? ({self.becomes}) : ({piece}))"
 
 
 def mutants() -> list[Mutant]:
-    from mutant_table import AREAS
-
-    rows = (
-        (area, file, row, tests)
-        for area, (tests, files) in AREAS.items()
-        for file, rows in files.items()
-        for row in rows
-    )
-    return [
-        Mutant(n, area, file, *row, tuple(shlex.split(tests))) for n, (area, file, row, tests) in enumerate(rows, 1)
-    ]
+    rows = ((area, file, row) for area, (_, files) in AREAS.items() for file, rows in files.items() for row in rows)
+    return [Mutant(number, area, file, *row) for number, (area, file, row) in enumerate(rows, 1)]
 
 
-def mutated(source: str, of_file: Sequence[Mutant]) -> str:
-    """With all of a file's faults behind switches."""
-    at_each = sorted(((m.place(source), m) for m in of_file), key=lambda pair: pair[0].start, reverse=True)
-    for at, mutant in at_each:
-        source = source[: at.start] + mutant.switched() + source[at.stop :]
-    return source
+def with_switches(source: str, of_file: Sequence[Mutant]) -> str:
+    """The text of a source in C++ with all of its faults."""
+    begin, pieces = 0, []
+    for at, mutant in sorted(((m.place(source), m) for m in of_file), key=lambda pair: pair[0].start):
+        assert at.start >= begin, f"overlaps another one: {mutant}"
+        pieces += source[begin : at.start], mutant.switched(source[at])
+        begin = at.stop
+    return "".join([*pieces, source[begin:]])
 
 
 def install(number: int) -> None:
-    """Called when Python starts in the copy: puts a fault into a module's text as that is imported."""
+    """Puts a fault in Python into its module's text as that is imported. Called wherever Python starts in the copy."""
     from importlib.machinery import SourceFileLoader
 
     mutant = mutants()[number - 1]
-    if mutant.is_cpp:
-        return
-    whole, code_of = Path(__file__).parents[1] / mutant.file, SourceFileLoader.get_code
+    whole, code_of = (ROOT if ROOT.name == "mutants" else COPY) / mutant.file, SourceFileLoader.get_code
 
     def get_code(self: SourceFileLoader, name: str) -> object:
         if Path(self.path) != whole:
             return code_of(self, name)
-        source = whole.read_text()
-        at = mutant.place(source)
-        return self.source_to_code((source[: at.start] + mutant.becomes + source[at.stop :]).encode(), self.path)
+        return self.source_to_code(mutant.put_into(whole.read_text()).encode(), self.path)
 
-    SourceFileLoader.get_code = get_code  # type: ignore[assignment]
+    if not mutant.is_cpp:
+        SourceFileLoader.get_code = get_code  # type: ignore[assignment]
 
 
-def make_copy(chosen: Sequence[Mutant]) -> None:
-    """Rewrites only what has changed, so that little is built again."""
-    of_file: dict[str, list[Mutant]] = {}
-    for mutant in chosen:
-        of_file.setdefault(mutant.file, []).append(mutant)
-    texts: dict[str, bytes] = {
-        "csrc/mutant.h": HEADER.encode(),
-        "sitecustomize.py": b"import os, sys\nif number := int(os.environ.get('MUTANT', '0').partition('@')[0]):\n"
-        b"    sys.path.append(os.path.dirname(__file__) + '/tests')\n    import mutants\n\n"
-        b"    mutants.install(number)\n",
-    }
+def make_copy(every: Sequence[Mutant]) -> None:
+    """Writes only what has changed, so that little is built again."""
+    texts = {"csrc/mutant.h": HEADER.encode(), "sitecustomize.py": START.encode()}
     for name in COPIED:
         for path in sorted((ROOT / name).rglob("*")) if (ROOT / name).is_dir() else [ROOT / name]:
             if not path.is_file() or path.suffix in (".so", ".pyc"):
                 continue
             file = str(path.relative_to(ROOT))
             texts[file] = path.read_bytes()
-            if file.startswith("csrc/") and path.suffix in (".cpp", ".cu"):
-                texts[file] = f'#include "{COPY}/csrc/mutant.h"\n'.encode() + texts[file]
-            if file.startswith("csrc/") and file in of_file:
-                texts[file] = mutated(texts[file].decode(), of_file[file]).encode()
-    for folder in ("csrc", "tests", "torch_dml_ops"):
-        for path in (COPY / folder).rglob("*"):
+            if file.startswith("csrc/"):
+                text = with_switches(path.read_text(), [m for m in every if m.file == file])
+                include = f'#include "{COPY}/csrc/mutant.h"\n'  # not in .inl, which others include within a namespace
+                texts[file] = f"{include if path.suffix in ('.h', '.cpp', '.cu') else ''}{text}".encode()
+    for name in COPIED:
+        for path in (COPY / name).rglob("*"):
             if path.is_file() and path.suffix not in (".so", ".pyc") and str(path.relative_to(COPY)) not in texts:
                 path.unlink()
     for file, text in texts.items():
@@ -155,75 +156,93 @@ def make_copy(chosen: Sequence[Mutant]) -> None:
             to.write_bytes(text)
 
 
-def run(*command: str, mutant: str = "0") -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(COPY), "MUTANT": mutant, "TORCH_DML_OPS_CUDA": "0"}
-    return subprocess.run(
-        [sys.executable, *command], cwd=COPY, env=environment, capture_output=True, text=True, timeout=SECONDS
-    )
-
-
-def outcome(tests: Sequence[str], mutant: str = "0") -> str:
-    """The first failure; nothing if there is none."""
+def start(tests: Sequence[str], switch: str, log: Path) -> int:
+    """Runs tests in a process forked from this one; the process's number."""
+    if process := os.fork():
+        return process
     try:
-        done = run("-m", "pytest", "-x", "-q", "--no-header", "--tb=no", "-p", "no:randomly", *tests, mutant=mutant)
-    except subprocess.TimeoutExpired:
-        return f"more than {SECONDS} seconds"
-    if done.returncode == 0:
+        signal.alarm(SECONDS)
+        with log.open("wb") as file:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+        os.environ.update(PYTHONPATH=str(COPY), MUTANT=switch)
+        os.chdir(COPY)
+        sys.path[:0] = [str(COPY), str(COPY / "tests")]
+        if number := int(switch.partition("@")[0]):
+            install(number)
+        import pytest
+
+        status = pytest.main(["-x", "-q", "--no-header", "--tb=no", "-p", "no:xdist", *tests])
+        sys.stdout.flush()
+        os._exit(int(status))
+    finally:
+        os._exit(9)
+
+
+def failure(status: int, log: Path) -> str:
+    """The first test that failed; nothing if none did."""
+    if status == 0:
         return ""
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return (failed or [f"ended with status {done.returncode}: {(done.stdout + done.stderr)[-300:]}"])[0]
+    lines = log.read_text(errors="replace").splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return (failed or [f"ended with {status}: {' '.join(lines[-3:])[-200:]}"])[0]
 
 
-def switches(chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, str, tuple[str, ...]]]:
-    """What MUTANT becomes, and the tests that should notice."""
-    sys.path.insert(0, str(ROOT))
-    from torch_dml_ops._libraries import simd_levels
+Job = tuple[Mutant | None, str, str]  # MUTANT's value, and the tests that should notice
 
-    for mutant in chosen:
-        if mutant.has_levels:
-            for level in simd_levels():
-                yield mutant, f"{mutant.number}@{level}", tuple(t.replace("LEVEL", f"[{level}-") for t in mutant.tests)
-        else:
-            yield mutant, str(mutant.number), tuple(t.replace("LEVEL", "") for t in mutant.tests)
+
+def outcomes(jobs: Sequence[Job], at_once: int) -> Iterator[tuple[Job, str]]:
+    running: dict[int, tuple[Job, Path]] = {}
+    waiting = list(reversed(jobs))
+    while waiting or running:
+        while waiting and len(running) < at_once:
+            job = waiting.pop()
+            log = COPY / "build" / f"log_{len(waiting)}.txt"
+            running[start(shlex.split(job[2]), job[1], log)] = job, log
+        process, status = os.wait()
+        job, log = running.pop(process)
+        yield job, failure(os.waitstatus_to_exitcode(status), log)
+        log.unlink()
 
 
 def main() -> int:
-    from mutant_table import EQUIVALENT
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("only", nargs="*")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("only", nargs="*", metavar="AREA, FILE or NUMBER")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     began, every = time.monotonic(), mutants()
-    chosen = [m for m in every if not options.only or any(o in (m.area, m.file, str(m.number)) for o in options.only)]
+    chosen = [m for m in every if not options.only or {m.area, m.file, str(m.number)} & {*options.only}]
     make_copy(every)
-    built = run("setup.py", "build_ext", "--inplace")
-    if built.returncode:
-        print(built.stdout + built.stderr)
+    os.environ["TORCH_DML_OPS_CUDA"] = "0"
+    subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=COPY, check=True)
+    command = [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(*l.simd_levels())"]
+    levels = subprocess.check_output(command, cwd=COPY, text=True, env=os.environ | {"PYTHONPATH": "."}).split()
+    for name in IMPORTED:
+        __import__(name)
+
+    jobs: list[Job] = []
+    for mutant in chosen:
+        tests, _ = AREAS[mutant.area]
+        for level in levels if mutant.has_levels else [""]:
+            here = tests.replace("ANY_LEVEL", f"[{level}-" if level else "[")
+            jobs.append((mutant, f"{mutant.number}@{level}" if level else str(mutant.number), here))
+    clean = True
+    for (_, _, tests), what in outcomes(
+        [(None, "0", tests) for tests in sorted({job[2] for job in jobs})], options.jobs
+    ):
+        clean &= not what
+        print(f"{tests}, without any fault: {what or 'right'}", flush=True)
+    if not clean:
         return 2
-    survivors = 0
-
-    def without_fault(tests: tuple[str, ...]) -> bool:
-        if what := outcome(tests):
-            print(f"without any fault, {' '.join(tests)}: {what}", flush=True)
-        return not what
-
-    def tried(switch: tuple[Mutant, str, tuple[str, ...]]) -> bool:
-        mutant, number, tests = switch
-        what = outcome(tests, number)
-        reason = EQUIVALENT.get(mutant.found)
+    survived = 0
+    for (mutant, switch, _), what in outcomes(jobs, options.jobs):
+        assert mutant is not None
+        reason = EQUIVALENT.get(mutant.text, "")
+        survived += not what and not reason
         word = "noticed " if what else "the same" if reason else "SURVIVED"
-        print(f"{word} {number.partition('@')[2]} {mutant}: {what or reason or ''}", flush=True)
-        return bool(what or reason)
-
-    with ThreadPoolExecutor(options.jobs) as pool:
-        every_switch = list(switches(chosen))
-        if not all(list(pool.map(without_fault, sorted({tests for _, _, tests in every_switch})))):
-            return 2
-        results = list(pool.map(tried, every_switch))
-    survivors = results.count(False)
-    print(f"{len(results)} faults, {survivors} survived, {(time.monotonic() - began) / 60:.0f} minutes")
-    return survivors > 0
+        print(f"{word} {switch.partition('@')[2]} {mutant}: {what or reason}", flush=True)
+    print(f"{len(jobs)} faults, {survived} survived, {(time.monotonic() - began) / 60:.0f} minutes")
+    return int(survived > 0)
 
 
 if __name__ == "__main__":

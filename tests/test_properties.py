@@ -67,9 +67,11 @@ def shapes(
 ) -> tuple[int, ...]:
     sizes = draw(st.lists(few, min_size=min_rank, max_size=max_rank))
     longest = draw(st.integers(0, len(sizes) - 1))
-    kind = draw(st.sampled_from(["small", "long", "wide"]))
+    kind = draw(st.sampled_from(["small", "long", "wide", "narrow"]))
     if kind == "long":
         sizes[longest] = draw(many)
+    if kind == "narrow":  # many rows of a few items
+        sizes[0], sizes[-1] = draw(many), draw(few)
     if kind == "wide":  # enough of two dimensions for tiles of both
         other = draw(st.integers(0, len(sizes) - 1))
         sizes[longest], sizes[other] = draw(st.integers(5, 150)), draw(st.integers(5, 100))
@@ -103,7 +105,7 @@ def windows(draw: st.DrawFn, sizes: Sequence[int]) -> tuple[Window, list[int]]:
         kind = draw(st.sampled_from(["whole", "whole", "backwards", "strided", "any", "huge stride"]))
         offset, extent, stride = 0, size, -1 if kind == "backwards" else 1
         if kind in ("any", "huge stride"):
-            offset = draw(st.integers(0, max(size - 1, 0)))
+            offset = draw(st.just(0) | st.integers(0, max(size - 1, 0)))
             extent = draw(st.just(size - offset) | st.integers(min(1, size), size - offset))
         if kind in ("any", "strided"):
             stride = draw(small_strides)
@@ -153,7 +155,9 @@ def blocks(draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, writable: 
 
 @st.composite
 def cut(draw: st.DrawFn, size: int) -> list[int]:
-    """At least one size, each at least 1, that sum to `size`."""
+    """At least one size, each at least 1, that sum to `size`; often single items."""
+    if size <= 12 and draw(st.booleans()):
+        return [1] * size
     places = draw(st.sets(st.integers(1, size - 1), max_size=12)) if size > 1 else set()
     ends = [0, *sorted(places), size]
     return [end - begin for begin, end in itertools.pairwise(ends)]

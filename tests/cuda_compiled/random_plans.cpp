@@ -91,7 +91,7 @@ Sizes any_strides(const Sizes& sizes, double shuffled, double gaps, int64_t inne
   for (std::size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = inner;
     inner *= sizes[order[k]];
-    if (chance(gaps)) inner += tidy ? 4 * any(0, 10) : any(0, 40);
+    if (chance(gaps)) inner += tidy ? 4 * any(0, 10) : chance(0.3) ? 1 : any(0, 40);
   }
   return strides;
 }
@@ -134,7 +134,8 @@ Sizes copy_sizes(Kind kind, int64_t item, int64_t numel, bool is_piece) {
     Sizes sizes(std::size_t(is_piece ? 2 : any(2, 5)));
     for (int64_t& n : sizes) n = any(1, 3);
     const int64_t most = is_piece ? 48 : 130;
-    for (std::size_t k : {sizes.size() - 1, sizes.size() - 2}) sizes[k] = tidy ? 4 * any(8, most / 4) : any(8, most);
+    for (std::size_t k : {sizes.size() - 1, sizes.size() - 2})
+      sizes[k] = tidy ? 4 * any(8, most / 4) : chance(0.3) ? 32 * any(1, most / 32) + any(-1, 1) : any(8, most);
     return sizes;
   }
   const int64_t vector = 16 / item;
@@ -148,7 +149,8 @@ CopyDim any_window(int64_t size) {
   CopyDim d = plain_dim(size, 0, 0);
   d.step = chance(0.6) ? 1 : any(2, 5);
   d.count = any(1, 1 + (size - 1) / d.step);
-  d.begin = any(0, size - 1 - (d.count - 1) * d.step);
+  const int64_t last = size - 1 - (d.count - 1) * d.step;
+  d.begin = chance(0.3) ? 0 : chance(0.4) ? last : any(0, last);
   return d;
 }
 
@@ -234,10 +236,11 @@ AffineCopy any_copy(Kind kind, int64_t item, int64_t numel, bool is_piece, Memor
 // A split or a join along the last axis.
 std::vector<AffineCopy> any_pieces(int64_t item, int64_t count, Memory& dst, Memory& src) {
   const bool is_join = chance(0.5), equal = chance(0.5), backward = !is_join && chance(0.2);
-  const int64_t most = chance(0.3) ? 4 : chance(0.8) ? 60 : 700;
+  const int64_t most = chance(0.2) ? 1 : chance(0.3) ? 4 : chance(0.8) ? 60 : 700;
   Sizes sizes;
   for (int64_t k = 0; k < count; ++k) sizes.push_back(equal && k > 0 ? sizes[0] : any(1, most));
-  const int64_t stride = std::accumulate(sizes.begin(), sizes.end(), int64_t(0)) + (chance(0.4) ? any(1, 9) : 0);
+  const int64_t stride =
+      std::accumulate(sizes.begin(), sizes.end(), int64_t(0)) + (chance(0.4) ? chance(0.5) ? 1 : any(2, 9) : 0);
   const int64_t rows = any(1, std::clamp<int64_t>(40000 / stride, 1, 30));
   char* whole = (is_join ? dst : src).take(0, rows * stride - 1, item);
   std::vector<AffineCopy> copies;
@@ -298,7 +301,7 @@ void execute_reverse(Kind kind) {
   if (panels) {
     for (int64_t& n : sizes) n = std::min<int64_t>(n, 3);
     sizes[axis] = any(4, 120);
-    sizes.back() = tidy ? 4 * any(2, 25) : any(8, 100);
+    sizes.back() = tidy ? 4 * any(2, 25) : chance(0.4) ? 16 * any(1, 6) + any(-1, 1) : any(8, 100);
   }
   const Sizes dst_strides = any_strides(sizes, panels ? 0.05 : 0.1, 0.25, chance(0.04) ? 2 : 1);
   Sizes src_strides = chance(0.5) ? dst_strides : any_strides(sizes, 0.15, 0.25, chance(0.1) ? 2 : 1);
