@@ -40,7 +40,14 @@ FOLDER = ROOT / "build" / "gpu-check"
 NOT_ON_GPU = [
     *("test_benchmarks.py", "test_build.py", "test_command_line.py", "test_demo.py", "test_docs.py", "test_imports.py"),
     *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
-    *("test_onnx_export.py", "test_onnx_import.py", "test_planning.py", "test_tables.py", "test_viz.py"),
+    *(
+        "test_onnx_export.py",
+        "test_onnx_import.py",
+        "test_onnx_schemas.py",
+        "test_planning.py",
+        "test_tables.py",
+        "test_viz.py",
+    ),
 ]
 # Tests of what the kernels do.
 RESULTS = [
