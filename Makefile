@@ -108,15 +108,15 @@ docs: $(VENV)/dev ## build the documents as HTML into build/docs; a warning is a
 	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs
 	@echo build/docs/index.html
 
-# auditwheel names the wheel after the oldest systems that it loads on: those of torch's own wheels, unless the compiler
-# here needs newer ones. abi3audit refuses what not every CPython has.
+# auditwheel names the wheel after the systems that it loads on: those of torch's own wheels, or newer ones where the
+# compiler here needs them, or this one alone. abi3audit refuses what not every CPython has.
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, and check it
 	$(BIN)/python -m pip install -q $(WHEEL_TOOLS)
 	rm -rf build/wheel dist
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --exclude 'libtorch*.so' --exclude libc10.so \
-	 -w dist build/wheel/*.whl || { mkdir -p dist && cp build/wheel/*.whl dist && \
-	 echo '=== This compiler makes a wheel for systems like this one alone'; }
+	export PATH="$(CURDIR)/$(BIN):$$PATH" && for plat in manylinux_2_28_$$(uname -m) auto; do \
+	 $(BIN)/auditwheel repair --plat $$plat --only-plat --exclude 'libtorch*.so' --exclude libc10.so -w dist \
+	 build/wheel/*.whl && exit; done; cp build/wheel/*.whl dist
 	$(BIN)/abi3audit --strict dist/*.whl
 	@echo '=== Below, "linux" stands for the libraries of torch, which are not in the wheel; the tag is in its name.'
 	$(BIN)/auditwheel show dist/*.whl
@@ -128,7 +128,7 @@ RELEASED := build/released
 release-check: $(VENV)/dev wheel ## check what a release uploads, the wheel and the source distribution: about ten minutes
 	$(BIN)/python -m pip install -q $(RELEASE_TOOLS)
 	ls dist/*-cp310-abi3-manylinux_2_28_$$(uname -m).whl  # a release is for the systems that torch's wheels are for
-	$(BIN)/python -m zipfile -l dist/*.whl | grep -q _fast_calls  # and has the short way
+	$(BIN)/python -m zipfile -l dist/*.whl | grep _fast_calls  # and has the short way
 	rm -rf $(RELEASED)
 	$(BIN)/python setup.py -q egg_info --egg-base build sdist --dist-dir dist
 	mkdir -p $(RELEASED)/source && tar -x --strip-components 1 -C $(RELEASED)/source -f dist/*.tar.gz
@@ -144,7 +144,7 @@ release-check: $(VENV)/dev wheel ## check what a release uploads, the wheel and 
 	 for model in examples/models/*.json; do $$python -m torch_dml_ops run "$$model" --output-path . || exit; done && \
 	 $$python -m doctest README.md
 	@for builder in podman buildah docker; do if $$builder info > /dev/null 2>&1; then \
-	 $$builder build -f Containerfile -t torch_dml_ops . && exit; fi; done; echo '=== No builder of containers here'
+	 $$builder build -f Containerfile -t torch_dml_ops .; exit; fi; done; echo '=== No builder of containers here'
 	ls -l dist
 
 # For this machine's GPU alone, unless other architectures are asked for: four of them take four times as long.

@@ -22,6 +22,7 @@ from typing import Any
 
 try:
     from setuptools import Extension, setup
+    from setuptools import __version__ as setuptools_version
     from setuptools.command.build import build
     from torch.utils import cpp_extension
     from torch.version import __version__ as torch_version
@@ -75,9 +76,13 @@ MOVED_INTO_LIBC = {
 
 
 def require_tools() -> None:
-    """Ends with a sentence where torch is too old, or there is no compiler."""
-    if tuple(map(int, torch_version.split(".")[:2])) < (2, 11):
-        sys.exit(f"torch_dml_ops: to build needs torch 2.11 or later, got {torch_version}: pip install 'torch>=2.11'")
+    """Ends with a sentence where torch or setuptools is too old, or there is no compiler."""
+    for tool, version, *oldest in ("torch", torch_version, 2, 11), ("setuptools", setuptools_version, 77):
+        if [int(number) for number in version.split(".")[: len(oldest)]] < oldest:
+            needed = ".".join(map(str, oldest))
+            sys.exit(
+                f"torch_dml_ops: to build needs {tool} {needed} or later, got {version}: pip install '{tool}>={needed}'"
+            )
     if shutil.which(compiler()[0]) is None:
         sys.exit(
             f"torch_dml_ops: to build needs a C++ compiler, and {compiler()[0]} was not found: install g++ 11 or later "
