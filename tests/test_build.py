@@ -42,7 +42,8 @@ def source_copy(tmp_path_factory):
     command = ("setup.py", "-q", "egg_info", "--egg-base", folder, "sdist", "--dist-dir", folder)
     code, text = run(sys.executable, *command, TORCH_DML_OPS_CUDA="0")
     assert code == 0, text
-    shutil.unpack_archive(folder / f"torch_dml_ops-{torch_dml_ops.__version__}.tar.gz", folder, filter="data")
+    code, text = run("tar", "-xzf", folder / f"torch_dml_ops-{torch_dml_ops.__version__}.tar.gz", "-C", folder)
+    assert code == 0, text
     return folder / f"torch_dml_ops-{torch_dml_ops.__version__}"
 
 
