@@ -168,7 +168,7 @@ class Expression:
             if not 0 <= node < len(self.graph._nodes):
                 rule = f"must be that of one of {len(self.graph._nodes)} nodes"
                 raise ValueError(f"Expression: node_index {rule}, got {text(node)}")
-            tensors = len(self.graph._nodes[node].operator.outputs())
+            tensors = self.graph._nodes[node].operator._output_count()
         index = whole_number("Expression: index", self.index)
         object.__setattr__(self, "index", index)
         if not 0 <= index < tensors:

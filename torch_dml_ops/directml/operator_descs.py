@@ -73,6 +73,10 @@ class OperatorDesc:
         """The output tensors, each with its place."""
         return self._with_places(self.output_fields)
 
+    def _output_count(self) -> int:
+        values = (getattr(self, name) for name in self.output_fields)
+        return sum(1 if isinstance(value, TensorDesc) else len(value) for value in values)
+
     def _with_places(self, names: Sequence[str]) -> list[tuple[JsonPath, TensorDesc]]:
         result: list[tuple[JsonPath, TensorDesc]] = []
         for name in names:
