@@ -1,3 +1,4 @@
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -60,6 +61,12 @@ def demo() -> ModuleType:
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """What the tests import has no doctests, and would be imported a second time to look for them."""
     return (collection_path.suffix == ".py" and not collection_path.name.startswith("test_")) or None
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now stays: the collector of garbage need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
