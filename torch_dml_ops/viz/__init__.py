@@ -2,7 +2,7 @@
 
 Each function takes the arguments of the operator of its name, with a tensor, whose values the cells show, or only the
 sizes of one; or a descriptor of :mod:`torch_dml_ops.directml`. It returns a figure of matplotlib, which notebooks show
-and ``.savefig`` saves.
+and ``.savefig`` saves. :func:`explore` makes widgets of a notebook, whose picture changes with the arguments.
 
 >>> from torch_dml_ops import viz
 >>> figure = viz.plot_slice1([4, 4], window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])
@@ -12,6 +12,7 @@ from torch_dml_ops._required import require
 
 require("torch_dml_ops.viz", "matplotlib", "numpy", install="'torch_dml_ops[viz]'")
 
+from torch_dml_ops.viz._explore import explore
 from torch_dml_ops.viz.plots import plot_reverse_subsequences, plot_slice1, plot_split
 
-__all__ = ["plot_reverse_subsequences", "plot_slice1", "plot_split"]
+__all__ = ["explore", "plot_reverse_subsequences", "plot_slice1", "plot_split"]

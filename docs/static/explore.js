@@ -1,0 +1,185 @@
+// The page "Explore": what an index or a window reads, as torch_dml_ops has it, without Python.
+// tests/test_explore.py compares `torch_dml_ops_explore.read` and `.walk` with the package, sentences included.
+"use strict";
+
+const torch_dml_ops_explore = (() => {
+  const MOST_ELEMENTS = 256;
+
+  const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
+  const list = (numbers) => `[${numbers.join(", ")}]`;
+
+  // The sizes and, in order, the flat places in the input of what `slice1` copies.
+  function walk(sizes, offsets, windows, strides) {
+    for (const [name, values] of [["window_offsets", offsets], ["window_sizes", windows], ["window_strides", strides]])
+      if (values.length !== sizes.length)
+        throw new Error(`slice1: ${name} must have length ${sizes.length}, an entry for each dimension of input, got ${values.length}`);
+    const most = sizes.map((size, d) => {
+      const least = Math.min(size, 1);
+      if (strides[d] === 0) throw new Error(`slice1: window_strides[${d}] must not be 0`);
+      if (offsets[d] < 0) throw new Error(`slice1: window_offsets[${d}] must be at least 0, got ${offsets[d]}`);
+      if (windows[d] < least) throw new Error(`slice1: window_sizes[${d}] must be at least ${least}, got ${windows[d]}`);
+      if (offsets[d] + windows[d] > size)
+        throw new Error(`slice1: window_offsets[${d}] + window_sizes[${d}] must be at most ${size}, the size of input in dimension ${d}, got ${offsets[d]} + ${windows[d]}`);
+      return 1 + Math.floor((windows[d] - 1) / Math.abs(strides[d]));
+    });
+    const starts = offsets.map((offset, d) => (strides[d] > 0 ? offset : offset + windows[d] - 1));
+    return {sizes: most, places: places(sizes, starts, strides, most)};
+  }
+
+  function places(sizes, starts, strides, counts) {
+    let found = [0];
+    sizes.forEach((size, d) => {
+      found = found.flatMap((place) => Array.from({length: counts[d]}, (_, k) => place * size + starts[d] + k * strides[d]));
+    });
+    return found;
+  }
+
+  // "::-2, 1:" as objects: a number, {start, stop, step}, "...", or "None".
+  function parse(text) {
+    const parts = text.trim() === "" ? [] : text.trim().replace(/,$/, "").split(",");
+    return parts.map((part, k) => {
+      part = part.trim();
+      if (part === "..." || part === "None") return part;
+      if (/^[+-]?\d+$/.test(part)) return Number(part);
+      const bounds = part.split(":").map((bound) => bound.trim());
+      if (bounds.length < 2 || bounds.length > 3 || !bounds.every((bound) => /^([+-]?\d+)?$/.test(bound)))
+        throw new Error(`index: index[${k}] must be a slice, a whole number, None or an Ellipsis, got ${part || "nothing"}`);
+      const [start, stop, step] = bounds.map((bound) => (bound === "" ? null : Number(bound)));
+      return {start, stop, step: step === undefined ? null : step};
+    });
+  }
+
+  function walkOf(slice, size, d) {
+    const step = slice.step === null ? 1 : slice.step;
+    if (step === 0) throw new Error(`index: the slice of dimension ${d} must not have a step of 0`);
+    const [least, most] = step > 0 ? [0, size] : [-1, size - 1];
+    const bound = (index, otherwise) =>
+      index === null ? otherwise : index < 0 ? Math.max(index + size, least) : Math.min(index, most);
+    const start = bound(slice.start, step > 0 ? least : most);
+    const stop = bound(slice.stop, step > 0 ? most : least);
+    return {start, step, length: Math.max(Math.ceil((stop - start) / step), 0)};
+  }
+
+  // What index(x)[text] gives; with the window of slice1 where that gives the same.
+  function read(sizes, text) {
+    const entries = parse(text);
+    const ellipses = entries.filter((entry) => entry === "...").length;
+    if (ellipses > 1) throw new Error(`index: index must have at most one Ellipsis, got ${ellipses}`);
+    const used = entries.filter((entry) => entry !== "..." && entry !== "None").length;
+    if (used > sizes.length)
+      throw new Error(`index: index must have at most one slice or whole number for each of ${sizes.length} dimensions, got ${used}`);
+    const whole = Array(sizes.length - used).fill({start: null, stop: null, step: null});
+    const at = ellipses ? entries.indexOf("...") : entries.length;
+    const numbered = entries.map((entry, k) => [entry, k]);
+    const all = [...numbered.slice(0, at), ...whole.map((entry) => [entry, at]), ...numbered.slice(at + 1)];
+    const walks = [], result = [];
+    for (const [entry, k] of all) {
+      const d = walks.length, size = sizes[d];
+      if (entry === "None") {
+        result.push(1);
+      } else if (typeof entry === "number") {
+        if (size === 0) throw new Error(`index: index[${k}] must be a slice, as dimension ${d} has size 0, got ${entry}`);
+        if (entry < -size || entry >= size)
+          throw new Error(`index: index[${k}] must be from ${-size} to ${size - 1}, as dimension ${d} has size ${size}, got ${entry}`);
+        walks.push({start: entry < 0 ? entry + size : entry, step: 1, length: 1});
+      } else {
+        walks.push(walkOf(entry, size, d));
+        result.push(walks[d].length);
+      }
+    }
+    const counts = walks.map((w) => w.length);
+    const found = product(counts) === 0 ? [] : places(sizes, walks.map((w) => w.start), walks.map((w) => w.step), counts);
+    const sliced = found.length > 0 && all.every(([entry]) => typeof entry === "object");
+    const extents = walks.map((w) => (w.length - 1) * Math.abs(w.step) + 1);
+    const offsets = walks.map((w, d) => (w.step > 0 ? w.start : w.start - extents[d] + 1));
+    return {sizes: result, places: found, window: sliced ? [offsets, extents, walks.map((w) => w.step)] : null};
+  }
+
+  const element = (name, properties = {}, children = []) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  };
+
+  // A table for the last two dimensions, and as many of them as the others have places.
+  function grids(sizes, cell) {
+    const [rows, columns] = [sizes.length > 1 ? sizes[sizes.length - 2] : 1, sizes.length ? sizes[sizes.length - 1] : 1];
+    return Array.from({length: product(sizes.slice(0, -2))}, (_, grid) =>
+      element("table", {}, Array.from({length: rows}, (_, row) =>
+        element("tr", {}, Array.from({length: columns}, (_, column) => cell((grid * rows + row) * columns + column)))))
+    );
+  }
+
+  const shade = (k, count) => {
+    const part = count > 1 ? k / (count - 1) : 0;
+    return `rgb(${[[232, 86], [242, 160], [250, 211]].map(([first, last]) => Math.round(first + (last - first) * part))})`;
+  };
+
+  function draw(page, sizes, found, window) {
+    const order = new Map(found.places.map((place, k) => [place, k]));
+    const inside = (place) => window && sizes.every((size, d) => {
+      const index = Math.floor(place / product(sizes.slice(d + 1))) % size;
+      return window[0][d] <= index && index < window[0][d] + window[1][d];
+    });
+    const read = (place, k) => {
+      const cell = element("td", {className: "read"}, [String(place), element("small", {textContent: k})]);
+      cell.style.background = shade(k, found.places.length);
+      return cell;
+    };
+    page.input.replaceChildren(...grids(sizes, (place) => {
+      const cell = order.has(place) ? read(place, order.get(place)) : element("td", {textContent: place});
+      cell.classList.toggle("window", Boolean(inside(place)));
+      cell.classList.toggle("start", order.get(place) === 0);
+      return cell;
+    }));
+    page.output.replaceChildren(...(found.places.length
+      ? grids(found.sizes, (k) => read(found.places[k], k))
+      : ["nothing is selected"]));
+    page.shape.textContent = list(found.sizes);
+  }
+
+  function start(root) {
+    const page = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
+    const numbersOf = (field, name) => {
+      const parts = field.value.split(",").map((part) => part.trim()).filter((part) => part !== "");
+      parts.forEach((part, k) => {
+        if (!/^[+-]?\d+$/.test(part)) throw new Error(`${name}[${k}] must be a whole number, got ${part}`);
+      });
+      return parts.map(Number);
+    };
+    const fields = [page.offsets, page.windows, page.strides];
+
+    function show(byWindow) {
+      try {
+        const sizes = numbersOf(page.sizes, "input");
+        if (sizes.length < 1 || sizes.length > 4 || sizes.some((size) => size < 1) || product(sizes) > MOST_ELEMENTS)
+          throw new Error(`input must have 1 to 4 sizes from 1 on, of at most ${MOST_ELEMENTS} elements, got ${list(sizes)}`);
+        let found, window;
+        if (byWindow) {
+          window = ["window_offsets", "window_sizes", "window_strides"].map((name, k) => numbersOf(fields[k], `slice1: ${name}`));
+          found = walk(sizes, ...window);
+          page.index.value = "";
+          page.code.textContent = `dml.slice1(x, ${window.map(list).join(", ")})`;
+        } else {
+          found = read(sizes, page.index.value);
+          window = found.window;
+          page.code.textContent = `dml.index(x)[${page.index.value.trim() || "..."}]` +
+            (window ? `\ndml.slice1(x, ${window.map(list).join(", ")})` : "");
+          fields.forEach((field, k) => { field.value = window ? window[k].join(", ") : ""; });
+        }
+        draw(page, sizes, found, window);
+        page.error.textContent = "";
+      } catch (error) {
+        page.error.textContent = error.message;
+      }
+    }
+
+    fields.forEach((field) => field.addEventListener("input", () => show(true)));
+    page.index.addEventListener("input", () => show(false));
+    page.sizes.addEventListener("input", () => show(false));
+    page.copy.addEventListener("click", () => navigator.clipboard.writeText(page.code.textContent));
+    show(false);
+  }
+
+  return {walk, read, start};
+})();
