@@ -118,7 +118,7 @@ def other_calls(threads: int, seconds: float) -> list[dict[str, Any]]:
 def head(content: dict[str, Any]) -> str:
     """What a reader needs to know before the table."""
     versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
-    return f"""# Benchmark
+    return f"""# Benchmark on {content["machine"]}
 
 {content["machine"]}, {content["cores"]} cores, {content["build"]["SIMD level"]}; {versions};
 {content["date"]}, commit {content["commit"]}. Made by `make bench`.

@@ -348,7 +348,7 @@ def overhead(rows: list[Row]) -> str:
 
 def head(content: dict[str, Any]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
-    return f"""# Fused by torch.compile
+    return f"""# Fused by torch.compile on {content["machine"]}
 
 {content["machine"]}, {content["cores"]} cores; {versions}; {content["date"]}, commit {content["commit"]}. Made by
 `make bench-fused`.

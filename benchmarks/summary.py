@@ -255,15 +255,17 @@ def speed(content: dict[str, Any]) -> str:
 
 
 def figures(content: dict[str, Any]) -> str:
-    """For docs/performance.md: a picture of all cases, a table of some, and where they are slower."""
+    """For docs/performance.md: a picture and a table of some cases, and where they are slower."""
     rows = [r for r in content["rows"] if r["threads"] == 1]
     machine, versions, level = content["machine"], content["versions"], content["build"]["SIMD level"]
+    picture = f"../benchmarks/results/cpu-{machine}.readme.png"
     return "\n\n".join(
         [
-            f"![How many times as fast as other ways of doing the same](../benchmarks/results/cpu-{machine}.png)",
+            f"![How many times as fast as the best of torch, torch.compile and NumPy]({picture})",
             _paragraph(
                 f"{_made_on(content)}; {content['cores']} cores, {level}, torch {versions['torch']}, NumPy",
-                f"{versions['numpy']} ([every case and target](../benchmarks/results/cpu-{machine}.md)):",
+                f"{versions['numpy']} ([every case and target](../benchmarks/results/cpu-{machine}.md), [a picture of",
+                f"all](../benchmarks/results/cpu-{machine}.png)):",
             ).rstrip(),
             _table_of_some(rows),
             _worst_cases(rows),

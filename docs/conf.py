@@ -3,6 +3,7 @@ where they lie, so that the links between them hold there as well."""
 
 import re
 from datetime import date
+from importlib.util import find_spec
 from typing import Any
 
 import torch_dml_ops
@@ -13,6 +14,10 @@ copyright = f"{date.today().year}, {author}"
 version = release = torch_dml_ops.__version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+if find_spec("sphinx_copybutton"):  # a convenience, without which the pages are the same
+    extensions.append("sphinx_copybutton")
+copybutton_prompt_text = r">>> |\.\.\. |\$ "  # is not copied, nor is what the lines print
+copybutton_prompt_is_regexp = True
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",

@@ -117,10 +117,14 @@ const torch_dml_ops_explore = (() => {
 
   function draw(page, sizes, found, window) {
     const order = new Map(found.places.map((place, k) => [place, k]));
-    const inside = (place) => window && sizes.every((size, d) => {
-      const index = Math.floor(place / product(sizes.slice(d + 1))) % size;
-      return window[0][d] <= index && index < window[0][d] + window[1][d];
-    });
+    // The sides of an element on which the window ends; none, if it is not inside.
+    const sides = (place) => {
+      const indices = sizes.map((size, d) => Math.floor(place / product(sizes.slice(d + 1))) % size);
+      if (!window || !indices.every((index, d) => window[0][d] <= index && index < window[0][d] + window[1][d])) return [];
+      const ends = (d) => (d < 0 ? [true, true] : [indices[d] === window[0][d], indices[d] === window[0][d] + window[1][d] - 1]);
+      const [[top, bottom], [left, right]] = [ends(sizes.length - 2), ends(sizes.length - 1)];
+      return ["window", ...Object.entries({top, bottom, left, right}).filter(([, is]) => is).map(([side]) => side)];
+    };
     const read = (place, k) => {
       const cell = element("td", {className: "read"}, [String(place), element("small", {textContent: k})]);
       cell.style.background = shade(k, found.places.length);
@@ -128,7 +132,7 @@ const torch_dml_ops_explore = (() => {
     };
     page.input.replaceChildren(...grids(sizes, (place) => {
       const cell = order.has(place) ? read(place, order.get(place)) : element("td", {textContent: place});
-      cell.classList.toggle("window", Boolean(inside(place)));
+      cell.classList.add(...sides(place));
       cell.classList.toggle("start", order.get(place) === 0);
       return cell;
     }));
