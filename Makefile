@@ -10,7 +10,13 @@ RELEASE_TOOLS := 'readme-renderer[md]' twine
 
 CPP := $(shell find csrc tests -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.inl')
 BUILT_FROM := setup.py pyproject.toml csrc/ptxas_report.py $(filter csrc/%,$(CPP))
-EDITABLE := -m pip install -q --no-build-isolation -e
+EDITABLE := -m pip install --no-build-isolation -e
+
+# What was chosen for the last build into .venv holds for the next ones.
+CHOSEN := $(shell sed -n 's/^TORCH_DML_OPS_CUDA=//p' $(VENV)/choice 2> /dev/null)
+ifneq ($(CHOSEN),)
+$(addprefix $(VENV)/,choice examples dev): export TORCH_DML_OPS_CUDA ?= $(CHOSEN)
+endif
 
 # The tests start some hundred processes of Python, which should not compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -24,20 +30,20 @@ help: ## list the targets
 # torch first and pinned: a package that needs it would install another build of it. The file `base` is made last, so
 # that an interrupted setup starts again.
 $(VENV)/base:
-	@echo '=== Creating $(VENV) and installing $(TORCH): a few minutes'
+	@echo '=== Creating $(VENV), and installing $(TORCH) into it: with the libraries of CUDA, up to 5 GB and a few minutes'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install -q $(TORCH)
+	$(BIN)/python -m pip install $(TORCH)
 	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
 	@touch $@
 
 # Changes when the build's settings do.
 $(VENV)/choice: FORCE | $(VENV)/base
-	@echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' | cmp -s - $@ || \
-	 echo '$(TORCH_DML_OPS_CUDA) $(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@
+	@printf 'TORCH_DML_OPS_CUDA=%s\n%s\n' '$(TORCH_DML_OPS_CUDA)' '$(TORCH_CUDA_ARCH_LIST) $(CUDA_HOME)' > $@.now; \
+	 cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 FORCE:
 
 SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute for the CPU, and two to \
-	five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out)\n'
+	five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out, now and in later builds; auto builds them again)\n'
 
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'the examples'
@@ -55,6 +61,7 @@ $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
 demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real recordings
 	@echo '=== Training a speaker recogniser: about 20 seconds'
 	$(BIN)/python examples/japanese_vowels.py
+	@echo '=== Next: docs/getting-started.md, the notebooks, or your own code with $(BIN)/python'
 
 PYTEST = TORCH_DML_OPS_MAKE_BEGAN=$(BEGAN) $(BIN)/python -m pytest -n 2 --dist worksteal
 

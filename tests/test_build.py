@@ -428,3 +428,24 @@ def test_report():
     assert re.search(r"SIMD level +baseline\n", text)
     code, text = run(sys.executable, "-m", "torch_dml_ops")
     assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]
+
+
+def test_a_choice_for_the_build_holds_until_there_is_another(tmp_path: Path) -> None:
+    """`TORCH_DML_OPS_CUDA=0 make demo` says nothing about CUDA to a later `make test`, which builds what there is."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "base").touch()
+    unset = {name: value for name, value in os.environ.items() if name not in ("TORCH_DML_OPS_CUDA", "MAKEFLAGS")}
+    choice = tmp_path / ".venv" / "choice"
+    for given, built in [
+        ({}, ""),
+        ({"TORCH_DML_OPS_CUDA": "0"}, "0"),
+        ({}, "0"),
+        ({"TORCH_DML_OPS_CUDA": "auto"}, "auto"),
+    ]:
+        before = choice.stat().st_mtime_ns if choice.exists() else None
+        command = ["make", "-s", "--no-print-directory", ".venv/choice"]
+        subprocess.run(command, cwd=tmp_path, env=unset | given, check=True)
+        assert choice.read_text().startswith(f"TORCH_DML_OPS_CUDA={built}\n")
+        changed = choice.stat().st_mtime_ns != before
+        assert changed == (given != {} or before is None)  # else nothing is built again
