@@ -224,3 +224,27 @@ def test_operators_and_descriptors_need_torch_alone() -> None:
 input_tensor.dimension_count must be 4 at feature level 1_0, got 1; allowed from feature level 3_0
 """
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
+WITHOUT = """
+import doctest, sys
+from importlib.machinery import PathFinder
+page, *missing = sys.argv[1:]
+found = PathFinder.find_spec
+PathFinder.find_spec = classmethod(
+    lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
+)
+failed, tried = doctest.testfile(page, module_relative=False)
+assert tried > 0
+sys.exit(failed > 0)
+"""
+OPTIONAL = {"numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript", "onnx2torch"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if ">>> " in page.read_text()], ids=lambda page: page.name)
+def test_examples_need_only_what_the_page_says_that_they_need(page: Path) -> None:
+    """It says so before its first example."""
+    words = re.findall(r"\w+", page.read_text(encoding="utf-8").partition("```pycon")[0].lower())
+    command = [sys.executable, "-c", WITHOUT, str(page), *OPTIONAL.difference(words)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
