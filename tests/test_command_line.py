@@ -54,6 +54,28 @@ def test_what_is_not_a_model_file() -> None:
     assert prints("run", "m.onnx") == (1, sentence)
 
 
+def test_examples_can_be_tried_from_any_folder(tmp_path: Path) -> None:
+    def command(*arguments: str) -> tuple[int, str]:
+        line = [sys.executable, "-m", "torch_dml_ops", *arguments]
+        path = os.pathsep.join(map(str, sys.path))
+        run = subprocess.run(
+            line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
+        return run.returncode, run.stdout + run.stderr
+
+    status, listed = command("example")
+    assert status == 0
+    assert {"chain.json", "slice1.json"} <= set(listed.split())
+    assert command("example", "slice1.json") == (
+        0,
+        "slice1.json is written; next: python -m torch_dml_ops run slice1.json\n",
+    )
+    assert command("run", "slice1.json") == (0, "Resource 'y': 14, 16, 6, 8\n")
+    assert command("example", "slice1.json") == (1, "slice1.json: File exists\n")
+    status, said = command("example", "../x.json")
+    assert (status, said.startswith("example: name must be one of chain.json, ")) == (1, True)
+
+
 FULL = "standard output: No space left on device\n"
 WARNING = "warning: $.more is not a field here; those that are: $schema, resources, dispatchables, commands\n"
 TELLS_ON_STDERR = {

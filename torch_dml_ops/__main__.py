@@ -1,4 +1,4 @@
-"""``python -m torch_dml_ops``: what this build can do on this machine; ``run`` and ``validate`` take model files."""
+"""``python -m torch_dml_ops``: what this build can do; and ``run``, ``validate`` and ``example`` for model files."""
 
 import argparse
 import io
@@ -8,6 +8,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 import torch
@@ -78,10 +79,12 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m torch_dml_ops", description="Without a command: what this build can do on this machine."
     )
     parser.add_argument("--version", action="version", version=torch_dml_ops.__version__)
-    commands = parser.add_subparsers(dest="command", metavar="{run,validate}")
+    commands = parser.add_subparsers(dest="command", metavar="{run,validate,example}")
     run = commands.add_parser("run", help="run a model file of DxDispatch")
     validate = commands.add_parser("validate", help="say all that is wrong with a model file, and run nothing")
     run.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where to run it (default: cpu)")
+    example = commands.add_parser("example", help="list the examples of model files, or write one into this folder")
+    example.add_argument("name", nargs="?", help="such as slice1.json")
     for command in (run, validate):
         command.add_argument("model", help="the model file")
         command.add_argument(
@@ -93,6 +96,27 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
         command.add_argument("--output-path", metavar="FOLDER", help=f"what targetPath is relative to {folder}")
         command.add_argument("--allow-outside", action="store_true", help="let writeFile write outside that folder")
     return parser.parse_args(given)
+
+
+def _example(name: str | None) -> int:
+    """Lists the examples of model files, or writes one into the current folder; the exit status."""
+    examples = {
+        path.name: path for path in sorted((Path(torch_dml_ops.__file__).parent / "directml/example-models").iterdir())
+    }
+    if name is None:
+        print(*examples, sep="\n")
+        return 0
+    if name not in examples:
+        _tell(f"example: name must be one of {', '.join(examples)}, got {name}")
+        return 1
+    try:
+        with open(name, "x") as file:
+            file.write(examples[name].read_text())
+    except OSError as error:
+        _tell(f"{name}: {error.strerror}")
+        return 1
+    print(f"{name} is written; next: python -m torch_dml_ops run {name}")
+    return 0
 
 
 class _OutputError(Exception):
@@ -163,6 +187,8 @@ def _model(arguments: argparse.Namespace) -> int:
 
 def main(given: Sequence[str] | None = None) -> int:
     arguments = _arguments(given)
+    if arguments.command == "example":
+        return _example(arguments.name)
     if arguments.command is not None:
         return _model(arguments)
     lines = report()
