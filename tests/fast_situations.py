@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torch_dml_ops as dml
-from torch_dml_ops import _autograd, ops
+from torch_dml_ops import _autograd, _fast, ops
 
 # By operator, right arguments for a tensor of any shape.
 ARGUMENTS: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {
@@ -62,16 +62,21 @@ class Form:
     """A way to call an operator, as a function of a tensor of any shape."""
 
     op: str
-    entry: str = "dml"  # or "torch.ops", or "default": the overload
+    entry: str = "dml"  # or of torch.ops: "packet", "overload" or, for a packet with its arguments by name, "names"
     out: bool = False
 
     def __str__(self) -> str:
-        name = f"dml.{self.op}" if self.entry == "dml" else f"torch.ops.torch_dml_ops.{self.op}"
-        return f"{name}{'.default' if self.entry == 'default' else ''}{' into out' if self.out else ''}"
+        return f"{self.op}, {self.entry}{' into out' if self.out else ''}"
 
     def function(self) -> Any:
-        function = getattr(dml if self.entry == "dml" else torch.ops.torch_dml_ops, self.op)
-        return function.default if self.entry == "default" else function
+        if self.entry == "dml":
+            return getattr(dml, self.op)
+        packet = getattr(torch.ops.torch_dml_ops, self.op)
+        overload = packet.out if self.out else packet.default
+        if self.entry != "names":
+            return overload if self.entry == "overload" else packet
+        names = [argument.name for argument in overload._schema.arguments]
+        return lambda *given, **out: packet(**dict(zip(names, given, strict=False)), **out)
 
     def arguments(self, x: Tensor) -> tuple[Any, ...]:
         return ARGUMENTS[self.op](x)
@@ -96,11 +101,8 @@ class Form:
         return self.into(self.outs(x), *given) if self.out else self.function()(*given)
 
 
-FORMS = tuple(
-    Form(op, entry, out)
-    for op in OPERATORS
-    for entry, out in (("dml", False), ("dml", True), ("torch.ops", False), ("torch.ops", True), ("default", False))
-)
+ENTRIES = ("dml", "packet", "overload", "names")
+FORMS = tuple(Form(op, entry, out) for op in OPERATORS for entry in ENTRIES for out in (False, True))
 
 
 class AllForms:
@@ -112,7 +114,7 @@ class AllForms:
         return "all forms"
 
     def __call__(self, x: Tensor) -> Tensor:
-        forms = [form for form in FORMS if form.entry == "dml" or not (form.out or form.entry == "default")]
+        forms = [form for form in FORMS if form.entry == "dml" or (form.entry == "packet" and not form.out)]
         return torch.cat([one(form(x)).flatten() for form in forms])
 
 
@@ -581,9 +583,7 @@ class Situation:
         return (AllForms(),) if self.at_once else FORMS
 
     def short_for(self, form: Any) -> bool | None:
-        """For the forms whose calls are counted: torch.ops has no short way into `out`; an overload's is further in."""
-        counted = form.entry == "dml" or (form.entry == "torch.ops" and not form.out)
-        return (self.short_out if form.out else self.short) if counted else None
+        return self.short_out if form.out else self.short
 
 
 plain = partial(Situation, short=True, short_out=True)
@@ -763,14 +763,26 @@ class Counted:
         self.served: list[bool] = []
 
     def __getattr__(self, name: str) -> Any:
-        return self.counting(getattr(self.functions, name))
-
-    def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             self.served.append(False)
-            result = function(*arguments)
+            result = getattr(self.functions, name)(*arguments)
             self.served[-1] = result is not None
             return result
+
+        return call
+
+    def in_place_of(self, number: int, form: int, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What stands in a packet or an overload."""
+
+        def not_served(*arguments: Any, **named: Any) -> Any:
+            self.served[-1] = False
+            return original(*arguments, **named)
+
+        short_way = self.functions.in_place_of(number, form, not_served)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.served.append(True)
+            return short_way(*arguments, **named)
 
         return call
 
@@ -782,9 +794,10 @@ def run(situation: Situation, forms: Sequence[Any]) -> tuple[dict[str, Any], dic
     with pytest.MonkeyPatch.context() as patch:
         for module in (_autograd, ops):
             patch.setattr(module, "fast", counted)
-        for op in OPERATORS:
+        for number, op in enumerate(_fast.OPERATORS):
             packet = getattr(torch.ops.torch_dml_ops, op)
-            patch.setattr(packet, "_short_way", counted.counting(packet._short_way))
+            for form, called in enumerate((packet, packet.default, packet.out)):
+                patch.setattr(called, "_op", counted.in_place_of(number, form, called._op.__self__))
         for form in forms:
             counted.served = []
             results[str(form)] = outcome(situation.run, form)

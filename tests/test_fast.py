@@ -28,6 +28,7 @@ from contract_cases import every_op, given_as_out, maker, tensors_in
 from fast_situations import (
     ARGUMENTS,
     CPU_ONLY,
+    ENTRIES,
     FORMS,
     OPERATORS,
     TABLES,
@@ -81,27 +82,25 @@ def test_every_situation_is_as_on_the_ordinary_way(table: str, name: str) -> Non
         if short is True:
             assert served[str(form)], f"{form} did not ask for the short way"
             assert all(served[str(form)]), f"{form} is plain, and did not go the short way"
-        # A mode calls what it was handed, and that call is plain; in torch.ops it goes the short way from there.
-        if short is False:
-            calls = served[str(form)] if form.entry == "dml" else served[str(form)][:1]
-            assert not any(calls), f"{form} is not plain, and went the short way"
+        if short is False:  # a mode may call what it was handed, and that call may be plain
+            assert not any(served[str(form)][:1]), f"{form} is not plain, and went the short way"
 
 
 def test_calls_are_counted_one_by_one() -> None:
     """The situations rely on it."""
     _, served = run(TABLES["tensors"]["plain"], FORMS)
-    asks = [form.entry == "dml" or (form.entry == "torch.ops" and not form.out) for form in FORMS]
-    assert list(served.values()) == [[True] if asked else [] for asked in asks]
+    assert list(served.values()) == [[True]] * len(FORMS)
 
 
 @every_op
-def test_a_write_is_counted_below_the_version_counters_too(op: str) -> None:
-    """Where torch leaves its kernels out that count: once too often does no harm, and to ask would slow every call."""
-    form = Form(op, out=True)
-    out = form.outs(fresh())
-    with torch._C._AutoDispatchBelowADInplaceOrView():
-        form.into(out, *form.arguments(fresh()))
-    assert [t._version for t in as_list(out)] == [1] * len(as_list(out))
+def test_a_write_is_not_counted_below_the_version_counters(op: str) -> None:
+    """As where a subclass has been counted already, and calls on with what is in it."""
+    for form in FORMS:
+        if form.op == op and form.out:
+            out = form.outs(fresh())
+            with torch._C._AutoDispatchBelowADInplaceOrView():
+                form.into(out, *form.arguments(fresh()))
+            assert [t._version for t in as_list(out)] == [0] * len(as_list(out))
 
 
 def test_the_report_says_which_way_calls_go() -> None:
@@ -119,7 +118,7 @@ def repeated(kind: str, form: Form) -> tuple[Callable[[], Any], list[Any]]:
     arguments = form.arguments(x)
     if kind == "several":
         arguments = {"join": ([x] * 7, 0), "split": (x, [1, 1, 2], 0)}.get(form.op, arguments)
-    function, watched = form.function(), [*arguments, *tensors_in(arguments)]
+    function, watched = Form(form.op, form.entry, kind == "out").function(), [*arguments, *tensors_in(arguments)]
     if kind == "out":
         out = form.outs(x)
         return lambda: function(*arguments, out=out), [*watched, out, *as_list(out)]
@@ -166,7 +165,7 @@ def allocated() -> list[int]:
 
 @pytest.mark.parametrize("kind", ["plain", "several", "with gradients", "forward and backward", "out", "refused"])
 def test_calls_leave_nothing_behind(kind: str) -> None:
-    forms = [form for form in FORMS if form.entry != "default" and not form.out]
+    forms = [form for form in FORMS if not form.out]
     repeat = [repeated(kind, form) for form in forms]
     times = CALLS // len(forms) // (10 if kind == "refused" else 1)  # the ordinary way says why, and takes its time
     threads = torch.get_num_threads()
@@ -296,7 +295,7 @@ def state(arguments: Any) -> list[Any]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("gradients", [False, True])
-@pytest.mark.parametrize("entry", ["dml", "torch.ops"])
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_refusals(entry: str, gradients: bool, way: str) -> None:
     """Each has its sentence and leaves no trace. With `out`, grad mode is off."""
     t, wrong = maker(DEVICE), []
@@ -308,7 +307,7 @@ def test_refusals(entry: str, gradients: bool, way: str) -> None:
         for first in as_list(arguments[0]):
             if first.is_floating_point():
                 first.requires_grad_(gradients)
-        call = Form(op, entry).function()
+        call = Form(op, entry, out is not None).function()
         before = state([*arguments, out])
         with WAYS[way](), torch.set_grad_enabled(gradients and out is None):
             result = outcome(lambda: call(*arguments) if out is None else call(*arguments, out=out))  # noqa: B023

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
-from torch_dml_ops import _autograd, _fake, _packets, _vmap
+from torch_dml_ops import _autograd, _fake, _vmap
 from torch_dml_ops._fusion import get_fusion, set_fusion
 from torch_dml_ops._index import index
 from torch_dml_ops._negative_steps import negative_steps
@@ -53,7 +53,6 @@ from torch_dml_ops.ops import (
 if TYPE_CHECKING:
     from torch_dml_ops import directml, distributed, onnx, viz
 
-_packets.put_in_place()
 __version__ = _version("torch_dml_ops")
 __all__ = [
     "get_fusion",

@@ -14,8 +14,8 @@ What runs when an operator is called:
                                               Function for all modes (_LinearFunction) if a derivative is needed
 
 "All else" are subclasses of tensors, objects with __torch_function__, transforms of torch.func, forward mode, tracing,
-torch.compile, and calls of an overload such as torch.ops.torch_dml_ops.slice1.default. The first two lines are
-shortcuts: without them, the overhead of a small call would be larger than its work.
+and torch.compile. The first two lines are shortcuts: without them, the overhead of a small call would be larger than
+its work.
 """
 
 import sys
@@ -351,7 +351,12 @@ def _register_out(name: str) -> None:
                 )
         check_writable(name, out)
 
+    short_way = getattr(fast, name, _fast.not_plain)
+    missing = (None,) * (len(names) - 1)  # for arguments that have defaults
+
     def check(keyset: Any, *args: Any, out: Any) -> None:
+        if short_way(*args, *missing[len(args) :], out) is not None:
+            return
         _load_rules_for_dtensors()
         _check(partial(check_arguments, args, out), [*args, out])
         with private._AutoDispatchBelowAutograd():
@@ -362,6 +367,7 @@ def _register_out(name: str) -> None:
             op.redispatch(keyset & private._after_ADInplaceOrView_keyset, *args, out=out)
         torch.autograd.graph.increment_version(tuple(_as_list(out)))
 
+    # (What calls it with plain tensors is C++, TorchScript for example.)
     _library.impl(f"{name}.out", check, "Autograd", with_keyset=True)
     _library.impl(f"{name}.out", count_write, "ADInplaceOrView", with_keyset=True)
 

@@ -5,6 +5,10 @@ a subclass, on a device with kernels; no mode, transform or tracing; numbers tha
 registered for an operator; and nothing that the operator refuses. For every other call they return None, and the caller
 goes the ordinary way, through torch.ops.
 
+torch.ops.torch_dml_ops.slice1(…) and its overloads, as models and compiled code call them, try the short way too. They
+call their `_op`, whose place a function in C takes that calls it where a call is not plain. (A subclass in the place of
+an overload would not do: Inductor asks for the very type.)
+
 It uses names that are private to torch. On a torch that lacks one of them, and in a build without Python's headers,
 every call goes the ordinary way, and `available` is False.
 """
@@ -66,6 +70,7 @@ def names_of_torch() -> SimpleNamespace:
         foreign=FOREIGN_KERNELS,
         is_excluded=private._dispatch_tls_is_dispatch_key_excluded,
         autograd_key=private.AutogradFunctionality,
+        version_key=private.ADInplaceOrView,
         is_wrapped=private.is_functorch_wrapped_tensor,
         to_capsule=private.unsafe_alloc_void_ptr_from_tensor,
         from_capsule=private.alloc_tensor_by_stealing_from_void_ptr,
@@ -84,6 +89,12 @@ def _set_up() -> Any:
     for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + JOINS_OF_FEW:
         for key in ("Autograd", "ADInplaceOrView"):
             _library.impl(name, torch.library.fallthrough_kernel, key)
+    for number, name in enumerate(OPERATORS):
+        packet: Any = getattr(torch.ops.torch_dml_ops, name)
+        for form, called in enumerate((packet, packet.default, packet.out)):
+            called._op = _fast_calls.in_place_of(number, form, called._op)
+        packet._overload_names = ["", "out"]  # not those that only the short way calls
+        private._register_builtin(packet._op, f"torch_dml_ops::{name}")  # for TorchScript
     return _fast_calls
 
 

@@ -38,21 +38,48 @@ Py_ssize_t size_of_tuple(PyObject* object) {
 // (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
 
 struct Shape {
-  const char* name;    // for the dispatcher
-  int number;          // its index in `recorders`
-  int lists;           // how many lists of numbers it takes
-  bool last_optional;  // whether the last list may be None
-  bool has_axis;       // whether it takes an axis
-  bool has_lengths;    // whether it takes a tensor of sequence lengths
-  bool takes_list;     // of tensors, as its first argument
-  bool gives_list;     // of tensors, as its result
+  const char* name;          // for the dispatcher
+  int number;                // its index in `recorders`
+  const char* arguments[6];  // their names, `out` last
+  int lists;                 // how many lists of numbers it takes
+  bool last_optional;        // whether the last list may be None
+  bool has_axis;             // whether it takes an axis
+  bool has_lengths;          // whether it takes a tensor of sequence lengths
+  bool takes_list;           // of tensors, as its first argument
+  bool gives_list;           // of tensors, as its result
 };
 
-constexpr Shape kSlice1{"torch_dml_ops::slice1", 0, 4, true, false, false, false, false};
-constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad", 1, 4, false, false, false, false, false};
-constexpr Shape kSplit{"torch_dml_ops::split", 2, 1, false, true, false, false, true};
-constexpr Shape kJoin{"torch_dml_ops::join", 3, 0, false, true, false, true, false};
-constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences", 4, 0, false, true, true, false, false};
+constexpr Shape kSlice1{"torch_dml_ops::slice1",
+                        0,
+                        {"input", "window_offsets", "window_sizes", "window_strides", "output_sizes", "out"},
+                        4,
+                        true,
+                        false,
+                        false,
+                        false,
+                        false};
+constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad",
+                           1,
+                           {"grad_output", "input_sizes", "window_offsets", "window_sizes", "window_strides", "out"},
+                           4,
+                           false,
+                           false,
+                           false,
+                           false,
+                           false};
+constexpr Shape kSplit{
+    "torch_dml_ops::split", 2, {"input", "split_sizes", "axis", "out"}, 1, false, true, false, false, true};
+constexpr Shape kJoin{"torch_dml_ops::join", 3, {"inputs", "axis", "out"}, 0, false, true, false, true, false};
+constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences",
+                         4,
+                         {"input", "sequence_lengths", "axis", "out"},
+                         0,
+                         false,
+                         true,
+                         true,
+                         false,
+                         false};
+constexpr const Shape* kShapes[] = {&kSlice1, &kSliceGrad, &kSplit, &kJoin, &kReverse};
 
 constexpr const char* title_of(const Shape& s) { return s.name + std::string_view("torch_dml_ops::").size(); }
 constexpr Py_ssize_t arguments_of(const Shape& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
@@ -203,6 +230,8 @@ PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* argum
   StableIValue stack[3] = {inputs.send(), lengths.send()};
   stack[1 + shape.has_lengths] = outs.send();
   if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return fall_back();
+  if (says_true(torch_.is_excluded, torch_.version_key))  // it was counted, further out
+    return PyErr_Occurred() == nullptr ? Py_NewRef(given) : nullptr;
   const Object tensors(shape.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
@@ -232,9 +261,8 @@ PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, 
 
 // Calls the operator. The last argument is `out`, or None.
 template <const Shape& shape>
-PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != arguments_of(shape) + 1) return fall_back();
-  PyObject* out = arguments[count - 1];
+PyObject* called(PyObject* const* arguments) {
+  PyObject* out = arguments[arguments_of(shape)];
   const Linear<shape.takes_list> linear(arguments[0]);
   if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return fall_back();
   FastCall fast;
@@ -246,6 +274,50 @@ PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (PyErr_Occurred() != nullptr) return nullptr;
   const Object others = others_of(shape, shape.has_lengths ? arguments[1] : nullptr, fast);
   return others ? record(shape, requiring_grad, linear.argument(), others.get()) : nullptr;
+}
+
+template <const Shape& shape>
+PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  return count == arguments_of(shape) + 1 ? called<shape>(arguments) : fall_back();
+}
+
+// The names of each operator's arguments as Python strings.
+PyObject* argument_names[std::size(kShapes)][std::size(kSlice1.arguments)] = {};
+
+bool make_argument_names() {
+  for (const Shape* shape : kShapes)
+    for (Py_ssize_t k = 0; k <= arguments_of(*shape); ++k)
+      if ((argument_names[shape->number][k] = PyUnicode_InternFromString(shape->arguments[k])) == nullptr) return false;
+  return true;
+}
+
+// What takes the place of torch's own function in a packet or an overload (their `_op`), and calls that, `original`, if
+// the call is not plain. As there, a call with `out` returns nothing.
+template <const Shape& shape, bool takes_out, bool takes_no_out>
+PyObject* in_place_of(PyObject* original, PyObject* positional, PyObject* named) {
+  constexpr Py_ssize_t out = arguments_of(shape);
+  PyObject* given[out + 1] = {};
+  Object kept[out + 1];  // the dictionary belongs to the caller
+  const Py_ssize_t count = PyTuple_Size(positional);
+  Py_ssize_t left = named == nullptr ? 0 : PyDict_Size(named);
+  for (Py_ssize_t k = 0; k < count && k < out; ++k) given[k] = PyTuple_GetItem(positional, k);
+  for (Py_ssize_t k = count; k <= out && left > 0; ++k) {
+    given[k] = PyDict_GetItemWithError(named, argument_names[shape.number][k]);
+    if (given[k] == nullptr) continue;
+    kept[k] = Object(Py_NewRef(given[k]));
+    --left;
+  }
+  const bool with_out = given[out] != nullptr;
+  bool right = count <= out && left == 0 && (with_out ? takes_out && given[out] != Py_None : takes_no_out);
+  if (!with_out) given[out] = Py_None;
+  if (shape.last_optional && given[out - 1] == nullptr) given[out - 1] = Py_None;
+  for (Py_ssize_t k = 0; k < out; ++k) right = right && given[k] != nullptr;
+  if (right) {
+    Object result(called<shape>(given));
+    if (result.get() != Py_None) return with_out && result ? Py_NewRef(Py_None) : result.release();
+  }
+  PyErr_Clear();
+  return PyObject_Call(original, positional, named);
 }
 
 // The sizes of a tensor, or a tuple of the sizes of several.
@@ -315,29 +387,29 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 // The transposes: the cotangents of the linear inputs, of those of the results, and of what was kept, which for
 // sequence lengths is the tuple of saved tensors.
 
-PyObject* transpose_of_slice1(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
+PyObject* transpose_of_slice1(PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), shapes,
                                  PyTuple_GetItem(others, 0),     PyTuple_GetItem(others, 1),
                                  PyTuple_GetItem(others, 2),     Py_None};
-  return call<kSliceGrad>(ctx, arguments, std::size(arguments));
+  return called<kSliceGrad>(arguments);
 }
 
-PyObject* transpose_of_slice_grad(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
+PyObject* transpose_of_slice_grad(PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0),
                                  PyTuple_GetItem(others, 1),
                                  PyTuple_GetItem(others, 2),
                                  PyTuple_GetItem(others, 3),
                                  shapes,
                                  Py_None};
-  return call<kSlice1>(ctx, arguments, std::size(arguments));
+  return called<kSlice1>(arguments);
 }
 
-PyObject* transpose_of_split(PyObject* ctx, PyObject*, PyObject* others, PyObject*, PyObject* cotangents) {
+PyObject* transpose_of_split(PyObject*, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* const arguments[] = {cotangents, PyTuple_GetItem(others, 1), Py_None};
-  return call<kJoin>(ctx, arguments, std::size(arguments));
+  return called<kJoin>(arguments);
 }
 
-PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
+PyObject* transpose_of_join(PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
   PyObject* axis = PyTuple_GetItem(others, 0);
   const Py_ssize_t count = size_of_tuple(shapes);
   if (count < 0) return fall_back();
@@ -349,13 +421,13 @@ PyObject* transpose_of_join(PyObject* ctx, PyObject* shapes, PyObject* others, P
     PyTuple_SetItem(sizes.get(), k, size);
   }
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), sizes.get(), axis, Py_None};
-  return call<kSplit>(ctx, arguments, std::size(arguments));
+  return called<kSplit>(arguments);
 }
 
-PyObject* transpose_of_reverse(PyObject* ctx, PyObject*, PyObject* others, PyObject* saved, PyObject* cotangents) {
+PyObject* transpose_of_reverse(PyObject*, PyObject* others, PyObject* saved, PyObject* cotangents) {
   PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), PyTuple_GetItem(saved, 0), PyTuple_GetItem(others, 0),
                                  Py_None};
-  return call<kReverse>(ctx, arguments, std::size(arguments));
+  return called<kReverse>(arguments);
 }
 
 // What autograd calls with the cotangents, in the place of `apply` of autograd's own class: a cotangent for each
@@ -378,7 +450,7 @@ PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) 
       size_of_tuple(saved.get()) != shape.has_lengths)
     return PyErr_Format(PyExc_TypeError, "%s: what a node has kept for the backward pass must not be changed",
                         title_of(shape));
-  const Object results(transpose(ctx, shapes, others, saved.get(), cotangents.get()));
+  const Object results(transpose(shapes, others, saved.get(), cotangents.get()));
   if (!results) return nullptr;
   if (results.get() == Py_None)
     return PyObject_CallFunctionObjArgs(recorders[shape.number].transposed, recorded.get(), saved.get(),
@@ -484,7 +556,33 @@ PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Py_RETURN_NONE;
 }
 
+PyMethodDef with_names(const char* name, PyCFunctionWithKeywords function) {
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_VARARGS | METH_KEYWORDS,
+          nullptr};
+}
+
+// What stands in a packet, in its overload `default` and in `out`.
+template <const Shape& shape>
+PyMethodDef short_ways[] = {with_names(title_of(shape), in_place_of<shape, true, true>),
+                            with_names(title_of(shape), in_place_of<shape, false, true>),
+                            with_names(title_of(shape), in_place_of<shape, true, false>)};
+PyMethodDef* const kShortWays[] = {short_ways<kSlice1>, short_ways<kSliceGrad>, short_ways<kSplit>, short_ways<kJoin>,
+                                   short_ways<kReverse>};
+
+// in_place_of(number, form, original): the function that tries the short way of an operator before it calls `original`,
+// which is that of the packet (form 0), of the overload `default` (1) or of `out` (2).
+PyObject* new_in_place_of(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 3) return PyErr_Format(PyExc_TypeError, "in_place_of takes 3 arguments, got %zd", count);
+  const long number = PyLong_AsLong(arguments[0]), form = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[1]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (number < 0 || number >= long(std::size(kShortWays)) || form < 0 || form > 2)
+    return PyErr_Format(PyExc_IndexError, "no such operator");
+  const Object module_name(PyObject_GetAttrString(arguments[2], "__module__"));
+  return module_name ? PyCFunction_NewEx(&kShortWays[number][form], arguments[2], module_name.get()) : nullptr;
+}
+
 PyMethodDef methods[] = {method("set_up", set_up),
+                         method("in_place_of", new_in_place_of),
                          method("record_with", record_with),
                          method("slice1", call<kSlice1>),
                          method("slice_grad", call<kSliceGrad>),
@@ -508,5 +606,5 @@ PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, n
 PyMODINIT_FUNC PyInit__fast_calls() {
   using namespace torch_dml_ops::python;
   not_plain = PyErr_NewException("torch_dml_ops._fast_calls.NotPlain", nullptr, nullptr);
-  return not_plain != nullptr && make_names() ? PyModule_Create(&module) : nullptr;
+  return not_plain != nullptr && make_names() && make_argument_names() ? PyModule_Create(&module) : nullptr;
 }

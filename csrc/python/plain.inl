@@ -40,6 +40,7 @@ struct Torch {
   PyObject* foreign;             // the names of kernels that would not be ours
   PyObject* is_excluded;         // whether this thread's calls pass by the kernels at a dispatch key
   PyObject* autograd_key;
+  PyObject* version_key;      // at which writes are counted
   PyObject* is_wrapped;       // whether a tensor belongs to a transform, perhaps to one that has ended
   PyObject* to_capsule;       // makes a capsule with a new handle of a tensor; the handle has to be deleted
   PyObject* from_capsule;     // makes a tensor from such a capsule
@@ -78,6 +79,7 @@ bool make_names() {
 // An owned reference, or null after an error.
 class Object {
  public:
+  Object() = default;
   explicit Object(PyObject* object) : object_(object) {}
   Object& operator=(Object&& other) noexcept {
     std::swap(object_, other.object_);
@@ -91,7 +93,7 @@ class Object {
   explicit operator bool() const { return object_ != nullptr; }
 
  private:
-  PyObject* object_;
+  PyObject* object_ = nullptr;
 };
 
 // Returns None without an error: the caller falls back to the ordinary way, which reports any error itself.
@@ -369,6 +371,7 @@ PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
       {"foreign", &given.foreign, is_anything},
       {"is_excluded", &given.is_excluded, is_callable},
       {"autograd_key", &given.autograd_key, is_anything},
+      {"version_key", &given.version_key, is_anything},
       {"is_wrapped", &given.is_wrapped, is_callable},
       {"to_capsule", &given.to_capsule, is_callable},
       {"from_capsule", &given.from_capsule, is_callable},
