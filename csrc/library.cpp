@@ -131,6 +131,10 @@ constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "
 // the refusals for `out`, torch_dml_ops/_autograd.py puts kernels that resolve such tensors. There, numbers may be
 // symbols, which the stable ABI does not pass on.)
 constexpr const char* kKeysOfLazyViews[] = {"Conjugate", "Negative"};
+
+// Where a transform, a mode or tracing is at work, the dispatcher calls what is at these keys. They refuse fast calls,
+// which go the ordinary way then, so that nobody has to ask before each call.
+constexpr const char* kKeysOfModes[] = {"FuncTorchDynamicLayerFrontMode", "Python", "Tracer"};
 #endif
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
@@ -151,6 +155,12 @@ class Registration {
       without_strides_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
       for (const Operator& op : kOperators)
         without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
+    }
+    for (const char* key : kKeysOfModes) {
+      in_modes_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
+      for (const Operator& op : kOperators)
+        if (op.name().find(".fast") != std::string::npos)
+          in_modes_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
     refuse_lazy_views(".fast_out", fast_with_lazy_views_);
     refuse_lazy_views(".out", with_lazy_views_);
@@ -194,7 +204,7 @@ class Registration {
 
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
-  std::list<StableLibrary> without_strides_, fast_with_lazy_views_, with_lazy_views_;
+  std::list<StableLibrary> without_strides_, in_modes_, fast_with_lazy_views_, with_lazy_views_;
 };
 
 Registration registration;

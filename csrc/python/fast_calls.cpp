@@ -241,7 +241,7 @@ PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* argum
 PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, PyObject* others) {
   const Recorder& recorder = recorders[shape.number];
   // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
-  if (recorder.apply == nullptr || says_true(torch_.is_excluded, torch_.autograd_key) ||
+  if (recorder.apply == nullptr || !nothing_in_the_dispatcher() || says_true(torch_.is_excluded, torch_.autograd_key) ||
       says_true(torch_.is_wrapped, requiring_grad))
     return fall_back();
   PyObject* results = nullptr;

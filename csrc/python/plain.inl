@@ -148,13 +148,20 @@ bool kernels_are_ours() {
   return ours;
 }
 
-// Whether no mode, transform, tracing, forward-mode differentiation or kernel of somebody else is active.
-bool nothing_else_at_work() {
+// Whether no transform, mode for the dispatcher or tracing is active. Asked before a call is recorded; where none is,
+// the overloads `fast` themselves refuse it.
+bool nothing_in_the_dispatcher() {
   const Py_ssize_t count = PyTuple_Size(torch_.checks);
   for (Py_ssize_t k = 0; k < count; ++k) {
     const Object result(PyObject_CallNoArgs(PyTuple_GetItem(torch_.checks, k)));
     if (!result || PyObject_IsTrue(result.get()) != 0) return false;
   }
+  return true;
+}
+
+// Whether no mode for functions or before dispatch, forward-mode differentiation or kernel of somebody else is active,
+// which the overloads `fast` would not meet.
+bool nothing_else_at_work() {
   if (modes_interfere()) return false;
   const Py_ssize_t modes = PyList_Size(torch_.pre_dispatch_modes);
   for (Py_ssize_t k = 0; k < modes; ++k)
