@@ -244,8 +244,8 @@ bool affine_case() {
 }
 
 // The pieces of a split or a join: rows of one tensor, from or to pieces of it. Many are single items in turn. Most are
-// neighbours but for one thing at the most: a gap behind each row, a piece among rows of its own, another order, or a
-// piece's items apart.
+// neighbours but for one thing at the most: a gap behind each row, a piece's items apart, another order, a piece among
+// rows of its own, one in every other row, or two whose rows reach into each other's.
 bool pieces_case(int64_t item) {
   const bool ones = chance(0.5), join = chance(0.6), backwards = chance(0.2);
   const int64_t count = ones ? any(2, chance(0.2) ? 9 : 5) : any(1, chance(0.1) ? 70 : chance(0.5) ? 4 : 20);
@@ -256,16 +256,19 @@ bool pieces_case(int64_t item) {
                     : chance(0.3) && k > 0 ? sizes.back()
                     : chance(0.4)          ? around_vectors(item)
                                            : any(1, chance(0.5) ? 4 : 200));
-  const int64_t oddity = any(0, 7);
-  const auto odd = [&](int64_t number) { return oddity == number || (oddity == 7 && chance(0.5)); };
+  const int64_t oddity = any(0, 8);
+  const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
+  if (oddity == 6) sizes = {2, 2};
+  const int64_t within = oddity == 6 ? 3 : 1;  // from an item of a row to the next one
   const int64_t gap = odd(1) ? chance(0.6) ? 1 : any(2, 9) : 0, apart = odd(2) ? any(2, 4) : 1;
   const int64_t stride = std::accumulate(sizes.begin(), sizes.end(), gap);
   std::vector<std::size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), 0);
   if (odd(3)) std::shuffle(order.begin(), order.end(), random_bits);
   const std::size_t below = odd(4) ? order[order.size() / 2] : sizes.size();  // the piece with rows of its own
+  const std::size_t sparse = odd(5) ? order.back() : sizes.size();            // the one in every other row
   const int64_t offset = chance(0.5) ? 0 : item * any(0, 16 / item - 1);
-  std::vector<char> whole_bytes(std::size_t((below < sizes.size() ? 2 : 1) * rows * stride * item));
+  std::vector<char> whole_bytes(std::size_t((oddity < 4 ? rows : 3 * rows) * stride * item));
   for (char& b : whole_bytes) b = char(random_bits());
   std::vector<int64_t> place(sizes.size());  // of each piece in `whole`
   std::vector<std::vector<char>> piece_bytes(sizes.size());
@@ -284,18 +287,19 @@ bool pieces_case(int64_t item) {
     AffineCopies plan{item, {}};
     for (std::size_t k = 0; k < sizes.size(); ++k) {
       const int64_t size = sizes[k], last = backwards ? size - 1 : 0;  // which of the source's items is read first
+      const int64_t pitch = k == sparse ? 2 * stride : stride;
       pieces.push_back(std::make_unique<Placed>(piece_bytes[k], offset));
-      char* in_whole = whole.data + (place[k] + (join ? 0 : last)) * item;
+      char* in_whole = whole.data + (place[k] + (join ? 0 : last * within)) * item;
       char* piece = pieces.back()->data + (join ? last * apart : 0) * item;
       const int64_t sign = backwards ? -1 : 1;
       plan.copies.push_back({join ? in_whole : piece, join ? piece : in_whole, {}});
       if (join)
-        plan.copies.back().dims = {plain_dim(rows, stride, size * apart), plain_dim(size, 1, sign * apart)};
+        plan.copies.back().dims = {plain_dim(rows, pitch, size * apart), plain_dim(size, within, sign * apart)};
       else
-        plan.copies.back().dims = {plain_dim(rows, size * apart, stride), plain_dim(size, apart, sign)};
+        plan.copies.back().dims = {plain_dim(rows, size * apart, pitch), plain_dim(size, apart, sign * within)};
       for (int64_t i = 0; i < rows * size; ++i) {
         const int64_t r = i / size, j = i % size, read = backwards ? size - 1 - j : j;
-        char* there = whole_expected.data() + (place[k] + r * stride + (join ? j : read)) * item;
+        char* there = whole_expected.data() + (place[k] + r * pitch + (join ? j : read) * within) * item;
         char* here = expected[k].data() + (r * size + (join ? read : j)) * apart * item;
         std::memcpy(join ? there : here, join ? here : there, std::size_t(item));
       }

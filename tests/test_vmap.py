@@ -167,6 +167,13 @@ def test_the_older_vmap_refuses_what_a_plain_call_does(call: Callable[[Tensor], 
     assert str(batched.value) == str(plain.value)
 
 
+def test_the_pieces_of_the_older_vmap_are_copies() -> None:
+    x = torch.ones(2, 3, 4)
+    for piece in torch._vmap_internals._vmap(lambda x: tuple(dml.split(x, [1, 2], 0)))(x):
+        piece.zero_()
+    assert x.all()
+
+
 def test_out_is_refused() -> None:
     out = torch.zeros(3, 4)
     with pytest.raises(RuntimeError, match="out= or view ops"):
