@@ -112,7 +112,7 @@ class Fuzzer:
         except (ValueError, RecursionError):
             return
         for value in objects(root):
-            for kind in (self.directml.TensorDesc, self.directml.OperatorDesc, self.directml.Graph):
+            for kind in (self.directml.TensorDesc, self.directml.OperatorDesc):
                 try:
                     found = kind.from_json(value)
                 except self.directml.ModelError as error:

@@ -321,7 +321,6 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Graph.output": (lambda outputs: IN_A_GRAPH.graph.output(outputs), {"outputs": PIECE}),
     "Graph.validate": (Graph.from_desc(**PARTS).validate, {"feature_level": FeatureLevel.NEWEST}),
     "Graph.compile": (Graph.from_desc(**PARTS).compile, {"feature_level": FeatureLevel.NEWEST}),
-    "Graph.from_json": (Graph.from_json, {"value": Graph.from_desc(**PARTS).to_json()}),
     "CompiledGraph": (CompiledGraph, {"graph": Graph.from_desc(**PARTS), "feature_level": FeatureLevel.NEWEST}),
     "CompiledGraph.initialize": (
         lambda owned: Graph.from_desc(**OWNING).compile().initialize(owned),

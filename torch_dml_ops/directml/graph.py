@@ -18,7 +18,7 @@ from torch_dml_ops.directml._wiring import End, Wiring, named
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.operator import Operator, _Expected, owned_copy
-from torch_dml_ops.directml.operator_descs import OperatorDesc, SplitOperatorDesc, name_in_json
+from torch_dml_ops.directml.operator_descs import OperatorDesc, SplitOperatorDesc
 from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
@@ -41,14 +41,6 @@ class _PartDesc:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         shown = (f"{name}={in_repr(value)}" for name, value in given.items() if value is not None)
         return f"{type(self).__name__}({', '.join(shown)})"
-
-    def _to_json(self) -> dict[str, Any]:
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name_in_json(name): value.to_json() if isinstance(value, OperatorDesc) else value
-            for name, value in given.items()
-            if value is not None
-        }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -478,41 +470,6 @@ class Graph:
             DescriptorError: a graph that :meth:`validate` refuses.
         """
         return CompiledGraph(self, feature_level)
-
-    # JSON.
-
-    def to_json(self) -> dict[str, Any]:
-        """The graph with the structs' field names; an operator is written as a dispatchable of a model file.
-
-        >>> from torch_dml_ops.directml import *
-        >>> graph = Graph()
-        >>> x = graph.input(TensorDesc(TensorDataType.INT8, [4]))
-        >>> copy = ElementWiseIdentityOperatorDesc(input_tensor=x.output_desc, output_tensor=x.output_desc)
-        >>> graph.output(graph.add(copy, x, name="copy"))
-        >>> json = graph.to_json()
-        >>> json["Inputs"], json["InputEdges"]
-        ([{'DataType': 'INT8', 'Sizes': [4]}], [{'GraphInputIndex': 0, 'ToNodeIndex': 0, 'ToNodeInputIndex': 0}])
-        >>> Graph.from_json(json) == graph
-        True
-        """
-        return {
-            "Inputs": [desc.to_json() for desc in self._inputs],
-            "Nodes": [node._to_json() for node in self._nodes],
-            "InputEdges": [edge._to_json() for edge in self._input_edges],
-            "IntermediateEdges": [edge._to_json() for edge in self._intermediate_edges],
-            "OutputEdges": [edge._to_json() for edge in self._output_edges],
-        }
-
-    @classmethod
-    def from_json(cls, value: object) -> Graph:
-        """The graph that an object as of :meth:`to_json` describes. :meth:`validate` checks its rules.
-
-        Raises:
-            ModelError: an object of another structure; it names every field that is wrong.
-        """
-        from torch_dml_ops.directml._parse_graph import graph_from_json
-
-        return graph_from_json(value)
 
 
 def _short(desc: TensorDesc) -> str:
