@@ -19,8 +19,8 @@ import torch
 from bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RUN, OUTPUT_PATH, changed, good
 
 from torch_dml_ops.__main__ import main, report
+from torch_dml_ops._text import as_json
 from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
-from torch_dml_ops.directml._text import text
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "models"
 
@@ -533,7 +533,7 @@ def test_folders_to_read_from_and_to_write_to(folder: Path, tmp_path: Path, monk
 def test_the_output_path_is_what_is_written_to(folder: Path, tmp_path: Path) -> None:
     for target in ("../x.npy", str(folder / "x.npy")):
         problems = problems_of(folder, changed({"commands/0/targetPath": target}), output_path=tmp_path / "out")
-        assert problems == [f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {text(target)}"]
+        assert problems == [f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {as_json(target)}"]
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for path in (folder / "full.dat", tmp_path / "loop"):
         (problem,) = problems_of(folder, changed({}), output_path=path)
@@ -543,7 +543,7 @@ def test_the_output_path_is_what_is_written_to(folder: Path, tmp_path: Path) -> 
 def test_writing_outside_has_to_be_allowed(folder: Path, tmp_path: Path) -> None:
     for target in ("../a.npy", "link/b.npy", str(tmp_path / "c.dat")):
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
-        assert problem == f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {text(target)}"
+        assert problem == f"$.commands[0].targetPath must lie {OUTPUT_PATH}, got {as_json(target)}"
         printed(written(folder, target, allow_outside=True))
     assert {path.name for path in tmp_path.iterdir()} == {"models", "a.npy", "b.npy", "c.dat"}
 

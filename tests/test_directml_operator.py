@@ -20,6 +20,7 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml
+from torch_dml_ops._text import dotted
 from torch_dml_ops.directml import (
     DescriptorError,
     ElementWiseIdentityOperatorDesc,
@@ -38,7 +39,6 @@ from torch_dml_ops.directml import (
     TensorPolicy,
     TensorProperties,
 )
-from torch_dml_ops.directml._text import dotted
 from torch_dml_ops.directml.tensor_desc import packed_strides
 
 F32, F64 = TensorDataType.FLOAT32, TensorDataType.FLOAT64

@@ -6,14 +6,17 @@ The rules about values (that a window lies within its input, for example) are in
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any
+from enum import Enum
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from torch_dml_ops._text import shown
+from torch_dml_ops._text import JsonPath, cut, shown
+
+T = TypeVar("T")
 
 
 def records_calls(value: Any) -> bool:
@@ -42,7 +45,7 @@ def whole_number(name: str, value: Any) -> int:
             if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
                 int(value)  # which warns that the trace has this number for every input, as for torch's own operators
             return number
-    return index(name, value)
+    return integer(name, value)
 
 
 def index_of(value: Any) -> int:
@@ -51,7 +54,7 @@ def index_of(value: Any) -> int:
     return int(value.item() if is_large else operator.index(value))
 
 
-def index(name: str, value: Any) -> int:
+def integer(name: str, value: Any) -> int:
     """What `operator.index` makes of a value: an int, also of NumPy's and torch's; of a boolean 0 or 1.
 
     `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
@@ -154,3 +157,66 @@ def _refused_number(value: Any) -> str | None:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return f"must be from -2^63 to 2^63 - 1, got {shown(value)}"
     return None
+
+
+# Of descriptors, which have no symbolic sizes.
+
+# What can be iterated over and has no order, or is one thing: in Python 3.11 a flag of an enumeration, too.
+_NO_LISTS = (str, bytes, bytearray, Mapping, Set, Enum, type)
+
+
+def integers(name: str, values: Any) -> tuple[int, ...]:
+    """Numbers as `integer` has them, of any iterable."""
+    entries = listed(name, values, "whole numbers")
+    return tuple(v if type(v) is int else integer(f"{name}[{k}]", v) for k, v in enumerate(entries))
+
+
+def listed(name: str, values: Any, of: str) -> list[Any]:
+    """The entries of any iterable that has them in an order, and is no text."""
+    if isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
+        try:
+            return list(values)
+        except Exception:  # of tensors and arrays without dimensions, and of sparse ones
+            pass
+    raise TypeError(f"{name} must be a list of {of}, got {shown(values)}")
+
+
+def list_of(kind: type[T], name: str, values: Any) -> tuple[T, ...]:
+    entries = listed(name, values, kind.__name__)
+    return tuple(instance(kind, f"{name}[{k}]", entry) for k, entry in enumerate(entries))
+
+
+def instance(
+    kind: type[T] | tuple[type[T], ...], name: str, value: Any, called: str | None = None, way_out: str = ""
+) -> T:
+    if isinstance(value, kind):
+        return value
+    wanted = called or f"a {getattr(kind, '__name__', kind)}"
+    raise TypeError(f"{name} must be {wanted}, got {shown(value)}{way_out}")
+
+
+def string(name: str, value: Any) -> str:
+    return instance(str, name, value, "a string")
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    return instance(bool, name, value, "True or False")
+
+
+def place(name: str, value: Any) -> JsonPath:
+    """Of field names, keys and indices."""
+    if isinstance(value, (list, tuple)) and all(isinstance(part, (str, int)) for part in value):
+        return tuple(value)
+    raise TypeError(f"{name} must be a tuple of names and indices, got {shown(value)}")
+
+
+def strided_tensor(name: str, value: Any) -> Tensor:
+    """A tensor whose elements lie in memory by strides."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {cut(type(value).__name__)}")
+    if value.is_nested:
+        raise ValueError(f"{name} must be a strided tensor, got a nested one; call to_padded_tensor() first")
+    if value.layout is not torch.strided:
+        layout = str(value.layout).removeprefix("torch.")
+        raise ValueError(f"{name} must be a strided tensor, got one of layout {layout}; call to_dense() first")
+    return value

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_dml_ops.directml._text import JsonPath, text
+from torch_dml_ops._text import JsonPath, as_json
 from torch_dml_ops.directml.enums import TensorDataType
 from torch_dml_ops.directml.errors import ModelError, Problem
 
@@ -124,4 +124,4 @@ def array_in(file: Path) -> NDArray[Any]:
     except OSError:
         raise
     except Exception:  # the parser's own, of which NumPy lets several through
-        raise ValueError(f"must be an array in NumPy's format, got {text(file.name)}") from None
+        raise ValueError(f"must be an array in NumPy's format, got {as_json(file.name)}") from None

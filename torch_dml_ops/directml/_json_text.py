@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from torch_dml_ops.directml._text import JsonPath
+from torch_dml_ops._text import JsonPath
 from torch_dml_ops.directml.errors import Ignored, ModelError, Problem
 
 # One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.

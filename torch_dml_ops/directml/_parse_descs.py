@@ -6,8 +6,8 @@ from dataclasses import MISSING, dataclass, field, make_dataclass
 from functools import cache, partial
 from typing import Any, Literal, TypeVar, cast
 
+from torch_dml_ops._text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._structure import Structure, is_wrong, parse, parse_name, parser, read
-from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import ExecutionFlags, TensorDataType, TensorFlags, named
 from torch_dml_ops.directml.errors import Problem, Violation, sentence_on
 from torch_dml_ops.directml.operator_descs import (
@@ -73,7 +73,7 @@ def parse_tensor(problems: list[Problem], value: Any, path: JsonPath) -> TensorD
     if isinstance(value, dict):
         kind = value.get("Type", "BUFFER")
         if not isinstance(kind, str) or kind.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {text(kind)}"))
+            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {as_json(kind)}"))
         if "Desc" in value:
             parse(problems, _LongTensorJson, value, path)
             value, path = value["Desc"], (*path, "Desc")
@@ -132,7 +132,7 @@ def _operator_of(problems: list[Problem], value: dict[str, Any], path: JsonPath)
     name = parse_name(problems, lambda name: name.removeprefix(PREFIX), value[key], (*path, key))
     if name is None or name in DESCS:
         return name
-    problems.append(Problem(path, not_run(_OTHER_KINDS.get(name.lower(), f"the operator {text(name)}"))))
+    problems.append(Problem(path, not_run(_OTHER_KINDS.get(name.lower(), f"the operator {as_json(name)}"))))
     return None
 
 
@@ -146,7 +146,7 @@ def _key_of_desc(op: str, value: dict[str, Any]) -> str | None:
 def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> OperatorDesc | None:
     """The descriptor that a dispatchable holds."""
     if not isinstance(value, dict):
-        problems.append(Problem(path, f"must be an object, got {text(value)}"))
+        problems.append(Problem(path, f"must be an object, got {as_json(value)}"))
         return None
     op = _operator_of(problems, value, path)
     if op is None:
@@ -174,7 +174,7 @@ def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> Opera
             value = [parse_tensor(problems, tensor, (*path, field, k)) for k, tensor in enumerate(value)]
         elif kind == ABSENT and value is not None:
             rule = "must be absent or null, as elements are copied here, not computed"
-            problems.append(Problem((*path, field), f"{rule}, got {text(value)}"))
+            problems.append(Problem((*path, field), f"{rule}, got {as_json(value)}"))
         values[name] = value
     return None if is_wrong(problems) else DESCS[op](**values)
 
@@ -220,5 +220,5 @@ def _parse_kind(problems: list[Problem], kind: type[OperatorDesc], value: object
     result = parse_operator(problems, value, ())
     if result is None or isinstance(result, kind):
         return result
-    problems.append(Problem(("type",), f"must be {PREFIX}{kind.operator_type}, got {text(result.operator_type)}"))
+    problems.append(Problem(("type",), f"must be {PREFIX}{kind.operator_type}, got {as_json(result.operator_type)}"))
     return None

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from torch_dml_ops._paths import resolved
+from torch_dml_ops._text import JsonPath, as_json, json_path, names
 from torch_dml_ops.directml import _json_text
 from torch_dml_ops.directml._parse_descs import not_run, parse_operator, place_of_desc, problem_in_json
 from torch_dml_ops.directml._parse_values import IMAGES, parse_initial_values
 from torch_dml_ops.directml._structure import Structure, Within, is_wrong, parse, parse_name, parser, read
-from torch_dml_ops.directml._text import JsonPath, json_path, names, text
 from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError, Ignored, ModelError, Problem
 from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
@@ -201,11 +201,11 @@ class _Reader:
             path: JsonPath = ("commands", k)
             kind = value.get("type") if isinstance(value, dict) else None
             if not isinstance(value, dict):
-                self._problem(path, f"must be an object, got {text(value)}")
+                self._problem(path, f"must be an object, got {as_json(value)}")
             elif "type" not in value:
                 self._problem((*path, "type"), "is required")
             elif not isinstance(kind, str) or kind.lower() not in readers:  # DxDispatch takes any case too
-                self._problem((*path, "type"), f"must be dispatch, print or writeFile, got {text(kind)}")
+                self._problem((*path, "type"), f"must be dispatch, print or writeFile, got {as_json(kind)}")
             elif (command := readers[kind.lower()](value, path)) is not None:
                 yield command
 
@@ -213,7 +213,7 @@ class _Reader:
         """Whether the model has something of this name; there may be problems with it."""
         if name not in known:
             has = names(known) if len(known) <= 20 else f"{len(known)} others"
-            self._problem(path, f"must be the name of a {kind} ({has or 'there is none'}), got {text(name)}")
+            self._problem(path, f"must be the name of a {kind} ({has or 'there is none'}), got {as_json(name)}")
         return name in known
 
     def _shown_resource(self, name: str, path: JsonPath) -> Resource | None:
@@ -229,7 +229,9 @@ class _Reader:
         if resource is None:
             return None
         if resource.data_type is None:
-            self._problem((*path, "resource"), f"must have values of one type to be shown, got {text(json.resource)}")
+            self._problem(
+                (*path, "resource"), f"must have values of one type to be shown, got {as_json(json.resource)}"
+            )
         return Print(json.resource, json.verbose)
 
     def _write_file(self, value: Any, path: JsonPath) -> WriteFile | None:
@@ -245,22 +247,22 @@ class _Reader:
         if target.suffix.lower() == ".npy":
             if resource.data_type is None:
                 rule = "must have values of one type to be written as .npy"
-                self._problem((*path, "resource"), f"{rule}, got {text(json.resource)}")
+                self._problem((*path, "resource"), f"{rule}, got {as_json(json.resource)}")
                 return None
             count = resource.initial.size_in_bytes // resource.data_type.size_in_bytes
             if dimensions is not None and len(dimensions) > most_dimensions():
                 rule = f"must have at most {most_dimensions()} entries, as NumPy has no more dimensions"
                 self._problem((*path, "dimensions"), f"{rule}, got {len(dimensions)}")
             elif dimensions is not None and math.prod(dimensions) != count:
-                rule = f"must make {count} values, as many as {text(json.resource)} has"
-                self._problem((*path, "dimensions"), f"{rule}, got {text(dimensions)}")
+                rule = f"must make {count} values, as many as {as_json(json.resource)} has"
+                self._problem((*path, "dimensions"), f"{rule}, got {as_json(dimensions)}")
         return WriteFile(json.resource, target, json.targetPath, dimensions, (*path, "targetPath"))
 
     def _target(self, target: str, path: JsonPath) -> Path | None:
         """Where to write, with all links followed."""
         relative = Path(target.replace("\\", "/"))  # as Windows writes it
         if relative.suffix.lower() in IMAGES:
-            self._problem(path, f"must not be an image, as images are not supported, got {text(target)}")
+            self._problem(path, f"must not be an image, as images are not supported, got {as_json(target)}")
             return None
         folder = self.options.output_path
         try:
@@ -268,16 +270,16 @@ class _Reader:
             outside = not file.is_relative_to(folder)
             if outside and not self.options.allow_outside:
                 where = "in the output path (the model's folder if none is given; --allow-outside allows others)"
-                self._problem(path, f"must lie {where}, got {text(target)}")
+                self._problem(path, f"must lie {where}, got {as_json(target)}")
                 return None
             existing = next(parent for parent in file.parents if parent.exists())
             special = file.exists() and not file.is_file()  # a pipe or a device, whose place a file must not take
             if special or not existing.is_dir() or not _can_be_named(file, existing):
-                self._problem(path, f"must be a file that can be written, got {text(target)}")
+                self._problem(path, f"must be a file that can be written, got {as_json(target)}")
                 return None
         except (OSError, ValueError) as error:  # too long a name, a NUL in it, links in a circle
             why = getattr(error, "strerror", None) or error
-            self._problem(path, f"must be a file that can be written, got {text(target)}: {why}")
+            self._problem(path, f"must be a file that can be written, got {as_json(target)}: {why}")
             return None
         return file
 
@@ -286,10 +288,10 @@ class _Reader:
         file = next((parent for parent in target.parents if parent in self.files), None)
         if file is not None:
             rule = f"must not lie under the file that {json_path(self.files[file])} writes"
-            self._problem((*path, "targetPath"), f"{rule}, got {text(given)}")
+            self._problem((*path, "targetPath"), f"{rule}, got {as_json(given)}")
         elif target in self.folders:
             rule = f"must not be the folder that {json_path(self.folders[target])} writes to"
-            self._problem((*path, "targetPath"), f"{rule}, got {text(given)}")
+            self._problem((*path, "targetPath"), f"{rule}, got {as_json(given)}")
         self.files.setdefault(target, path)
         for parent in target.parents:
             self.folders.setdefault(parent, path)
@@ -317,7 +319,7 @@ class _Reader:
     def _bindings(self, given: Any, operator: Operator, owned: bool, path: JsonPath) -> dict[str, list[_Placed]] | None:
         """What is bound, by field: to the tensors that are owned at initialization, to the others at a dispatch."""
         if not isinstance(given, dict):
-            self._problem(path, f"must be an object, got {text(given)}")
+            self._problem(path, f"must be an object, got {as_json(given)}")
             return None
         tensors = {name_in_json(name): found for name, found in operator.desc.tensors().items()}
         before = len(self.problems)
@@ -359,14 +361,14 @@ class _Reader:
                 return None
             json = parsed
         else:
-            self._problem(path, f"must be the name of a resource or an object, got {text(value)}")
+            self._problem(path, f"must be the name of a resource or an object, got {as_json(value)}")
             return None
         if not self._known(json.name, self.root.resources, "resource", name_path) or json.name not in self.resources:
             return None
         resource = self.resources[json.name]
         item = json.elementSizeInBytes or (resource.data_type.size_in_bytes if resource.data_type else 0)
         if item == 0 and json.elementOffset:
-            rule = f"is required, as {text(json.name)} has values of several types"
+            rule = f"is required, as {as_json(json.name)} has values of several types"
             self._problem((*path, "elementSizeInBytes"), rule)
             return None
         offset, total = json.elementOffset * item, desc.total_tensor_size_in_bytes or 0
@@ -374,7 +376,7 @@ class _Reader:
         alignment = max(desc.guaranteed_base_offset_alignment, MINIMUM_BUFFER_TENSOR_ALIGNMENT)
         if available < total:
             rule = f"must hold the {total} bytes of the tensor"
-            self._problem(path, f"{rule}, got {available} bytes of {text(json.name)}")
+            self._problem(path, f"{rule}, got {available} bytes of {as_json(json.name)}")
         if offset % alignment != 0:
             rule = f"must begin at a multiple of {alignment} bytes"
             self._problem((*path, "elementOffset"), f"{rule}, got {json.elementOffset} elements of {item} bytes")
@@ -390,7 +392,7 @@ class _Reader:
                 self._problem(
                     path,
                     f"must not overlap {_below_bindings(other)}, which is bytes {a.offset} to {a.end} of "
-                    f"{text(a.resource)}, got {b.offset} to {b.end}",
+                    f"{as_json(a.resource)}, got {b.offset} to {b.end}",
                 )
             if last is None or not same or b.end > last[1].end:
                 last = path, b
@@ -398,7 +400,7 @@ class _Reader:
         for path, output in outputs:
             if output.resource in read:
                 rule = f"must be bound to another resource than {_below_bindings(read[output.resource])} is"
-                self._problem(path, f"{rule}, got {text(output.resource)}")
+                self._problem(path, f"{rule}, got {as_json(output.resource)}")
 
 
 def _below_bindings(path: JsonPath) -> str:
@@ -420,7 +422,7 @@ def load_model(
     descriptor = str(file.absolute()).startswith(("/dev/stdin", "/dev/fd/", "/proc/"))
     if descriptor or "\0" in str(file) or (file.exists() and not file.is_file()):
         rule = "must be a file, whose folder is that of the files it names"
-        raise ModelError([Problem((), f"{rule}, got {text(str(path))}")])
+        raise ModelError([Problem((), f"{rule}, got {as_json(str(path))}")])
     if file.exists() and file.suffix.lower() in _OTHER_FILES:
         raise ModelError([Problem((), not_run(f"by its name {_OTHER_FILES[file.suffix.lower()]}"))])
     try:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from torch_dml_ops._text import JsonPath, as_json, names
 from torch_dml_ops.directml._initial_values import Counted, FromFile, InitialValues, Listed, array_in, numpy_type
 from torch_dml_ops.directml._structure import Structure, Within, is_wrong, parse, parse_name, parser
-from torch_dml_ops.directml._text import JsonPath, names, text
 from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
@@ -56,7 +56,7 @@ def parse_initial_values(
         problems.append(Problem(path, "must not be 'deferred', as such values come from an ONNX model"))
         return None
     if not isinstance(value, (list, dict)):
-        problems.append(Problem(path, f"must be an array or an object, got {text(value)}"))
+        problems.append(Problem(path, f"must be an array or an object, got {as_json(value)}"))
         return None
     if isinstance(value, list) and not value:
         problems.append(Problem(path, "must have at least 1 value, got none"))
@@ -132,7 +132,7 @@ def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path
         if isinstance(value, int) and not isinstance(value, bool) and limits.min <= value <= limits.max:
             return kind.type(value)
         allowed = f"a whole number from {limits.min} to {limits.max}, as the type is {data_type.name}"
-    problems.append(Problem(path, f"must be {allowed}, got {text(value)}"))
+    problems.append(Problem(path, f"must be {allowed}, got {as_json(value)}"))
     return None
 
 
@@ -162,7 +162,7 @@ def _file(
     try:
         return _opened(source, data_type, folder, path)
     except OSError as error:
-        problems.append(Problem(path, f"must be a file that can be read, got {text(source)}: {error.strerror}"))
+        problems.append(Problem(path, f"must be a file that can be read, got {as_json(source)}: {error.strerror}"))
     except ValueError as error:
         problems.append(Problem(path, str(error)))
     return None
@@ -173,15 +173,15 @@ def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: J
     relative = Path(source.replace("\\", "/"))  # as Windows writes it
     suffix = relative.suffix.lower()
     if suffix in IMAGES:
-        raise ValueError(f"must not be an image, as images are not supported, got {text(source)}")
+        raise ValueError(f"must not be an image, as images are not supported, got {as_json(source)}")
     file = next((f for f in (folder / relative, Path.cwd() / relative) if f.is_file()), None)
     if file is None:
         where = "in the input path (the model's folder if none is given) or in the current directory"
-        raise ValueError(f"must be a file {where}, got {text(source)}")
+        raise ValueError(f"must be a file {where}, got {as_json(source)}")
     if suffix != ".npy" and data_type is None:
         raise ValueError("needs the data type of its values: give initialValuesDataType, and not UNKNOWN")
     if file.stat().st_size == 0:
-        raise ValueError(f"must not be an empty file, got {text(source)}")
+        raise ValueError(f"must not be an empty file, got {as_json(source)}")
     if suffix != ".npy":
         assert data_type is not None
         if file.stat().st_size % data_type.size_in_bytes:
@@ -193,7 +193,7 @@ def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: J
     except ValueError:
         raise ValueError(f"must be an array of one of DirectML's data types, got {array.dtype.name}") from None
     if array.size == 0:
-        raise ValueError(f"must be an array with at least 1 value, got sizes {text(array.shape)}")
+        raise ValueError(f"must be an array with at least 1 value, got sizes {as_json(array.shape)}")
     if data_type not in (None, found):
-        raise ValueError(f"must be an array of {text(data_type)}, as initialValuesDataType says, got {found.name}")
+        raise ValueError(f"must be an array of {as_json(data_type)}, as initialValuesDataType says, got {found.name}")
     return FromFile(found, array.nbytes, file, path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torch_dml_ops.directml._text import JsonPath, text
+from torch_dml_ops._text import JsonPath, as_json
 from torch_dml_ops.directml.enums import TENSOR_DIMENSION_COUNT_MAX1, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.support import Support, check_support, first_level
@@ -85,7 +85,7 @@ def same_sizes(
     """As the tensor `like` has them, except along the axis."""
     for d, (size, wanted) in enumerate(zip(sizes, expected, strict=False)):
         if d != axis and size != wanted:
-            yield Violation((*path, "sizes", d), (f"must be {text(wanted)}, the size of ", (like,), " there"), size)
+            yield Violation((*path, "sizes", d), (f"must be {as_json(wanted)}, the size of ", (like,), " there"), size)
 
 
 def axis_within(axis: int, whole: TensorDesc, whole_name: str) -> Iterator[Violation]:
@@ -124,14 +124,14 @@ def window(
             yield Violation(("input_window_strides", d), f"must be from {INT_MIN} to {INT_MAX}", stride)
     for d, (offset, size, limit) in enumerate(zip(offsets, sizes, whole.sizes, strict=False)):
         if offset + size > limit:
-            most = f" must be at most {text(limit)}, the size of "
+            most = f" must be at most {as_json(limit)}, the size of "
             rule: Rule = ("plus ", ("input_window_sizes", d), most, (whole_name,), " there")
-            yield Violation(("input_window_offsets", d), rule, f"{text(offset)} + {text(size)}")
+            yield Violation(("input_window_offsets", d), rule, f"{as_json(offset)} + {as_json(size)}")
     for d, (size, *walk) in enumerate(zip(part.sizes, sizes, strides, strict=False)):
         steps = most_steps(*walk)
         if steps is not None and not 1 <= size <= steps:
             of = ("input_window_strides", d), " in ", ("input_window_sizes", d)
-            rule = (f"must be from 1 to {text(steps)}, the steps of ", *of)
+            rule = (f"must be from 1 to {as_json(steps)}, the steps of ", *of)
             yield Violation((part_name, "sizes", d), rule, size)
 
 
@@ -151,11 +151,11 @@ def slice_walk(
     for d, (offset, size, stride, limit) in enumerate(zip(offsets, sizes, strides, whole.sizes, strict=False)):
         if offset + (size - 1) * stride >= limit:
             last = "plus (", ("sizes", d), " - 1) * ", ("strides", d)
-            rule: Rule = (*last, f" must be less than {text(limit)}, the size of ", ("input_tensor",), " there")
-            yield Violation(("offsets", d), rule, f"{text(offset)} + {text(size - 1)} * {text(stride)}")
+            rule: Rule = (*last, f" must be less than {as_json(limit)}, the size of ", ("input_tensor",), " there")
+            yield Violation(("offsets", d), rule, f"{as_json(offset)} + {as_json(size - 1)} * {as_json(stride)}")
     for d, (size, expected) in enumerate(zip(output.sizes, sizes, strict=False)):
         if size != expected and expected >= 1:
-            rule = (f"must be {text(expected)}, as ", ("sizes", d), " is")
+            rule = (f"must be {as_json(expected)}, as ", ("sizes", d), " is")
             yield Violation(("output_tensor", "sizes", d), rule, size)
 
 
@@ -180,7 +180,7 @@ def pieces_of_whole(
     if pieces and all(axis < len(piece.sizes) for piece in pieces):
         sizes = tuple(piece.sizes[axis] for piece in pieces)
         if sum(sizes) != whole.sizes[axis]:
-            wanted = f"must have sizes along axis {axis} that sum to {text(whole.sizes[axis])}, that of "
+            wanted = f"must have sizes along axis {axis} that sum to {as_json(whole.sizes[axis])}, that of "
             yield Violation((pieces_name,), (wanted, (whole_name,)), sizes)
 
 

@@ -20,8 +20,8 @@ from typing import (
     get_type_hints,
 )
 
+from torch_dml_ops._text import JsonPath, as_json
 from torch_dml_ops.directml._json_text import LongInteger
-from torch_dml_ops.directml._text import JsonPath, text
 from torch_dml_ops.directml.errors import Ignored, ModelError, ModelWarning, Problem
 
 
@@ -92,18 +92,18 @@ def _problems(kind: Any, value: Any, path: JsonPath) -> Iterator[Problem]:
         yield from _problems(arguments[0], value, path)
     elif origin is Literal:
         if value not in arguments:
-            yield Problem(path, f"must be {' or '.join(map(repr, arguments))}, got {text(value)}")
+            yield Problem(path, f"must be {' or '.join(map(repr, arguments))}, got {as_json(value)}")
     elif origin is Annotated:
         kind, limits = arguments
         wrong = list(_problems(kind, value, path))
         yield from wrong
         if not wrong and value < limits.least:
-            yield Problem(path, f"must be at least {limits.least}, got {text(value)}")
+            yield Problem(path, f"must be at least {limits.least}, got {as_json(value)}")
         elif not wrong and value > limits.most:
-            yield Problem(path, f"must be at most {limits.most}, got {text(value)}")
+            yield Problem(path, f"must be at most {limits.most}, got {as_json(value)}")
     elif not isinstance(value, origin or kind) or (kind is int and isinstance(value, bool)):
         of_64_bits = " of 64 bits" if kind is int and isinstance(value, LongInteger) else ""
-        yield Problem(path, f"must be {_NAMES[origin or kind]}{of_64_bits}, got {text(value)}")
+        yield Problem(path, f"must be {_NAMES[origin or kind]}{of_64_bits}, got {as_json(value)}")
     elif origin is list:
         for k, entry in enumerate(value):
             yield from _problems(arguments[0], entry, (*path, k))
@@ -119,12 +119,12 @@ def _known(structure: Any) -> dict[str, tuple[Field[Any], Any]]:
 def parse(problems: list[Problem], structure: type[S], value: Any, path: JsonPath) -> S | None:
     """The structure that `value` is; None, and what is wrong among `problems`, where it is not."""
     if not isinstance(value, dict):
-        problems.append(Problem(path, f"must be an object, got {text(value)}"))
+        problems.append(Problem(path, f"must be an object, got {as_json(value)}"))
         return None
     known: dict[str, tuple[Field[Any], Any]] = _known(structure)  # type: ignore[arg-type]  # a class has a hash
     for key in value:
         if not isinstance(key, str):
-            problems.append(Problem(path, f"must have strings as keys, got {text(key)}"))
+            problems.append(Problem(path, f"must have strings as keys, got {as_json(key)}"))
         elif key not in known:
             problems.append(Ignored((*path, key), f"is not a field here; those that are: {', '.join(known)}"))
     found: dict[str, Any] = {}
@@ -142,7 +142,7 @@ def parse(problems: list[Problem], structure: type[S], value: Any, path: JsonPat
 def parse_name(problems: list[Problem], meaning: Callable[[str], T], name: Any, path: JsonPath) -> T | None:
     """What a name stands for; `meaning` raises ValueError for one that it does not know."""
     if not isinstance(name, str):
-        problems.append(Problem(path, f"must be a string, got {text(name)}"))
+        problems.append(Problem(path, f"must be a string, got {as_json(name)}"))
         return None
     try:
         return meaning(name)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from torch_dml_ops._text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._memory import can_be_laid_out, same_elements
-from torch_dml_ops.directml._text import JsonPath, dotted, text
 from torch_dml_ops.directml.enums import TensorFlags
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.tensor_desc import TensorDesc
@@ -36,7 +36,7 @@ def named(violation: Violation, name: str | None) -> Violation:
         return violation
     of = "of " if len(violation.path) > 2 else ""
     rule = [violation.rule] if isinstance(violation.rule, str) else violation.rule
-    return replace(violation, rule=(f"{of}{text(name)} ", *rule))
+    return replace(violation, rule=(f"{of}{as_json(name)} ", *rule))
 
 
 class Wiring:
@@ -77,7 +77,7 @@ class Wiring:
 
     def _node(self, node: int) -> str:
         name = self._graph.nodes[node].name
-        return f"nodes[{node}]" if name is None else f"nodes[{node}] {text(name)}"
+        return f"nodes[{node}]" if name is None else f"nodes[{node}] {as_json(name)}"
 
     # Indices.
 
@@ -127,8 +127,8 @@ class Wiring:
         source = self.source_desc(edge)
         size, total = source.total_tensor_size_in_bytes, desc.total_tensor_size_in_bytes
         if size != total:
-            rule = f"must lead to a tensor of the same total_tensor_size_in_bytes, {text(size)}"
-            self._add(edge.path, edge.name, rule, f"{text(total)} of {target}")
+            rule = f"must lead to a tensor of the same total_tensor_size_in_bytes, {as_json(size)}"
+            self._add(edge.path, edge.name, rule, f"{as_json(total)} of {target}")
         reinterpreted = edge.source.node is None and not same_elements(source, desc)
         if reinterpreted and not any(source.violations()) and not can_be_laid_out(source):
             rule = f"must not lay elements on one another, as {dotted(edge.path)} reinterprets them"

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from torch_dml_ops.directml._arguments import instance, string, whole_number
-from torch_dml_ops.directml._text import text as shown
+from torch_dml_ops._arguments import instance, integer, string
+from torch_dml_ops._text import as_json
 
 E = TypeVar("E", "TensorDataType", "TensorType", "TensorFlags", "OperatorType", "ExecutionFlags", "FeatureLevel")
 
@@ -37,12 +37,12 @@ class _Numbered(EnumMeta):
     def __call__(cls, value: Any, *definition: Any, **options: Any) -> Any:
         if definition or options:  # of another enumeration
             return super().__call__(value, *definition, **options)
-        number, numbers = whole_number(cls.__name__, value), [int(member) for member in _members(cls).values()]
+        number, numbers = integer(cls.__name__, value), [int(member) for member in _members(cls).values()]
         if issubclass(cls, IntFlag) and ~sum(numbers) <= number <= sum(numbers):
             return super().__call__(number & sum(numbers))  # of a negative one, which Python makes of ~flag
         if number not in numbers:
             names = ", ".join(_members(cls))
-            raise ValueError(f"{cls.__name__} must be the number of a member ({names}), got {shown(number)}")
+            raise ValueError(f"{cls.__name__} must be the number of a member ({names}), got {as_json(number)}")
         return super().__call__(number)
 
 
@@ -57,7 +57,7 @@ def named(enumeration: type[E], name: str) -> E:
     members = _members(enumeration)
     short = name.removeprefix(_PREFIXES[enumeration.__name__])
     if short not in members:
-        raise ValueError(f"must be one of {', '.join(members)}, got {shown(name)}")
+        raise ValueError(f"must be one of {', '.join(members)}, got {as_json(name)}")
     result: E = members[short]
     return result
 
@@ -153,7 +153,7 @@ def element_type_named(name: str) -> TensorDataType:
     """That of values in memory; raises ``ValueError`` for another name, with a sentence that lacks its subject."""
     names = [data_type.name for data_type in WITH_DTYPE]
     if name.removeprefix(_PREFIXES["TensorDataType"]) not in names:
-        raise ValueError(f"must be one of {', '.join(names)}, got {shown(name)}")
+        raise ValueError(f"must be one of {', '.join(names)}, got {as_json(name)}")
     return named(TensorDataType, name)
 
 
@@ -301,7 +301,7 @@ class FeatureLevel(IntEnum, metaclass=_Numbered):
         string(subject, version)
         match = re.fullmatch(r"1\.(\d{1,9})(\.\d{1,9}){0,2}", version, re.ASCII)
         if match is None:
-            raise ValueError(f"{subject} must be one of DirectML, such as 1.15.4, got {shown(version)}")
+            raise ValueError(f"{subject} must be one of DirectML, such as 1.15.4, got {as_json(version)}")
         return next(level for minor, level in reversed(_LEVEL_OF_MINOR_VERSION.items()) if minor <= int(match[1]))
 
 

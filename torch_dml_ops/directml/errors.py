@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_dml_ops._text import cut, shown
-from torch_dml_ops.directml._arguments import instance, list_of, place, string
-from torch_dml_ops.directml._text import JsonPath, dotted, json_path, text
+from torch_dml_ops._arguments import instance, list_of, place, string
+from torch_dml_ops._text import JsonPath, as_json, cut, dotted, json_path, shown
 from torch_dml_ops.directml.enums import FeatureLevel
 
 _LONGEST_SENTENCE = 500
@@ -67,7 +66,7 @@ def sentence_on(violation: Violation, name: Callable[[JsonPath], str]) -> str:
     parts = [violation.rule] if isinstance(violation.rule, str) else violation.rule
     rule = "".join(part if isinstance(part, str) else name(part) for part in parts)
     way_out = "" if violation.allowed_from is None else f"; allowed from feature level {violation.allowed_from}"
-    got = violation.value if isinstance(violation.value, str) else text(violation.value)
+    got = violation.value if isinstance(violation.value, str) else as_json(violation.value)
     return f"{cut(f'{rule}, got {got}', _LONGEST_SENTENCE)}{way_out}"
 
 

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from torch_dml_ops._arguments import whole_number
-from torch_dml_ops._text import cut
-from torch_dml_ops.directml._arguments import instance, list_of, listed, whole_numbers
+from torch_dml_ops._arguments import instance, integer, integers, list_of, listed
+from torch_dml_ops._text import as_json, cut, in_repr
 from torch_dml_ops.directml._memory import Reinterpretation, same_elements
-from torch_dml_ops.directml._text import in_repr, text
 from torch_dml_ops.directml._wiring import End, Wiring, named
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
@@ -35,7 +33,7 @@ class _PartDesc:
             elif field.name == "operator":
                 instance(OperatorDesc, label, value, "a descriptor of an operator")
             else:
-                object.__setattr__(self, field.name, whole_number(label, value))
+                object.__setattr__(self, field.name, integer(label, value))
 
     def __repr__(self) -> str:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -155,16 +153,16 @@ class Expression:
         instance(Graph, "Expression: graph", self.graph)
         tensors = len(self.graph._inputs)
         if self.node_index is not None:
-            node = whole_number("Expression: node_index", self.node_index)
+            node = integer("Expression: node_index", self.node_index)
             object.__setattr__(self, "node_index", node)
             if not 0 <= node < len(self.graph._nodes):
                 rule = f"must be that of one of {len(self.graph._nodes)} nodes"
-                raise ValueError(f"Expression: node_index {rule}, got {text(node)}")
+                raise ValueError(f"Expression: node_index {rule}, got {as_json(node)}")
             tensors = self.graph._nodes[node].operator._output_count()
-        index = whole_number("Expression: index", self.index)
+        index = integer("Expression: index", self.index)
         object.__setattr__(self, "index", index)
         if not 0 <= index < tensors:
-            raise ValueError(f"Expression: index must be that of one of {tensors} tensors, got {text(index)}")
+            raise ValueError(f"Expression: index must be that of one of {tensors} tensors, got {as_json(index)}")
         instance(TensorDesc, "Expression: output_desc", self.output_desc)
 
     def __repr__(self) -> str:
@@ -204,10 +202,10 @@ class Expression:
             kept = alignment if 8 * alignment >= data_type.size_in_bits else 0  # which guarantees nothing
             desc = replace(desc, data_type=data_type, guaranteed_base_offset_alignment=kept)
         if sizes is not None:
-            sizes = whole_numbers("Expression.reinterpret: sizes", sizes)
+            sizes = integers("Expression.reinterpret: sizes", sizes)
             desc = replace(desc, sizes=sizes, strides=None, dimension_count=len(sizes))
         if strides is not None:
-            desc = replace(desc, strides=whole_numbers("Expression.reinterpret: strides", strides))
+            desc = replace(desc, strides=integers("Expression.reinterpret: strides", strides))
         return replace(self, output_desc=desc)
 
 

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 import torch
 from torch import Tensor
 
+from torch_dml_ops._arguments import instance, listed, string, true_or_false
 from torch_dml_ops._paths import resolved
 from torch_dml_ops._required import require
-from torch_dml_ops._text import shown
-from torch_dml_ops.directml._arguments import instance, listed, string, true_or_false
-from torch_dml_ops.directml._text import JsonPath, printable, text
+from torch_dml_ops._text import JsonPath, as_json, printable, shown
 from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator
@@ -144,7 +143,7 @@ class WriteFile:
 
         buffer = buffers[self.resource]
         if (leads_to := resolved(self.target)) != self.target:
-            sentence = f"leads elsewhere than when the model was loaded, to {text(str(leads_to))}"
+            sentence = f"leads elsewhere than when the model was loaded, to {as_json(str(leads_to))}"
             raise ModelError([Problem(self.path, sentence)])
         if self.target.exists() and not self.target.is_file():
             sentence = "must lead to a file, or to nothing yet, as it did when the model was loaded"

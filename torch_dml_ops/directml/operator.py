@@ -11,11 +11,8 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._arguments import require_tensor, whole_numbers
-from torch_dml_ops._text import cut, shown
-from torch_dml_ops.directml._arguments import instance, listed
-from torch_dml_ops.directml._arguments import tensor as checked_tensor
-from torch_dml_ops.directml._text import JsonPath, dotted, text
+from torch_dml_ops._arguments import instance, listed, require_tensor, strided_tensor, whole_numbers
+from torch_dml_ops._text import JsonPath, as_json, cut, dotted, shown
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator_descs import (
@@ -100,21 +97,21 @@ class _Expected(NamedTuple):
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, packed, items, owned)
 
     def check(self, op: str, tensor: Tensor) -> None:
-        checked_tensor(f"{op}: {self.name}", tensor)
+        strided_tensor(f"{op}: {self.name}", tensor)
         if tensor.dtype != self.dtype:
             raise ValueError(
                 f"{op}: {self.name} must have dtype {str(self.dtype).removeprefix('torch.')}, got "
                 f"{str(tensor.dtype).removeprefix('torch.')}"
             )
         if tuple(tensor.shape) != self.sizes:
-            raise ValueError(f"{op}: {self.name} must have sizes {text(self.sizes)}, got {text(tensor.shape)}")
+            raise ValueError(f"{op}: {self.name} must have sizes {as_json(self.sizes)}, got {as_json(tensor.shape)}")
 
     def check_out(self, op: str, tensor: Tensor) -> None:
         self.check(op, tensor)
         for size, stride, wanted in zip(self.sizes, tensor.stride(), self.strides, strict=True):
             if size != 1 and stride != wanted:
                 raise ValueError(
-                    f"{op}: {self.name} must have strides {text(self.strides)}, got {text(tensor.stride())}"
+                    f"{op}: {self.name} must have strides {as_json(self.strides)}, got {as_json(tensor.stride())}"
                 )
 
     @property

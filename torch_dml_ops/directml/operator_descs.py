@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, ClassVar, TypeVar, get_type_hints
 
+from torch_dml_ops._arguments import instance, integer, integers, list_of
+from torch_dml_ops._text import JsonPath, in_repr
 from torch_dml_ops.directml import _rules as rules
-from torch_dml_ops.directml._arguments import instance, list_of, whole_number, whole_numbers
-from torch_dml_ops.directml._text import JsonPath, in_repr
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.support import PREFIX, check_level
@@ -43,13 +43,13 @@ class OperatorDesc:
         for name, kind in kinds(self.operator_type).items():
             label, value = f"{type(self).__name__}: {name}", getattr(self, name)
             if kind == NUMBERS:
-                object.__setattr__(self, name, whole_numbers(label, value))
+                object.__setattr__(self, name, integers(label, value))
             elif kind == TENSOR:
                 instance(TensorDesc, label, value)
             elif kind == TENSORS:
                 object.__setattr__(self, name, list_of(TensorDesc, label, value))
             elif kind is int or (kind == COUNT and value is not None):
-                object.__setattr__(self, name, whole_number(label, value))
+                object.__setattr__(self, name, integer(label, value))
             elif kind == ABSENT:
                 instance(ABSENT, label, value, "None", way_out="; elements are copied here, not computed")
         for name, (count, *_) in self._counts().items():
@@ -237,8 +237,8 @@ class Slice1OperatorDesc(OperatorDesc):
         TensorDesc(INT8, [3])
         """
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        input_window_sizes = whole_numbers(_label(cls, "input_window_sizes"), input_window_sizes)
-        input_window_strides = whole_numbers(_label(cls, "input_window_strides"), input_window_strides)
+        input_window_sizes = integers(_label(cls, "input_window_sizes"), input_window_sizes)
+        input_window_strides = integers(_label(cls, "input_window_strides"), input_window_strides)
         pairs = zip(input_window_sizes, input_window_strides, strict=False)
         steps = [rules.most_steps(*pair) or 1 for pair in pairs]
         rank = len(input_tensor.sizes)
@@ -309,7 +309,7 @@ class SliceOperatorDesc(OperatorDesc):
         TensorDesc(INT8, [3])
         """
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        sizes = whole_numbers(_label(cls, "sizes"), sizes)
+        sizes = integers(_label(cls, "sizes"), sizes)
         output = _resized(cls, input_tensor, sizes, tensor_policy)
         desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
         desc.validate()
@@ -375,7 +375,7 @@ class SliceGradOperatorDesc(OperatorDesc):
         TensorDesc(FLOAT32, [7])
         """
         instance(TensorDesc, _label(cls, "input_gradient_tensor"), input_gradient_tensor)
-        sizes = whole_numbers(_label(cls, "output_gradient_sizes"), output_gradient_sizes)
+        sizes = integers(_label(cls, "output_gradient_sizes"), output_gradient_sizes)
         output = _resized(cls, input_gradient_tensor, sizes, tensor_policy)
         cls(
             input_gradient_tensor=input_gradient_tensor,
@@ -440,8 +440,8 @@ class SplitOperatorDesc(OperatorDesc):
         (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
         """
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        axis = whole_number(_label(cls, "axis"), axis)
-        output_axis_sizes = whole_numbers(_label(cls, "output_axis_sizes"), output_axis_sizes)
+        axis = integer(_label(cls, "axis"), axis)
+        output_axis_sizes = integers(_label(cls, "output_axis_sizes"), output_axis_sizes)
         sizes = tuple(input_tensor.sizes)
         if not 0 <= axis < len(sizes):
             raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, input_tensor, "input_tensor")))
@@ -498,7 +498,7 @@ class JoinOperatorDesc(OperatorDesc):
         TensorDesc(INT8, [2, 3])
         """
         input_tensors = list_of(TensorDesc, _label(cls, "input_tensors"), input_tensors)
-        axis = whole_number(_label(cls, "axis"), axis)
+        axis = integer(_label(cls, "axis"), axis)
         if not input_tensors:
             raise DescriptorError(cls.operator_type, list(rules.some(input_tensors, "input_tensors")))
         first = input_tensors[0]
@@ -567,7 +567,7 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         """
         instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
         instance(TensorDesc, _label(cls, "sequence_lengths_tensor"), sequence_lengths_tensor)
-        axis = whole_number(_label(cls, "axis"), axis)
+        axis = integer(_label(cls, "axis"), axis)
         output = _resized(cls, input_tensor, input_tensor.sizes, tensor_policy)
         tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
         cls(**tensors, output_tensor=output, axis=axis).validate()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torch_dml_ops.directml._arguments import instance, list_of, string
-from torch_dml_ops.directml._text import text as shown
+from torch_dml_ops._arguments import instance, list_of, string
+from torch_dml_ops._text import as_json
 from torch_dml_ops.directml.enums import FeatureLevel, OperatorType, TensorDataType
 
 T = TensorDataType
@@ -95,7 +95,7 @@ def operator_named(text: str) -> str:
     """
     name = text.removeprefix(PREFIX)
     if name not in _SUPPORT:
-        raise ValueError(f"must be an operator of this package ({', '.join(OPERATORS)}), got {shown(text)}")
+        raise ValueError(f"must be an operator of this package ({', '.join(OPERATORS)}), got {as_json(text)}")
     return name
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torch_dml_ops._arguments import instance, integer, integers, place, strided_tensor, true_or_false
 from torch_dml_ops._overlap import Overlap, View, overlaps_itself
-from torch_dml_ops.directml._arguments import instance, place, true_or_false, whole_number, whole_numbers
-from torch_dml_ops.directml._arguments import tensor as checked_tensor
-from torch_dml_ops.directml._text import JsonPath, in_repr, text
+from torch_dml_ops._text import JsonPath, as_json, in_repr
 from torch_dml_ops.directml.enums import (
     TENSOR_DIMENSION_COUNT_MAX1,
     WITH_DTYPE,
@@ -87,15 +86,15 @@ class TensorDesc:
         instance(TensorDataType, "TensorDesc: data_type", self.data_type)
         instance(TensorFlags, "TensorDesc: flags", self.flags, "TensorFlags")
         put = object.__setattr__
-        put(self, "sizes", whole_numbers("TensorDesc: sizes", self.sizes))
+        put(self, "sizes", integers("TensorDesc: sizes", self.sizes))
         if self.strides is not None:
-            put(self, "strides", whole_numbers("TensorDesc: strides", self.strides))
+            put(self, "strides", integers("TensorDesc: strides", self.strides))
         if self.total_tensor_size_in_bytes is None:
             put(self, "total_tensor_size_in_bytes", self.minimum_size_in_bytes)
         if self.dimension_count is None:
             put(self, "dimension_count", len(self.sizes))
         for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment", "dimension_count"):
-            put(self, name, whole_number(f"TensorDesc: {name}", getattr(self, name)))
+            put(self, name, integer(f"TensorDesc: {name}", getattr(self, name)))
 
     def __repr__(self) -> str:
         fields = [self.data_type.name, in_repr(self.sizes)]
@@ -164,7 +163,7 @@ class TensorDesc:
         >>> TensorDesc.from_tensor(torch.zeros(2, 3).t())
         TensorDesc(FLOAT32, [3, 2], strides=[1, 3])
         """
-        checked_tensor("TensorDesc.from_tensor: tensor", tensor)
+        strided_tensor("TensorDesc.from_tensor: tensor", tensor)
         return cls(
             data_type_of("TensorDesc.from_tensor: the dtype of tensor", tensor.dtype),
             tensor.shape,
@@ -194,11 +193,11 @@ class TensorDesc:
         tensor([[0, 1, 2],
                 [4, 5, 6]], dtype=torch.uint8)
         """
-        checked_tensor("TensorDesc.view: buffer", buffer)
+        strided_tensor("TensorDesc.view: buffer", buffer)
         if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
             raise ValueError(
                 "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "
-                f"{text(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
+                f"{as_json(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
             )
         if violations := list(self.violations()):
             raise DescriptorError("TensorDesc", violations)
@@ -254,7 +253,7 @@ class TensorDesc:
             yield from self._stride_violations((*path, "strides"), self.strides, written)
         total, least = self.total_tensor_size_in_bytes or 0, self.minimum_size_in_bytes
         if not least <= total <= UINT64_MAX:
-            rule = f"must be from {text(least)}, the bytes up to the last element, to {UINT64_MAX}"
+            rule = f"must be from {as_json(least)}, the bytes up to the last element, to {UINT64_MAX}"
             yield Violation((*path, "total_tensor_size_in_bytes"), rule, total)
         if total % 4 != 0:
             yield Violation((*path, "total_tensor_size_in_bytes"), "must be a multiple of 4", total)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 
+from torch_dml_ops._arguments import instance, integer, integers
 from torch_dml_ops._text import shown
-from torch_dml_ops.directml._arguments import instance, whole_number, whole_numbers
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
 from torch_dml_ops.directml.tensor_desc import TensorDesc, packed_strides
 
@@ -28,10 +28,10 @@ class TensorProperties:
 
     def __post_init__(self) -> None:
         if self.strides is not None:
-            object.__setattr__(self, "strides", whole_numbers("TensorProperties: strides", self.strides))
+            object.__setattr__(self, "strides", integers("TensorProperties: strides", self.strides))
         for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
             if (value := getattr(self, name)) is not None or name != "total_tensor_size_in_bytes":
-                object.__setattr__(self, name, whole_number(f"TensorProperties: {name}", value))
+                object.__setattr__(self, name, integer(f"TensorProperties: {name}", value))
 
 
 class TensorPolicy:
@@ -84,7 +84,7 @@ class TensorPolicy:
         """
         instance(TensorDataType, "TensorPolicy.get: data_type", data_type)
         instance(TensorFlags, "TensorPolicy.get: flags", flags, "TensorFlags")
-        properties = self._function(data_type, flags, whole_numbers("TensorPolicy.get: sizes", sizes))
+        properties = self._function(data_type, flags, integers("TensorPolicy.get: sizes", sizes))
         return instance(TensorProperties, "TensorPolicy: what its function returns", properties, "TensorProperties")
 
 

@@ -14,9 +14,9 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops import _checks
+from torch_dml_ops._arguments import integer, integers
 from torch_dml_ops._text import text
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
-from torch_dml_ops.directml._arguments import whole_number, whole_numbers
 from torch_dml_ops.viz._picture import (
     BLANK,
     INK,
@@ -51,14 +51,14 @@ def _flat_indices(sizes: Sequence[int]) -> Tensor:
 
 
 def _number(name: str, value: Any) -> int:
-    number = whole_number(name, value)
+    number = integer(name, value)
     if not -(2**63) <= number < 2**63:  # as for the operators; longer ones may have too many digits for a sentence
         raise ValueError(f"{name} must be a whole number of 64 bits, got one of {number.bit_length()} bits")
     return number
 
 
 def _numbers(name: str, values: Any) -> tuple[int, ...]:
-    return tuple(_number(f"{name}[{k}]", value) for k, value in enumerate(whole_numbers(name, values)))
+    return tuple(_number(f"{name}[{k}]", value) for k, value in enumerate(integers(name, values)))
 
 
 def _values(caller: str, name: str, tensor: Tensor) -> list[Any]:
