@@ -51,7 +51,7 @@ from torch_dml_ops.directml import (
     check_support,
     support_table,
 )
-from torch_dml_ops.directml._parse_descs import problem_in_json
+from torch_dml_ops.directml._operator_desc import problem_in_json
 
 every_op = pytest.mark.parametrize("op", OPERATORS)
 every_level = pytest.mark.parametrize("level", list(FeatureLevel), ids=str)

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples
 
-from torch_dml_ops.directml import Model, ModelError, OperatorDesc, Problem, TensorDesc, _json_text, _structure
+from torch_dml_ops.directml import Model, ModelError, OperatorDesc, Problem, TensorDesc, _struct
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
 
@@ -150,16 +150,16 @@ def test_texts_are_json_where_rapidjson_has_it_so(text: str) -> None:
         expected = Grammar(text).whole()
     except NotJson:
         with pytest.raises(ModelError):
-            _json_text.load([], text)
+            _struct.load_json([], text)
         return
-    assert _json_text.load([], text) == expected
+    assert _struct.load_json([], text) == expected
 
 
 @pytest.mark.parametrize("text", ["/*" * 200_000, "[" + " ," * 200_000, "[" + " " * 400_000 + ",]", '"' * 200_001])
 def test_long_texts_that_are_no_json(text: str) -> None:
     """A search that began again at each of them would not end."""
     with pytest.raises(ModelError, match=r"^\$ must be JSON: "):
-        _json_text.load([], text)
+        _struct.load_json([], text)
 
 
 # What is noted while something is read is raised, or warned of.
@@ -277,11 +277,11 @@ def test_what_has_a_problem_has_no_result() -> None:
 
     earlier = Problem((), "came before")
     problems = [earlier]
-    assert _structure.parser(parse_and_complain)(problems, 1) is None
+    assert _struct.parser(parse_and_complain)(problems, 1) is None
     assert problems == [earlier, Problem(("Type",), "must be another")]
-    assert _structure.parser(lambda problems, value: value)(problems, 1) == 1
+    assert _struct.parser(lambda problems, value: value)(problems, 1) == 1
     with pytest.raises(ModelError, match=r"^\$\.Type must be another$"):
-        _structure.read(False, parse_and_complain, 1)
+        _struct.read(False, parse_and_complain, 1)
 
 
 def test_a_tensor_of_another_type_than_buffer() -> None:

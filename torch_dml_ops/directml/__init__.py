@@ -10,6 +10,13 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
   output_tensors[0].data_type must be one of FLOAT32, FLOAT16, INT32, INT16, UINT32, UINT16, INT8, UINT8 at feature level 4_0, got FLOAT64; allowed from feature level 4_1
 """  # noqa: E501
 
+from torch_dml_ops.directml._operator_desc import OperatorDesc
+from torch_dml_ops.directml._wiring import (
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+)
 from torch_dml_ops.directml.enums import (
     MINIMUM_BUFFER_TENSOR_ALIGNMENT,
     PERSISTENT_BUFFER_ALIGNMENT,
@@ -24,21 +31,12 @@ from torch_dml_ops.directml.enums import (
     TensorType,
 )
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, ModelWarning, Problem, Violation
-from torch_dml_ops.directml.graph import (
-    CompiledGraph,
-    Expression,
-    Graph,
-    InputGraphEdgeDesc,
-    IntermediateGraphEdgeDesc,
-    OperatorGraphNodeDesc,
-    OutputGraphEdgeDesc,
-)
+from torch_dml_ops.directml.graph import CompiledGraph, Expression, Graph
 from torch_dml_ops.directml.model import Model
 from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.operator_descs import (
     ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
-    OperatorDesc,
     ReverseSubsequencesOperatorDesc,
     Slice1OperatorDesc,
     SliceGradOperatorDesc,
@@ -46,8 +44,7 @@ from torch_dml_ops.directml.operator_descs import (
     SplitOperatorDesc,
 )
 from torch_dml_ops.directml.support import Support, check_support, support_table
-from torch_dml_ops.directml.tensor_desc import TensorDesc
-from torch_dml_ops.directml.tensor_policy import TensorPolicy, TensorProperties
+from torch_dml_ops.directml.tensor_desc import TensorDesc, TensorPolicy, TensorProperties
 
 __all__ = [
     "MINIMUM_BUFFER_TENSOR_ALIGNMENT",

@@ -1,19 +1,18 @@
-"""What the edges of a graph connect, and the rules of that."""
+"""The nodes of a graph, the edges that connect them, and the rules of that."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 from torch_dml_ops._text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._memory import can_be_laid_out, same_elements
+from torch_dml_ops.directml._operator_desc import OperatorDesc
+from torch_dml_ops.directml._struct import Struct
 from torch_dml_ops.directml.enums import TensorFlags
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.tensor_desc import TensorDesc
-
-if TYPE_CHECKING:
-    from torch_dml_ops.directml.graph import Graph
 
 
 class End(NamedTuple):
@@ -23,6 +22,96 @@ class End(NamedTuple):
     number: int
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OperatorGraphNodeDesc(Struct):
+    """An operator of a graph: ``DML_OPERATOR_GRAPH_NODE_DESC``.
+
+    Attributes:
+        operator: the operator's descriptor.
+        name: for the sentences about it.
+
+    Source: `DML_OPERATOR_GRAPH_NODE_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_operator_graph_node_desc>`_.
+    """
+
+    operator: OperatorDesc
+    name: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class InputGraphEdgeDesc(Struct):
+    """A connection from an input of the graph to an input of a node: ``DML_INPUT_GRAPH_EDGE_DESC``.
+
+    The inputs of a node are counted in the order of its descriptor's fields; those of JOIN one by one.
+
+    Attributes:
+        graph_input_index: which input of the graph.
+        to_node_index: which node.
+        to_node_input_index: which input of the node.
+        name: for the sentences about it.
+
+    Source: `DML_INPUT_GRAPH_EDGE_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_input_graph_edge_desc>`_.
+    """
+
+    graph_input_index: int
+    to_node_index: int
+    to_node_input_index: int
+    name: str | None = None
+
+    def _ends(self) -> tuple[End, End]:
+        return End(None, self.graph_input_index), End(self.to_node_index, self.to_node_input_index)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IntermediateGraphEdgeDesc(Struct):
+    """A connection from an output of a node to an input of a node: ``DML_INTERMEDIATE_GRAPH_EDGE_DESC``.
+
+    Attributes:
+        from_node_index: which node makes the tensor.
+        from_node_output_index: which output of it; those of SPLIT are counted one by one.
+        to_node_index: which node reads the tensor.
+        to_node_input_index: which input of it.
+        name: for the sentences about it.
+
+    Source: `DML_INTERMEDIATE_GRAPH_EDGE_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_intermediate_graph_edge_desc>`_.
+    """
+
+    from_node_index: int
+    from_node_output_index: int
+    to_node_index: int
+    to_node_input_index: int
+    name: str | None = None
+
+    def _ends(self) -> tuple[End, End]:
+        source = End(self.from_node_index, self.from_node_output_index)
+        return source, End(self.to_node_index, self.to_node_input_index)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class OutputGraphEdgeDesc(Struct):
+    """A connection from an output of a node to an output of the graph: ``DML_OUTPUT_GRAPH_EDGE_DESC``.
+
+    Attributes:
+        from_node_index: which node makes the tensor.
+        from_node_output_index: which output of it.
+        graph_output_index: which output of the graph; each has one edge.
+        name: for the sentences about it.
+
+    Source: `DML_OUTPUT_GRAPH_EDGE_DESC
+    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_output_graph_edge_desc>`_.
+    """
+
+    from_node_index: int
+    from_node_output_index: int
+    graph_output_index: int
+    name: str | None = None
+
+    def _ends(self) -> tuple[End, End]:
+        return End(self.from_node_index, self.from_node_output_index), End(None, self.graph_output_index)
+
+
 class Edge(NamedTuple):
     path: JsonPath
     name: str | None
@@ -30,7 +119,7 @@ class Edge(NamedTuple):
     target: End
 
 
-def named(violation: Violation, name: str | None) -> Violation:
+def of_named(violation: Violation, name: str | None) -> Violation:
     """With the name of the node or edge that it is about, where there is one."""
     if name is None:
         return violation
@@ -45,16 +134,28 @@ class Wiring:
     ``order`` has the nodes, each behind those that it reads from.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._ins = [node.operator.inputs() for node in graph.nodes]
-        self._outs = [node.operator.outputs() for node in graph.nodes]
-        self._into: list[list[Edge]] = [[] for _ in graph.nodes]  # from other nodes
+    def __init__(
+        self,
+        inputs: Sequence[TensorDesc],
+        nodes: Sequence[OperatorGraphNodeDesc],
+        input_edges: Sequence[InputGraphEdgeDesc],
+        intermediate_edges: Sequence[IntermediateGraphEdgeDesc],
+        output_edges: Sequence[OutputGraphEdgeDesc],
+    ) -> None:
+        self._inputs, self._nodes, self._count_of_outputs = inputs, nodes, len(output_edges)
+        self._ins = [node.operator.inputs() for node in nodes]
+        self._outs = [node.operator.outputs() for node in nodes]
+        self._into: list[list[Edge]] = [[] for _ in nodes]  # from other nodes
         self.edges: dict[End, Edge] = {}  # by the end that they lead to
         self.violations: list[Violation] = []
         connected = set()
-        for name in ("input_edges", "intermediate_edges", "output_edges"):
-            for k, desc in enumerate(getattr(graph, name)):
+        edges: dict[str, Sequence[Any]] = {
+            "input_edges": input_edges,
+            "intermediate_edges": intermediate_edges,
+            "output_edges": output_edges,
+        }
+        for name, descs in edges.items():
+            for k, desc in enumerate(descs):
                 edge = Edge((name, k), desc.name, *desc._ends())
                 if all([self._is_in_range(edge, edge.source, "from"), self._is_in_range(edge, edge.target, "to")]):
                     connected.add(edge.source)
@@ -70,13 +171,13 @@ class Wiring:
 
     def source_desc(self, edge: Edge) -> TensorDesc:
         node, k = edge.source
-        return self._graph.inputs[k] if node is None else self._outs[node][k][1]
+        return self._inputs[k] if node is None else self._outs[node][k][1]
 
     def _add(self, path: JsonPath, name: str | None, rule: str, value: object) -> None:
-        self.violations.append(named(Violation(path, rule, value), name))
+        self.violations.append(of_named(Violation(path, rule, value), name))
 
     def _node(self, node: int) -> str:
-        name = self._graph.nodes[node].name
+        name = self._nodes[node].name
         return f"nodes[{node}]" if name is None else f"nodes[{node}] {as_json(name)}"
 
     # Indices.
@@ -84,14 +185,14 @@ class Wiring:
     def _is_in_range(self, edge: Edge, end: End, way: Literal["from", "to"]) -> bool:
         node, k = end
         if node is None:
-            count = len(self._graph.inputs if way == "from" else self._graph.output_edges)
+            count = len(self._inputs) if way == "from" else self._count_of_outputs
             field, of = (
                 ("graph_input_index", "an input of the graph")
                 if way == "from"
                 else ("graph_output_index", "an output of the graph, which has as many as output_edges")
             )
             return self._is_index(edge, field, k, count, of)
-        if not self._is_index(edge, f"{way}_node_index", node, len(self._graph.nodes), "a node"):
+        if not self._is_index(edge, f"{way}_node_index", node, len(self._nodes), "a node"):
             return False
         tensors, kind = (self._outs, "output") if way == "from" else (self._ins, "input")
         of = f"an {kind} of {self._node(node)}"
@@ -136,16 +237,16 @@ class Wiring:
 
     def _check_flags(self, edge: Edge, desc: TensorDesc, node: int, place: JsonPath) -> None:
         """Only an input of the graph can be bound when the graph is initialized, and only as a whole."""
-        path, name = ("nodes", node, *place, "flags"), self._graph.nodes[node].name
+        path, name = ("nodes", node, *place, "flags"), self._nodes[node].name
         if edge.source.node is None:
-            like = self._graph.inputs[edge.source.number].flags
+            like = self._inputs[edge.source.number].flags
             if desc.flags != like:
                 self._add(path, name, f"must be {like.name}, those of inputs[{edge.source.number}]", desc.flags)
         elif desc.flags & TensorFlags.OWNED_BY_DML:
             self._add(path, name, f"must be NONE, as {dotted(edge.path)} comes from another node", desc.flags)
 
     def _unconnected(self, node: int, place: JsonPath, to: str) -> None:
-        self._add(("nodes", node, *place), self._graph.nodes[node].name, f"must be connected to {to}", "no edge")
+        self._add(("nodes", node, *place), self._nodes[node].name, f"must be connected to {to}", "no edge")
 
     # Order.
 

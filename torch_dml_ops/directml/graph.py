@@ -4,131 +4,30 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from torch_dml_ops._arguments import instance, integer, integers, list_of, listed
-from torch_dml_ops._text import as_json, cut, in_repr
+from torch_dml_ops._text import as_json, cut
 from torch_dml_ops.directml._memory import Reinterpretation, same_elements
-from torch_dml_ops.directml._wiring import End, Wiring, named
+from torch_dml_ops.directml._operator_desc import OperatorDesc
+from torch_dml_ops.directml._wiring import (
+    End,
+    InputGraphEdgeDesc,
+    IntermediateGraphEdgeDesc,
+    OperatorGraphNodeDesc,
+    OutputGraphEdgeDesc,
+    Wiring,
+    of_named,
+)
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.operator import Operator, _Expected, owned_copy
-from torch_dml_ops.directml.operator_descs import OperatorDesc, SplitOperatorDesc
+from torch_dml_ops.directml.operator_descs import SplitOperatorDesc
 from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _PartDesc:
-    """What the descriptors of nodes and edges share. Making one checks nothing but types."""
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            label, value = f"{type(self).__name__}: {field.name}", getattr(self, field.name)
-            if field.name == "name":
-                instance((str, type(None)), label, value, "a string or None")
-            elif field.name == "operator":
-                instance(OperatorDesc, label, value, "a descriptor of an operator")
-            else:
-                object.__setattr__(self, field.name, integer(label, value))
-
-    def __repr__(self) -> str:
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        shown = (f"{name}={in_repr(value)}" for name, value in given.items() if value is not None)
-        return f"{type(self).__name__}({', '.join(shown)})"
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class OperatorGraphNodeDesc(_PartDesc):
-    """An operator of a graph: ``DML_OPERATOR_GRAPH_NODE_DESC``.
-
-    Attributes:
-        operator: the operator's descriptor.
-        name: for the sentences about it.
-
-    Source: `DML_OPERATOR_GRAPH_NODE_DESC
-    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_operator_graph_node_desc>`_.
-    """
-
-    operator: OperatorDesc
-    name: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class InputGraphEdgeDesc(_PartDesc):
-    """A connection from an input of the graph to an input of a node: ``DML_INPUT_GRAPH_EDGE_DESC``.
-
-    The inputs of a node are counted in the order of its descriptor's fields; those of JOIN one by one.
-
-    Attributes:
-        graph_input_index: which input of the graph.
-        to_node_index: which node.
-        to_node_input_index: which input of the node.
-        name: for the sentences about it.
-
-    Source: `DML_INPUT_GRAPH_EDGE_DESC
-    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_input_graph_edge_desc>`_.
-    """
-
-    graph_input_index: int
-    to_node_index: int
-    to_node_input_index: int
-    name: str | None = None
-
-    def _ends(self) -> tuple[End, End]:
-        return End(None, self.graph_input_index), End(self.to_node_index, self.to_node_input_index)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class IntermediateGraphEdgeDesc(_PartDesc):
-    """A connection from an output of a node to an input of a node: ``DML_INTERMEDIATE_GRAPH_EDGE_DESC``.
-
-    Attributes:
-        from_node_index: which node makes the tensor.
-        from_node_output_index: which output of it; those of SPLIT are counted one by one.
-        to_node_index: which node reads the tensor.
-        to_node_input_index: which input of it.
-        name: for the sentences about it.
-
-    Source: `DML_INTERMEDIATE_GRAPH_EDGE_DESC
-    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_intermediate_graph_edge_desc>`_.
-    """
-
-    from_node_index: int
-    from_node_output_index: int
-    to_node_index: int
-    to_node_input_index: int
-    name: str | None = None
-
-    def _ends(self) -> tuple[End, End]:
-        source = End(self.from_node_index, self.from_node_output_index)
-        return source, End(self.to_node_index, self.to_node_input_index)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class OutputGraphEdgeDesc(_PartDesc):
-    """A connection from an output of a node to an output of the graph: ``DML_OUTPUT_GRAPH_EDGE_DESC``.
-
-    Attributes:
-        from_node_index: which node makes the tensor.
-        from_node_output_index: which output of it.
-        graph_output_index: which output of the graph; each has one edge.
-        name: for the sentences about it.
-
-    Source: `DML_OUTPUT_GRAPH_EDGE_DESC
-    <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_output_graph_edge_desc>`_.
-    """
-
-    from_node_index: int
-    from_node_output_index: int
-    graph_output_index: int
-    name: str | None = None
-
-    def _ends(self) -> tuple[End, End]:
-        return End(self.from_node_index, self.from_node_output_index), End(None, self.graph_output_index)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -441,9 +340,12 @@ class Graph:
           nodes[0].output_tensor must be connected to an input of a node or an output of the graph, got no edge
         """
         check_level(feature_level)
-        violations = [*self._part_violations(feature_level), *Wiring(self).violations]
+        violations = [*self._part_violations(feature_level), *self._wiring().violations]
         if violations:
             raise DescriptorError(f"Graph at feature level {feature_level}", violations)
+
+    def _wiring(self) -> Wiring:
+        return Wiring(self._inputs, self._nodes, self._input_edges, self._intermediate_edges, self._output_edges)
 
     def _part_violations(self, level: FeatureLevel) -> Iterator[Violation]:
         for k, desc in enumerate(self._inputs):
@@ -459,7 +361,7 @@ class Graph:
                 node.operator.validate(level)
             except DescriptorError as error:
                 for found in error.violations:
-                    yield named(replace(found, path=("nodes", k, *found.path)), node.name)
+                    yield of_named(replace(found, path=("nodes", k, *found.path)), node.name)
 
     def compile(self, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> CompiledGraph:
         """Makes a function of the graph as it is now.
@@ -519,7 +421,7 @@ class CompiledGraph:
     def __init__(self, graph: Graph, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
         instance(Graph, "CompiledGraph: graph", graph, "a Graph")
         graph.validate(feature_level)
-        wiring, nodes = Wiring(graph), graph.nodes
+        wiring, nodes = graph._wiring(), graph.nodes
         self._owned: tuple[Tensor, ...] | None = None  # once they are given
         ends = [End(None, k) for k in range(len(graph.inputs))]
         ends += [End(node, k) for node, desc in enumerate(nodes) for k in range(len(desc.operator.outputs()))]

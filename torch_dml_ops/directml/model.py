@@ -4,170 +4,22 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import torch
 from torch import Tensor
 
 from torch_dml_ops._arguments import instance, listed, string, true_or_false
-from torch_dml_ops._paths import resolved
 from torch_dml_ops._required import require
-from torch_dml_ops._text import JsonPath, as_json, printable, shown
-from torch_dml_ops.directml.enums import FeatureLevel, TensorDataType, TensorFlags
-from torch_dml_ops.directml.errors import ModelError, Problem
-from torch_dml_ops.directml.operator import Operator
+from torch_dml_ops._text import shown
+from torch_dml_ops.directml._commands import Bound, Command, Dispatch, Print, Resource, WriteFile
+from torch_dml_ops.directml._struct import read
+from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.support import check_level
-from torch_dml_ops.directml.tensor_desc import TensorDesc
-
-if TYPE_CHECKING:  # with NumPy, which only what runs a model needs
-    import numpy as np
-
-    from torch_dml_ops.directml._initial_values import InitialValues
-
-View = Callable[["Bound"], Tensor]
-
-
-@dataclass(frozen=True)
-class Resource:
-    """A buffer of bytes, and what fills it when a model is run."""
-
-    size_in_bytes: int
-    initial: InitialValues
-
-    @property
-    def data_type(self) -> TensorDataType | None:
-        """Of the initial values, which commands show and write; None where they are of several types."""
-        return self.initial.data_type
-
-    def make(self, path: JsonPath, device: torch.device) -> Tensor:
-        beyond = ModelError([Problem(path, f"must fit into memory on {device}, and {self.size_in_bytes} bytes do not")])
-        if self.size_in_bytes > sys.maxsize:
-            raise beyond
-        try:
-            buffer = torch.zeros(self.size_in_bytes, dtype=torch.uint8, device="cpu")
-        except RuntimeError:  # nothing else can be wrong with it
-            raise beyond from None
-        self.initial.write(buffer.numpy()[: self.initial.size_in_bytes])
-        try:
-            return buffer.to(device)
-        except torch.OutOfMemoryError:
-            raise beyond from None
-
-    def values(self, buffer: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
-        """What is in the place of the initial values, flat."""
-        from torch_dml_ops.directml._initial_values import numpy_type
-
-        assert self.data_type is not None
-        memory = buffer[: self.initial.size_in_bytes].cpu().numpy()
-        return memory.view(numpy_type(self.data_type))
-
-
-@dataclass(frozen=True)
-class Bound:
-    """A tensor of a descriptor, and where in which buffer it lies."""
-
-    resource: str
-    offset: int  # in bytes
-    desc: TensorDesc
-
-    @property
-    def owned(self) -> bool:
-        """Whether it is read before the first command, and constant from then on."""
-        return TensorFlags.OWNED_BY_DML in self.desc.flags
-
-    @property
-    def end(self) -> int:
-        return self.offset + (self.desc.total_tensor_size_in_bytes or 0)
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """A command that runs an operator."""
-
-    operator: Operator
-    inputs: tuple[Bound, ...]
-    outputs: tuple[Bound, ...]
-
-    def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
-        inputs, outs = [view(b) for b in self.inputs], [view(b) for b in self.outputs]
-        self.operator._run(inputs, outs if self.operator.gives_list else outs[0])
-
-
-@dataclass(frozen=True)
-class Print:
-    """A command that shows a buffer."""
-
-    resource: str
-    verbose: bool
-
-    def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
-        values = model.resources[self.resource].values(buffers[self.resource])
-        texts = [_number(value) for value in values.tolist()]
-        if not self.verbose:
-            print(f"Resource '{printable(self.resource)}': {', '.join(texts)}", file=file)
-            return
-        digits, width = 2 * values.dtype.itemsize, len(str(len(texts)))
-        bits = values.view(f"<u{values.dtype.itemsize}").tolist()
-        print(f"Resource '{printable(self.resource)}':", file=file)
-        for k, (value, pattern) in enumerate(zip(texts, bits, strict=True)):
-            print(f"[{k:{width}}] {value} (0x{pattern:0{digits}X})", file=file)
-
-
-def _number(value: int | float) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)  # six digits, as C++ shows them
-
-
-def unfinished_name(target: Path) -> Path:
-    """Of a file that is to take the place of the target: another one each time, always of the same length."""
-    return target.with_name(f".{os.urandom(8).hex()}")
-
-
-@dataclass(frozen=True)
-class WriteFile:
-    """A command that writes a buffer to a file: to .npy what the print command shows, else all bytes."""
-
-    resource: str
-    target: Path
-    target_path: str  # as the model has it
-    dimensions: tuple[int, ...] | None
-    path: JsonPath
-
-    def run(self, model: Model, buffers: Mapping[str, Tensor], view: View, file: TextIO) -> None:
-        import numpy as np
-
-        buffer = buffers[self.resource]
-        if (leads_to := resolved(self.target)) != self.target:
-            sentence = f"leads elsewhere than when the model was loaded, to {as_json(str(leads_to))}"
-            raise ModelError([Problem(self.path, sentence)])
-        if self.target.exists() and not self.target.is_file():
-            sentence = "must lead to a file, or to nothing yet, as it did when the model was loaded"
-            raise ModelError([Problem(self.path, sentence)])
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        # A new file takes the place of an old one, so that what failed leaves the old one as it was.
-        unfinished = unfinished_name(self.target)
-        try:
-            with unfinished.open("xb") as to:
-                if self.target.exists():
-                    os.fchmod(to.fileno(), stat.S_IMODE(self.target.stat().st_mode))
-                if self.target.suffix.lower() == ".npy":
-                    values = model.resources[self.resource].values(buffer)
-                    np.save(to, values if self.dimensions is None else values.reshape(self.dimensions))
-                else:
-                    buffer.cpu().numpy().tofile(to)
-            unfinished.replace(self.target)
-        finally:
-            unfinished.unlink(missing_ok=True)
-        name, target_path = printable(self.resource), printable(self.target_path)
-        print(f"Resource '{name}' written to '{target_path}'", file=file)
-
-
-Command = Dispatch | Print | WriteFile
 
 
 @dataclass(frozen=True)
@@ -262,9 +114,9 @@ class Model:
         true_or_false("Model.load: allow_outside", allow_outside)
         true_or_false("Model.load: strict", strict)
         require("torch_dml_ops: reading model files", "numpy", install="numpy")
-        from torch_dml_ops.directml._parse_model import load_model
+        from torch_dml_ops.directml._load_model import load_model
 
-        return load_model(path, feature_level, allow_outside, strict, input_path, output_path)
+        return cls(*read(strict, load_model, path, feature_level, allow_outside, input_path, output_path))
 
     def run(self, *, device: str | torch.device = "cpu", file: TextIO | None = None) -> dict[str, Tensor]:
         """Fills the buffers and runs the commands.
@@ -297,7 +149,7 @@ class Model:
         for bound in (bound for dispatch in dispatches for bound in dispatch.inputs if bound.owned):
             view(bound)
         for command in self.commands:
-            command.run(self, buffers, view, sys.stdout if file is None else file)
+            command.run(self.resources, buffers, view, sys.stdout if file is None else file)
         return buffers
 
 

@@ -13,20 +13,19 @@ from torch import Tensor
 import torch_dml_ops as dml
 from torch_dml_ops._arguments import instance, listed, require_tensor, strided_tensor, whole_numbers
 from torch_dml_ops._text import JsonPath, as_json, cut, dotted, shown
+from torch_dml_ops.directml._operator_desc import OperatorDesc
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator_descs import (
     ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,
-    OperatorDesc,
     ReverseSubsequencesOperatorDesc,
     Slice1OperatorDesc,
     SliceGradOperatorDesc,
     SliceOperatorDesc,
     SplitOperatorDesc,
 )
-from torch_dml_ops.directml.tensor_desc import TensorDesc
-from torch_dml_ops.directml.tensor_policy import PACKED, TensorPolicy, output_desc
+from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy, output_desc
 
 
 class _Call(NamedTuple):

@@ -1,184 +1,47 @@
-"""The descriptors of the operators: their fields, what follows from them, and their JSON."""
+"""The descriptors of the operators: their fields, their rules, and the sizes of their outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import cache
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import NoneType
+from typing import Any
 
-from torch_dml_ops._arguments import instance, integer, integers, list_of
-from torch_dml_ops._text import JsonPath, in_repr
+from torch_dml_ops._arguments import instance
+from torch_dml_ops._text import JsonPath, as_json
 from torch_dml_ops.directml import _rules as rules
-from torch_dml_ops.directml.enums import FeatureLevel
-from torch_dml_ops.directml.errors import DescriptorError, Violation
-from torch_dml_ops.directml.support import PREFIX, check_level
-from torch_dml_ops.directml.tensor_desc import TensorDesc
-from torch_dml_ops.directml.tensor_policy import PACKED, TensorPolicy, output_desc
+from torch_dml_ops.directml._operator_desc import OperatorDesc
+from torch_dml_ops.directml._struct import INTEGER, Kind, or_none
+from torch_dml_ops.directml.errors import Problem, Violation
+from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy
 
-D = TypeVar("D", bound="OperatorDesc")
-
-TENSOR, TENSORS, NUMBERS, COUNT = TensorDesc, Sequence[TensorDesc], Sequence[int], int | None
-ABSENT = type(None)  # a field that DirectML has, and that nothing but its absence is supported of
+_COUNT = or_none(INTEGER)._replace(check=INTEGER.check, required=True)
+_WHY_ABSENT = "elements are copied here, not computed"
 
 
-@cache
-def kinds(op: str) -> dict[str, Any]:
-    """The fields of an operator's descriptor, in the struct's order, with their types."""
-    hints = get_type_hints(DESCS[op])
-    return {field.name: hints[field.name] for field in fields(DESCS[op])}
+def _read_absent(problems: list[Problem], value: Any, path: JsonPath) -> None:
+    if value is not None:
+        problems.append(Problem(path, f"must be absent or null, as {_WHY_ABSENT}, got {as_json(value)}"))
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class OperatorDesc:
-    """What the descriptors share. Making one checks nothing but types; :meth:`validate` checks the rules."""
-
-    operator_type: ClassVar[str]
-    input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
-    output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
-
-    def __post_init__(self) -> None:
-        if type(self) is OperatorDesc:
-            raise TypeError("OperatorDesc: must be one of its kinds, such as SplitOperatorDesc")
-        for name, kind in kinds(self.operator_type).items():
-            label, value = f"{type(self).__name__}: {name}", getattr(self, name)
-            if kind == NUMBERS:
-                object.__setattr__(self, name, integers(label, value))
-            elif kind == TENSOR:
-                instance(TensorDesc, label, value)
-            elif kind == TENSORS:
-                object.__setattr__(self, name, list_of(TensorDesc, label, value))
-            elif kind is int or (kind == COUNT and value is not None):
-                object.__setattr__(self, name, integer(label, value))
-            elif kind == ABSENT:
-                instance(ABSENT, label, value, "None", way_out="; elements are copied here, not computed")
-        for name, (count, *_) in self._counts().items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, count)
-
-    def __repr__(self) -> str:
-        kept = (name for name, kind in kinds(self.operator_type).items() if kind != ABSENT)
-        fields = (f"{name}={in_repr(getattr(self, name))}" for name in kept)
-        return f"{type(self).__name__}({', '.join(fields)})"
-
-    def tensors(self) -> dict[str, TensorDesc | Sequence[TensorDesc]]:
-        """The tensors by field, the inputs first."""
-        return {name: getattr(self, name) for name in (*self.input_fields, *self.output_fields)}
-
-    def inputs(self) -> list[tuple[JsonPath, TensorDesc]]:
-        """The input tensors, each with its place: ``("input_tensors", 1)``."""
-        return self._with_places(self.input_fields)
-
-    def outputs(self) -> list[tuple[JsonPath, TensorDesc]]:
-        """The output tensors, each with its place."""
-        return self._with_places(self.output_fields)
-
-    def _output_count(self) -> int:
-        values = (getattr(self, name) for name in self.output_fields)
-        return sum(1 if isinstance(value, TensorDesc) else len(value) for value in values)
-
-    def _with_places(self, names: Sequence[str]) -> list[tuple[JsonPath, TensorDesc]]:
-        result: list[tuple[JsonPath, TensorDesc]] = []
-        for name in names:
-            value = getattr(self, name)
-            if isinstance(value, TensorDesc):
-                result.append(((name,), value))
-            else:
-                result += [((name, k), tensor) for k, tensor in enumerate(value)]
-        return result
-
-    def validate(self, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
-        """Checks every rule of the operator at a feature level.
-
-        Raises:
-            DescriptorError: with every rule that is broken, a sentence each: field, index, rule, value, and the level
-                from which it would be allowed, where there is one.
-        """
-        check_level(feature_level)
-        tensors = [*self.inputs(), *self.outputs()]
-        violations = [*rules.supported(self.operator_type, feature_level, tensors), *self._violations()]
-        if violations:
-            raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
-
-    def _violations(self) -> Iterator[Violation]:
-        """The rules that hold at every feature level."""
-        yield from self._rules()
-        for path, tensor in self.inputs():
-            yield from tensor.violations(path)
-        for path, tensor in self.outputs():
-            yield from tensor.violations(path, written=True)
-        for name, (count, meaning, of) in self._counts().items():
-            if getattr(self, name) != count:
-                yield Violation((name,), (f"must be {count}, {meaning} ", (of,)), getattr(self, name))
-        yield from rules.alike([*self.inputs(), *self.outputs()])
-
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        """What the fields that count something must be, and of which field."""
-        raise NotImplementedError
-
-    def _rules(self) -> Iterator[Violation]:
-        """The operator's own."""
-        raise NotImplementedError
-
-    # The form in model files.
-
-    def to_json(self) -> dict[str, Any]:
-        """The operator as a dispatchable of a model file: its ``type`` and its ``desc``.
-
-        >>> from torch_dml_ops.directml import *
-        >>> x = TensorDesc(TensorDataType.INT8, [4])
-        >>> SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0).to_json()["desc"]["OutputCount"]
-        1
-        """
-        json: dict[str, Any] = {}
-        for name, kind in kinds(self.operator_type).items():
-            value = getattr(self, name)
-            if kind == TENSOR:
-                value = value.to_json()
-            elif kind == TENSORS:
-                value = [tensor.to_json() for tensor in value]
-            elif kind == NUMBERS:
-                value = list(value)
-            if kind != ABSENT:
-                json[name_in_json(name)] = value
-        return {"type": f"{PREFIX}{self.operator_type}", "desc": json}
-
-    @classmethod
-    def from_json(cls: type[D], value: object) -> D:
-        """The operator that a dispatchable of a model file describes. Called on :class:`OperatorDesc`, any of them.
-
-        Raises:
-            ModelError: an object of another structure or another operator; it names every field that is wrong.
-
-        Warns:
-            ModelWarning: of unknown fields.
-
-        >>> from torch_dml_ops.directml import *
-        >>> x = TensorDesc(TensorDataType.INT8, [4])
-        >>> desc = SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0)
-        >>> OperatorDesc.from_json(desc.to_json()) == desc
-        True
-        """
-        from torch_dml_ops.directml._parse_descs import operator_from_json
-
-        return operator_from_json(cls, value)
+_ABSENT = Kind(partial(instance, NoneType, called="None", way_out=f"; {_WHY_ABSENT}"), read=_read_absent)
 
 
-def name_in_json(field: str) -> str:
-    """``InputTensor`` of ``input_tensor``: the name in C, and so in model files."""
-    return field.title().replace("_", "")
+def _count_of(name: str) -> dict[str, Any]:
+    """The metadata of a field that has as many as there are tensors in another one, or dimensions of its tensor."""
+    return {"kind": _COUNT, "counts": name}
 
 
-def _label(caller: type[OperatorDesc], name: str) -> str:
-    return f"{caller.__name__}.infer_output: {name}"
+def _with_size(tensor: TensorDesc, axis: int, size: int) -> tuple[int, ...]:
+    return (*tensor.sizes[:axis], size, *tensor.sizes[axis + 1 :])
 
 
-def _resized(caller: type[OperatorDesc], tensor: TensorDesc, sizes: Iterable[int], policy: TensorPolicy) -> TensorDesc:
-    """Of the same data type, laid out as the policy says."""
-    return output_desc(instance(TensorPolicy, _label(caller, "tensor_policy"), policy), tensor.data_type, tuple(sizes))
-
-
-# The operators.
+def _sizes_of_walk(given: Any) -> list[list[int]]:
+    """Of as many dimensions as the input has, which validate compares with the window's."""
+    walks = zip(given.input_window_sizes, given.input_window_strides, strict=False)
+    sizes, rank = [rules.most_steps(*walk) or 1 for walk in walks], len(given.input_tensor.sizes)
+    return [[*sizes, *[1] * rank][:rank]]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -213,7 +76,7 @@ class Slice1OperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    dimension_count: int | None = None
+    dimension_count: int | None = field(default=None, metadata=_count_of("input_tensor"))
     input_window_offsets: Sequence[int]
     input_window_sizes: Sequence[int]
     input_window_strides: Sequence[int]
@@ -236,24 +99,14 @@ class Slice1OperatorDesc(OperatorDesc):
         >>> Slice1OperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [1], [8], [-3])
         TensorDesc(INT8, [3])
         """
-        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        input_window_sizes = integers(_label(cls, "input_window_sizes"), input_window_sizes)
-        input_window_strides = integers(_label(cls, "input_window_strides"), input_window_strides)
-        pairs = zip(input_window_sizes, input_window_strides, strict=False)
-        steps = [rules.most_steps(*pair) or 1 for pair in pairs]
-        rank = len(input_tensor.sizes)
-        output = _resized(cls, input_tensor, [*steps, *[1] * rank][:rank], tensor_policy)
-        cls(
+        return cls._infer(
+            tensor_policy,
+            _sizes_of_walk,
             input_tensor=input_tensor,
-            output_tensor=output,
-            input_window_offsets=input_window_offsets,
             input_window_sizes=input_window_sizes,
             input_window_strides=input_window_strides,
-        ).validate()
-        return output
-
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {"dimension_count": (len(self.input_tensor.sizes), "that of", "input_tensor")}
+            input_window_offsets=input_window_offsets,
+        )[0]
 
     def _rules(self) -> Iterator[Violation]:
         walk = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
@@ -285,7 +138,7 @@ class SliceOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    dimension_count: int | None = None
+    dimension_count: int | None = field(default=None, metadata=_count_of("input_tensor"))
     offsets: Sequence[int]
     sizes: Sequence[int]
     strides: Sequence[int]
@@ -308,15 +161,8 @@ class SliceOperatorDesc(OperatorDesc):
         >>> SliceOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [9]), [0], [3], [4])
         TensorDesc(INT8, [3])
         """
-        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        sizes = integers(_label(cls, "sizes"), sizes)
-        output = _resized(cls, input_tensor, sizes, tensor_policy)
-        desc = cls(input_tensor=input_tensor, output_tensor=output, offsets=offsets, sizes=sizes, strides=strides)
-        desc.validate()
-        return output
-
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {"dimension_count": (len(self.input_tensor.sizes), "that of", "input_tensor")}
+        given = {"input_tensor": input_tensor, "offsets": offsets, "sizes": sizes, "strides": strides}
+        return cls._infer(tensor_policy, lambda given: [given.sizes], **given)[0]
 
     def _rules(self) -> Iterator[Violation]:
         return rules.slice_walk(self.offsets, self.sizes, self.strides, self.input_tensor, self.output_tensor)
@@ -348,7 +194,7 @@ class SliceGradOperatorDesc(OperatorDesc):
 
     input_gradient_tensor: TensorDesc
     output_gradient_tensor: TensorDesc
-    dimension_count: int | None = None
+    dimension_count: int | None = field(default=None, metadata=_count_of("input_gradient_tensor"))
     input_window_offsets: Sequence[int]
     input_window_sizes: Sequence[int]
     input_window_strides: Sequence[int]
@@ -374,20 +220,15 @@ class SliceGradOperatorDesc(OperatorDesc):
         >>> SliceGradOperatorDesc.infer_output(TensorDesc(TensorDataType.FLOAT32, [3]), [7], [1], [5], [-2])
         TensorDesc(FLOAT32, [7])
         """
-        instance(TensorDesc, _label(cls, "input_gradient_tensor"), input_gradient_tensor)
-        sizes = integers(_label(cls, "output_gradient_sizes"), output_gradient_sizes)
-        output = _resized(cls, input_gradient_tensor, sizes, tensor_policy)
-        cls(
+        return cls._infer(
+            tensor_policy,
+            lambda given: [given.output_gradient_sizes],
             input_gradient_tensor=input_gradient_tensor,
-            output_gradient_tensor=output,
+            output_gradient_sizes=output_gradient_sizes,
             input_window_offsets=input_window_offsets,
             input_window_sizes=input_window_sizes,
             input_window_strides=input_window_strides,
-        ).validate()
-        return output
-
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {"dimension_count": (len(self.input_gradient_tensor.sizes), "that of", "input_gradient_tensor")}
+        )[0]
 
     def _rules(self) -> Iterator[Violation]:
         walk = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
@@ -416,9 +257,10 @@ class SplitOperatorDesc(OperatorDesc):
 
     operator_type = "SPLIT"
     output_fields = ("output_tensors",)
+    _gives_list = True
 
     input_tensor: TensorDesc
-    output_count: int | None = None
+    output_count: int | None = field(default=None, metadata=_count_of("output_tensors"))
     output_tensors: Sequence[TensorDesc]
     axis: int
 
@@ -439,19 +281,13 @@ class SplitOperatorDesc(OperatorDesc):
         >>> SplitOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), 1, [1, 2])
         (TensorDesc(INT8, [2, 1]), TensorDesc(INT8, [2, 2]))
         """
-        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        axis = integer(_label(cls, "axis"), axis)
-        output_axis_sizes = integers(_label(cls, "output_axis_sizes"), output_axis_sizes)
-        sizes = tuple(input_tensor.sizes)
-        if not 0 <= axis < len(sizes):
-            raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, input_tensor, "input_tensor")))
-        of_pieces = [(*sizes[:axis], size, *sizes[axis + 1 :]) for size in output_axis_sizes]
-        pieces = tuple(_resized(cls, input_tensor, sizes, tensor_policy) for sizes in of_pieces)
-        cls(input_tensor=input_tensor, output_tensors=pieces, axis=axis).validate()
-        return pieces
 
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {"output_count": (len(self.output_tensors), "the number of", "output_tensors")}
+        def sizes_of(given: Any) -> list[tuple[int, ...]]:
+            cls._require(rules.axis_within(given.axis, given.input_tensor, "input_tensor"))
+            return [_with_size(given.input_tensor, given.axis, size) for size in given.output_axis_sizes]
+
+        given = {"input_tensor": input_tensor, "axis": axis, "output_axis_sizes": output_axis_sizes}
+        return cls._infer(tensor_policy, sizes_of, **given)
 
     def _rules(self) -> Iterator[Violation]:
         whole = self.input_tensor
@@ -480,7 +316,7 @@ class JoinOperatorDesc(OperatorDesc):
     operator_type = "JOIN"
     input_fields = ("input_tensors",)
 
-    input_count: int | None = None
+    input_count: int | None = field(default=None, metadata=_count_of("input_tensors"))
     input_tensors: Sequence[TensorDesc]
     output_tensor: TensorDesc
     axis: int
@@ -497,20 +333,14 @@ class JoinOperatorDesc(OperatorDesc):
         >>> JoinOperatorDesc.infer_output([TensorDesc(TensorDataType.INT8, [2, n]) for n in (1, 2)], 1)
         TensorDesc(INT8, [2, 3])
         """
-        input_tensors = list_of(TensorDesc, _label(cls, "input_tensors"), input_tensors)
-        axis = integer(_label(cls, "axis"), axis)
-        if not input_tensors:
-            raise DescriptorError(cls.operator_type, list(rules.some(input_tensors, "input_tensors")))
-        first = input_tensors[0]
-        if not 0 <= axis < len(first.sizes):
-            raise DescriptorError(cls.operator_type, list(rules.axis_within(axis, first, "output_tensor")))
-        total = sum(size for piece in input_tensors for size in piece.sizes[axis : axis + 1])
-        output = _resized(cls, first, (*first.sizes[:axis], total, *first.sizes[axis + 1 :]), tensor_policy)
-        cls(input_tensors=input_tensors, output_tensor=output, axis=axis).validate()
-        return output
 
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {"input_count": (len(self.input_tensors), "the number of", "input_tensors")}
+        def sizes_of(given: Any) -> list[tuple[int, ...]]:
+            cls._require(rules.some(given.input_tensors, "input_tensors"))
+            first, axis = given.input_tensors[0], given.axis
+            cls._require(rules.axis_within(axis, first, "output_tensor"))
+            return [_with_size(first, axis, sum(sum(piece.sizes[axis : axis + 1]) for piece in given.input_tensors))]
+
+        return cls._infer(tensor_policy, sizes_of, input_tensors=input_tensors, axis=axis)[0]
 
     def _rules(self) -> Iterator[Violation]:
         whole = self.output_tensor
@@ -565,16 +395,8 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
         >>> ReverseSubsequencesOperatorDesc.infer_output(TensorDesc(TensorDataType.INT8, [2, 3]), lengths, 0)
         TensorDesc(INT8, [2, 3])
         """
-        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        instance(TensorDesc, _label(cls, "sequence_lengths_tensor"), sequence_lengths_tensor)
-        axis = integer(_label(cls, "axis"), axis)
-        output = _resized(cls, input_tensor, input_tensor.sizes, tensor_policy)
-        tensors = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor}
-        cls(**tensors, output_tensor=output, axis=axis).validate()
-        return output
-
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {}
+        given = {"input_tensor": input_tensor, "sequence_lengths_tensor": sequence_lengths_tensor, "axis": axis}
+        return cls._infer(tensor_policy, lambda given: [given.input_tensor.sizes], **given)[0]
 
     def _rules(self) -> Iterator[Violation]:
         return rules.subsequences(self.input_tensor, self.sequence_lengths_tensor, self.output_tensor, self.axis)
@@ -607,7 +429,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc
-    scale_bias: None = None
+    scale_bias: None = field(default=None, metadata={"kind": _ABSENT})
 
     @classmethod
     def infer_output(cls, input_tensor: TensorDesc, *, tensor_policy: TensorPolicy = PACKED) -> TensorDesc:
@@ -618,28 +440,8 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
         >>> ElementWiseIdentityOperatorDesc.infer_output(broadcast)
         TensorDesc(INT8, [2, 3])
         """
-        instance(TensorDesc, _label(cls, "input_tensor"), input_tensor)
-        output = _resized(cls, input_tensor, input_tensor.sizes, tensor_policy)
-        cls(input_tensor=input_tensor, output_tensor=output).validate()
-        return output
-
-    def _counts(self) -> dict[str, tuple[int, str, str]]:
-        return {}
+        return cls._infer(tensor_policy, lambda given: [given.input_tensor.sizes], input_tensor=input_tensor)[0]
 
     def _rules(self) -> Iterator[Violation]:
         sizes = self.output_tensor.sizes
         return rules.same_sizes(("output_tensor",), sizes, self.input_tensor.sizes, "input_tensor")
-
-
-DESCS: dict[str, type[OperatorDesc]] = {
-    desc.operator_type: desc
-    for desc in (
-        SliceOperatorDesc,
-        Slice1OperatorDesc,
-        SplitOperatorDesc,
-        JoinOperatorDesc,
-        ReverseSubsequencesOperatorDesc,
-        SliceGradOperatorDesc,
-        ElementWiseIdentityOperatorDesc,
-    )
-}

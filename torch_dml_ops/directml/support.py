@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from torch_dml_ops._arguments import instance, list_of, string
+from torch_dml_ops._arguments import instance, string
 from torch_dml_ops._text import as_json
+from torch_dml_ops.directml._struct import Struct
 from torch_dml_ops.directml.enums import FeatureLevel, OperatorType, TensorDataType
 
 T = TensorDataType
@@ -19,7 +20,7 @@ _T11 = (*_T8, T.FLOAT64, T.INT64, T.UINT64)
 
 
 @dataclass(frozen=True)
-class Support:
+class Support(Struct):
     """What an operator takes at a feature level.
 
     Attributes:
@@ -31,11 +32,6 @@ class Support:
     dimension_counts: range
     data_types: tuple[TensorDataType, ...]
     length_types: tuple[TensorDataType, ...] = field(default=(), kw_only=True)
-
-    def __post_init__(self) -> None:
-        instance(range, "Support: dimension_counts", self.dimension_counts)
-        for name in ("data_types", "length_types"):
-            object.__setattr__(self, name, list_of(TensorDataType, f"Support: {name}", getattr(self, name)))
 
 
 # By operator, the levels at which something changes. The page of JOIN has no row for 3_1 and the feature level history

@@ -1,20 +1,31 @@
-"""DirectML's description of a tensor in a buffer of bytes."""
+"""DirectML's description of a tensor in a buffer of bytes, and the policies that lay out tensors in them."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from torch_dml_ops._arguments import instance, integer, integers, place, strided_tensor, true_or_false
+from torch_dml_ops._arguments import instance, integers, place, strided_tensor, true_or_false
 from torch_dml_ops._overlap import Overlap, View, overlaps_itself
-from torch_dml_ops._text import JsonPath, as_json, in_repr
+from torch_dml_ops._text import JsonPath, as_json, shown
+from torch_dml_ops.directml._struct import (
+    Field,
+    FileObject,
+    Struct,
+    fields_of,
+    parse,
+    parse_fields,
+    parser,
+    read,
+)
 from torch_dml_ops.directml.enums import (
     TENSOR_DIMENSION_COUNT_MAX1,
     WITH_DTYPE,
@@ -22,7 +33,7 @@ from torch_dml_ops.directml.enums import (
     TensorFlags,
     data_type_of,
 )
-from torch_dml_ops.directml.errors import DescriptorError, Violation
+from torch_dml_ops.directml.errors import DescriptorError, Problem, Violation
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -46,7 +57,7 @@ def _product(numbers: Sequence[int]) -> int:
 
 
 @dataclass(frozen=True, repr=False)
-class TensorDesc:
+class TensorDesc(Struct):
     """A tensor in a buffer: the fields of ``DML_BUFFER_TENSOR_DESC``.
 
     Making one checks nothing but types; an operator's ``validate`` checks the rules, and so does :meth:`violations`.
@@ -82,33 +93,8 @@ class TensorDesc:
     guaranteed_base_offset_alignment: int = 0
     dimension_count: int | None = None
 
-    def __post_init__(self) -> None:
-        instance(TensorDataType, "TensorDesc: data_type", self.data_type)
-        instance(TensorFlags, "TensorDesc: flags", self.flags, "TensorFlags")
-        put = object.__setattr__
-        put(self, "sizes", integers("TensorDesc: sizes", self.sizes))
-        if self.strides is not None:
-            put(self, "strides", integers("TensorDesc: strides", self.strides))
-        if self.total_tensor_size_in_bytes is None:
-            put(self, "total_tensor_size_in_bytes", self.minimum_size_in_bytes)
-        if self.dimension_count is None:
-            put(self, "dimension_count", len(self.sizes))
-        for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment", "dimension_count"):
-            put(self, name, integer(f"TensorDesc: {name}", getattr(self, name)))
-
-    def __repr__(self) -> str:
-        fields = [self.data_type.name, in_repr(self.sizes)]
-        if self.strides is not None:
-            fields.append(f"strides={in_repr(self.strides)}")
-        if self.flags:
-            fields.append(f"flags={self.flags.name}")
-        if self.total_tensor_size_in_bytes != self.minimum_size_in_bytes:
-            fields.append(f"total_tensor_size_in_bytes={in_repr(self.total_tensor_size_in_bytes)}")
-        if self.guaranteed_base_offset_alignment:
-            fields.append(f"guaranteed_base_offset_alignment={in_repr(self.guaranteed_base_offset_alignment)}")
-        if self.dimension_count != len(self.sizes):
-            fields.append(f"dimension_count={in_repr(self.dimension_count)}")
-        return f"TensorDesc({', '.join(fields)})"
+    def _assumed(self) -> dict[str, Any]:
+        return {"total_tensor_size_in_bytes": self.minimum_size_in_bytes, "dimension_count": len(self.sizes)}
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
@@ -286,18 +272,7 @@ class TensorDesc:
         >>> TensorDesc(TensorDataType.FLOAT32, [2, 3], strides=[4, 1]).to_json()
         {'DataType': 'FLOAT32', 'Sizes': [2, 3], 'Strides': [4, 1]}
         """
-        result: dict[str, Any] = {"DataType": self.data_type.name, "Sizes": list(self.sizes)}
-        if self.flags:
-            result["Flags"] = self.flags.name
-        if self.dimension_count != len(self.sizes):
-            result["DimensionCount"] = self.dimension_count
-        if self.strides is not None:
-            result["Strides"] = list(self.strides)
-        if self.total_tensor_size_in_bytes != self.minimum_size_in_bytes:
-            result["TotalTensorSizeInBytes"] = self.total_tensor_size_in_bytes
-        if self.guaranteed_base_offset_alignment:
-            result["GuaranteedBaseOffsetAlignment"] = self.guaranteed_base_offset_alignment
-        return result
+        return self._to_json()
 
     @classmethod
     def from_json(cls, value: object) -> TensorDesc:
@@ -312,6 +287,136 @@ class TensorDesc:
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
         """
-        from torch_dml_ops.directml._parse_descs import tensor_from_json
+        return read(False, cls._read, value, ())
 
-        return tensor_from_json(value)
+    @classmethod
+    def _read(cls, problems: list[Problem], value: Any, path: JsonPath) -> TensorDesc | None:
+        return _parse(problems, value, path)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LongForm(FileObject):
+    Type: Any = None
+    Desc: Any
+
+
+@cache
+def _fields() -> dict[str, Field]:
+    """In the order in which sentences list them, and `Type`, which has no meaning of its own."""
+    known = fields_of(TensorDesc)
+    order = ("DataType", "Sizes", "Flags", "DimensionCount", "Strides")
+    return {key: known[key] for key in dict.fromkeys((*order, *known))} | {"Type": fields_of(_LongForm)["Type"]}
+
+
+@parser
+def _parse(problems: list[Problem], value: Any, path: JsonPath) -> TensorDesc | None:
+    if isinstance(value, dict):
+        kind = value.get("Type", "BUFFER")
+        if not isinstance(kind, str) or kind.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
+            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {as_json(kind)}"))
+        if "Desc" in value:
+            parse(problems, _LongForm, value, path)
+            value, path = value["Desc"], (*path, "Desc")
+    found = parse_fields(problems, _fields(), value, path)
+    if found is None:
+        return None
+    for name in ("strides", "total_tensor_size_in_bytes"):  # where [] and 0 stand for what is assumed
+        found[name] = found.get(name) or None
+    found.pop("Type", None)
+    return TensorDesc(**found)
+
+
+# Where DirectMLX lets its caller choose the layout of outputs.
+
+
+@dataclass(frozen=True)
+class TensorProperties(Struct):
+    """What a policy chooses for a tensor: ``dml::TensorProperties``.
+
+    Attributes:
+        strides: in elements; None means packed.
+        total_tensor_size_in_bytes: None means as many as the strides need.
+        guaranteed_base_offset_alignment: in bytes, or 0.
+    """
+
+    strides: Sequence[int] | None = None
+    _: KW_ONLY
+    total_tensor_size_in_bytes: int | None = None
+    guaranteed_base_offset_alignment: int = 0
+
+
+class TensorPolicy:
+    """How outputs lie in memory: ``dml::TensorPolicy``.
+
+    Args:
+        function: gives the :class:`TensorProperties` of a tensor of this data type, these flags and these sizes.
+
+    Raises:
+        TypeError: something that cannot be called.
+
+    Source: `DirectMLX.h <https://github.com/microsoft/DirectML/blob/master/Libraries/DirectMLX.h>`_.
+
+    >>> import torch, torch_dml_ops.directml as directml
+    >>> x = torch.arange(16).reshape(1, 2, 2, 4)
+    >>> window = [0, 0, 0, 1], [1, 2, 2, 3], [1, 1, 1, 2]
+    >>> directml.slice_(x, *window).stride()
+    (8, 4, 2, 1)
+    >>> directml.slice_(x, *window, tensor_policy=directml.TensorPolicy.interleaved_channel()).stride()
+    (8, 1, 4, 2)
+    >>> rows_of_8 = directml.TensorPolicy(lambda data_type, flags, sizes: directml.TensorProperties([32, 16, 8, 1]))
+    >>> directml.slice_(x, *window, tensor_policy=rows_of_8).stride()
+    (32, 16, 8, 1)
+    """
+
+    def __init__(self, function: Callable[[TensorDataType, TensorFlags, tuple[int, ...]], TensorProperties]) -> None:
+        if not callable(function):
+            raise TypeError(f"TensorPolicy: function must be a function, got {shown(function)}")
+        self._function = function
+
+    @classmethod
+    def default(cls) -> TensorPolicy:
+        """Packed: ``dml::TensorPolicy::Default()``."""
+        return PACKED
+
+    @classmethod
+    def interleaved_channel(cls) -> TensorPolicy:
+        """Channels last, as NHWC: ``dml::TensorPolicy::InterleavedChannel()``."""
+        return _INTERLEAVED_CHANNEL
+
+    def get(self, data_type: TensorDataType, flags: TensorFlags, sizes: Sequence[int]) -> TensorProperties:
+        """The properties of a tensor.
+
+        Raises:
+            TypeError: arguments of other types; a function of the caller's that gives no ``TensorProperties``.
+
+        >>> from torch_dml_ops.directml import *
+        >>> TensorPolicy.interleaved_channel().get(TensorDataType.INT8, TensorFlags.NONE, [1, 3, 4, 5]).strides
+        (60, 1, 15, 3)
+        """
+        instance(TensorDataType, "TensorPolicy.get: data_type", data_type)
+        instance(TensorFlags, "TensorPolicy.get: flags", flags, "TensorFlags")
+        properties = self._function(data_type, flags, integers("TensorPolicy.get: sizes", sizes))
+        return instance(TensorProperties, "TensorPolicy: what its function returns", properties, "TensorProperties")
+
+
+def output_desc(policy: TensorPolicy, data_type: TensorDataType, sizes: Sequence[int]) -> TensorDesc:
+    properties = policy.get(data_type, TensorFlags.NONE, sizes)
+    return TensorDesc(
+        data_type,
+        sizes,
+        strides=properties.strides,
+        total_tensor_size_in_bytes=properties.total_tensor_size_in_bytes,
+        guaranteed_base_offset_alignment=properties.guaranteed_base_offset_alignment,
+    )
+
+
+def _interleaved(_: TensorDataType, __: TensorFlags, sizes: tuple[int, ...]) -> TensorProperties:
+    """Dimension 1 innermost, the others in their order."""
+    if len(sizes) < 2:
+        return TensorProperties(packed_strides(sizes))
+    outermost, *spatial, innermost = packed_strides((sizes[0], *sizes[2:], sizes[1]))
+    return TensorProperties((outermost, innermost, *spatial))
+
+
+PACKED = TensorPolicy(lambda *_: TensorProperties())
+_INTERLEAVED_CHANNEL = TensorPolicy(_interleaved)

@@ -1,4 +1,4 @@
-"""Models from JSON."""
+"""Model files, read and checked."""
 
 from __future__ import annotations
 
@@ -14,26 +14,33 @@ import numpy as np
 
 from torch_dml_ops._paths import resolved
 from torch_dml_ops._text import JsonPath, as_json, json_path, names
-from torch_dml_ops.directml import _json_text
-from torch_dml_ops.directml._parse_descs import not_run, parse_operator, place_of_desc, problem_in_json
-from torch_dml_ops.directml._parse_values import IMAGES, parse_initial_values
-from torch_dml_ops.directml._structure import Structure, Within, is_wrong, parse, parse_name, parser, read
+from torch_dml_ops.directml._commands import Bound, Command, Dispatch, Print, Resource, WriteFile, unfinished_name
+from torch_dml_ops.directml._initial_values import IMAGES, parse_initial_values
+from torch_dml_ops.directml._operator_desc import not_run, parse_operator, place_of_desc, problem_in_json
+from torch_dml_ops.directml._struct import (
+    FileObject,
+    is_wrong,
+    load_json,
+    name_in_json,
+    parse,
+    parse_name,
+    parser,
+    whole_number_within,
+)
 from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError, Ignored, ModelError, Problem
-from torch_dml_ops.directml.model import Bound, Command, Dispatch, Model, Print, Resource, WriteFile, unfinished_name
 from torch_dml_ops.directml.operator import Operator
-from torch_dml_ops.directml.operator_descs import name_in_json
 from torch_dml_ops.directml.tensor_desc import UINT64_MAX, UINT_MAX, TensorDesc
 
-Uint = Annotated[int, Within(0, UINT_MAX)]
-Uint64 = Annotated[int, Within(0, UINT64_MAX)]
+Uint = Annotated[int, whole_number_within(0, UINT_MAX)]
+Uint64 = Annotated[int, whole_number_within(0, UINT64_MAX)]
 
 # Files that DxDispatch and its models name beside model files.
 _OTHER_FILES = {".onnx": "an ONNX model", ".hlsl": "an HLSL shader", ".bin": "a serialized graph"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RootJson(Structure):
+class _RootJson(FileObject):
     schema_: Any = field(default=None, metadata={"json": "$schema"})
     resources: dict[str, Any]
     dispatchables: dict[str, Any]
@@ -44,7 +51,7 @@ class _RootJson(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ResourceJson(Structure):
+class _ResourceJson(FileObject):
     type: Literal["buffer"] = "buffer"
     initialValuesDataType: str | None = None
     initialValues: Any
@@ -55,7 +62,7 @@ class _ResourceJson(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _BindingJson(Structure):
+class _BindingJson(FileObject):
     name: str
     elementOffset: Uint64 = 0
     elementSizeInBytes: Uint64 = 0
@@ -67,7 +74,7 @@ class _BindingJson(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _DispatchJson(Structure):
+class _DispatchJson(FileObject):
     type: str
     dispatchable: str
     bindings: dict[str, Any]
@@ -75,14 +82,14 @@ class _DispatchJson(Structure):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _PrintJson(Structure):
+class _PrintJson(FileObject):
     type: str
     resource: str
     verbose: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
-class _WriteFileJson(Structure):
+class _WriteFileJson(FileObject):
     type: str
     resource: str
     targetPath: str
@@ -407,14 +414,16 @@ def _below_bindings(path: JsonPath) -> str:
     return json_path(path[3:]).removeprefix("$.")
 
 
+@parser
 def load_model(
+    problems: list[Problem],
     path: str | os.PathLike[str],
     feature_level: FeatureLevel,
     allow_outside: bool,
-    strict: bool,
     input_path: str | os.PathLike[str] | None,
     output_path: str | os.PathLike[str] | None,
-) -> Model:
+) -> tuple[dict[str, Resource], list[Command]] | None:
+    """The buffers and the commands of a file."""
     file = Path(path)
     if input_path is not None and not file.exists():  # where DxDispatch looks for it then
         file = Path(input_path, path)
@@ -432,14 +441,8 @@ def load_model(
     input_path, output_path = (
         Path(os.path.realpath(file.parent if given is None else given)) for given in (input_path, output_path)
     )
-    options = _Options(feature_level, allow_outside, input_path, output_path)
-    return read(strict, _parse_model, source, options)
-
-
-@parser
-def _parse_model(problems: list[Problem], source: str, options: _Options) -> Model | None:
-    root = parse(problems, _RootJson, _json_text.load(problems, source), ())
+    root = parse(problems, _RootJson, load_json(problems, source), ())
     if root is None:
         return None
-    reader = _Reader(root, options, problems)
-    return Model(reader.resources, tuple(reader.commands()))
+    reader = _Reader(root, _Options(feature_level, allow_outside, input_path, output_path), problems)
+    return reader.resources, list(reader.commands())
