@@ -8,7 +8,7 @@ Row = tuple[str, str]
 
 AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "operators": (
-        "tests/test_out.py tests/test_results.py tests/test_refusals.py tests/test_windows_and_lengths.py "
+        "tests/test_refusals.py tests/test_windows_and_lengths.py tests/test_out.py tests/test_results.py "
         "-k 'not on_host'",
         {
             "csrc/ops/slice1.cpp": [
@@ -37,7 +37,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         {
             "csrc/ops/overlap.cpp": [
                 ("large.weight % small.weight != 0 || «small.limit < m - 1»", "false"),
-                ("target % divisor_[k] != 0", "false"),
+                ("std::gcd(divisor_[k + 1], terms_[k].weight)", "terms_[k].weight"),
                 (
                     "«target - x * term.weight <= reach_[k + 1]»; --x",
                     "x == std::min<__int128>(target / term.weight, term.limit)",
@@ -121,7 +121,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "csrc/kernels/cpu/inner_loops/interleave.inl": [("if («count == 3») return", "count == 4")],
             "csrc/kernels/cpu/inner_loops/non_temporal.inl": [
                 ("head && «before») {", "nullptr"),
-                ("at < bytes && «!continues»)", "true"),
+                ("last = «row + 1 == batch.row_end» &&", "false"),
                 ("items(«end», n);\n  } else", "end + 1"),
                 ("kAcrossRows && «row > batch.row_begin»", "true"),
             ],

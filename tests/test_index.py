@@ -1,5 +1,6 @@
 """dml.index: NumPy's basic indices, compared with NumPy, and what torch does around a call."""
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -531,6 +532,16 @@ def test_assigning_is_numpys(case: tuple[Tensor, Any], data: st.DataObject) -> N
     dml.index(x)[index] = value
     items[index] = oracle.items(value)
     assert oracle.equal(x, items)
+
+
+@pytest.mark.parametrize(("index", "sizes"), [(S[::-1], (1, 1, 4)), (S[::-1, 0], (1, 1, 3)), (S[0], (1, 1, 4))])
+def test_a_value_may_have_more_dimensions_of_size_1(index: Any, sizes: tuple[int, ...]) -> None:
+    x = torch.zeros(3, 4)
+    value = torch.arange(1.0, 1 + math.prod(sizes)).reshape(sizes)
+    expected = x.numpy().copy()
+    expected[index] = value.numpy()
+    dml.index(x)[index] = value
+    assert np.array_equal(x.numpy(), expected)
 
 
 def test_values_that_overlap_what_they_are_assigned_to() -> None:
