@@ -145,7 +145,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("|| «says_true(torch_.is_excluded, torch_.autograd_key)»", "false"),
                 ("«says_true(torch_.is_wrapped, requiring_grad)»)", "false"),
                 ("!linear.plain() || («shape.has_lengths» && !is_plain", "false"),
-                ("if («out != Py_None») return fall_back();\n    const Object others", "false"),
+                ("if («out != Py_None») return written", "false"),
             ],
             "csrc/python/index.inl": [
                 ("entry == Py_Ellipsis && «ellipsis_ == entries_»", "true"),
@@ -159,12 +159,12 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/test_autograd.py tests/test_out.py -k 'not on_host'",
         {
             "torch_dml_ops/_autograd.py": [
-                ("return «transforms_active() or »forward_ad", ""),
-                ("«forward_ad._current_level >= 0 or »_requires", ""),
+                ("return «private._are_functorch_transforms_active() or »in_forward_mode", ""),
+                ("«in_forward_mode() or »_requires", ""),
                 ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None"),
                 ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]"),
                 ("ctx.save_for_forward(*constants)", "pass"),
-                ("with torch.enable_grad(), «_set_fwd_grad_enabled(True), »_Auto", ""),
+                ("with torch.enable_grad(), «private._set_fwd_grad_enabled(True), »private._Auto", ""),
                 ("torch.autograd.graph.increment_version(tuple(_as_list(out)))", "pass"),
                 ("if t.is_conj()« or t.is_neg()»:", ""),
                 ("if t.is_inference()« and not torch.is_inference_mode_enabled()»", ""),
@@ -237,7 +237,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/test_index.py tests/test_window.py",
         {
             "torch_dml_ops/_index.py": [
-                ("(input«, *_numbers_in(index)»):", ","),
+                ("recorded_among(input«, *numbers_in(index)»)", ""),
                 ("any(isinstance(part, Walk) and known(«part.length == 0») for part in parts)", "False"),
                 ("return number + size if «number < 0» else number", "False"),
                 ("if not -size <= number «< size»:", "<= size"),
@@ -336,7 +336,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "parsing": (
         "tests/test_directml_models.py tests/test_directml_json.py tests/test_model_fields.py",
         {
-            "torch_dml_ops/directml/_parse_values.py": [
+            "torch_dml_ops/directml/_initial_values.py": [
                 ("if isinstance(value, list) and «not value»:", "False"),
                 ("value.lower() in _WORDS:\n            return kind.type(_WORDS[«value.lower()»])", "'nan'"),
                 ("if «np.isfinite(number)»:", "True"),
@@ -347,7 +347,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("(folder / relative«, Path.cwd() / relative»)", ","),
                 ('source.replace("\\\\", "/")', "source"),
             ],
-            "torch_dml_ops/directml/_parse_model.py": [
+            "torch_dml_ops/directml/_load_model.py": [
                 ("if size < «end»:", "end - 1"),
                 ("Resource(«-(-size // 4) * 4», initial)", "size"),
                 ("if not isinstance(tensors, TensorDesc) and len({tensor.flags for tensor in tensors}) > «1»", "9"),
