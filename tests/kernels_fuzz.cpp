@@ -256,7 +256,7 @@ bool pieces_case(int64_t item) {
                     : chance(0.3) && k > 0 ? sizes.back()
                     : chance(0.4)          ? around_vectors(item)
                                            : any(1, chance(0.5) ? 4 : 200));
-  const int64_t oddity = any(0, 8);
+  const int64_t oddity = chance(0.3) ? 0 : any(0, 8);
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
   if (oddity == 6) sizes = {2, 2};
   const int64_t within = oddity == 6 ? 3 : 1;  // from an item of a row to the next one
@@ -606,10 +606,11 @@ int64_t alignment_cases() {
         if (!row_case({.item = item, .n = any(2, 20), .stride = stride, .before = any(1, 9), .step = 1 + k / 4}))
           return -1;
       }
-      for (const int64_t columns : {32, 45, 96, 260}) {
+      for (const int64_t columns : {int64_t(32), int64_t(45), int64_t(96), int64_t(260), 128 + 24 / item}) {
         choose_tuning();
         const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end
-        if (!panel_case(item, chance(0.5) ? 0 : item, any(1, chance(0.5) ? few : 300), columns + any(0, few)))
+        if (!panel_case(item, chance(0.5) ? 0 : item, any(1, chance(0.5) ? few : 300),
+                        columns + (chance(0.5) ? any(0, few) : 0)))
           return -1;
         ++cases;
       }

@@ -251,7 +251,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("return index if index <= most else «most»", "size"),
                 ("length = max(length, 0)", "length = max(length, 1)"),
                 ("else self.start - extent« + 1», extent", ""),
-                ("max(min(step, sys.maxsize), «-sys.maxsize»)", "-sys.maxsize - 1"),
+                ("max(«min(step, sys.maxsize)», -sys.maxsize)", "step"),
             ],
         },
     ),
