@@ -2,7 +2,8 @@
 
     BENCHMARK_THREADS=1 python calls.py SECONDS
 
-prints JSON: a list of {name, ours_us, peer, peer_us}.
+prints JSON: a list of {name, ours_us, peer, peer_us}. `python calls.py --instructions` counts the instructions of
+calls instead (call_instructions.py).
 """
 
 import importlib.util
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import call_instructions
 import torch
 import torch.distributed as dist
 from frameworks import Call
@@ -218,6 +220,9 @@ def training() -> Iterator[tuple[str, Call, str, Call]]:
 
 
 def main() -> None:
+    if sys.argv[1] == "--instructions":
+        call_instructions.main(sys.argv[2:])
+        return
     threads, seconds = int(os.environ["BENCHMARK_THREADS"]), float(sys.argv[1])
     torch.set_num_threads(threads)
     rows = []

@@ -1,5 +1,6 @@
 """The benchmarks run: a few cases, without asking how fast."""
 
+import importlib
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import run_python
@@ -41,6 +43,30 @@ def test_exported_models_have_a_table() -> None:
     assert done.returncode == 0, done.stderr
     _, _, table = done.stdout.partition("## Exported to ONNX, in ONNX Runtime\n")
     assert re.search(rf"^\| {case} \| 1 \| [\d.]+ \| [\d.]+ \| [\d.]+ \|$", table, re.M), done.stdout
+
+
+@pytest.fixture
+def call_instructions(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module("call_instructions")
+
+
+def test_no_form_of_call_takes_other_instructions_than_were_written(call_instructions: Any) -> None:
+    written = json.loads(call_instructions.RESULTS.read_text())
+    if (reason := call_instructions.missing()) is not None:
+        pytest.skip(reason)
+    if written["versions"] != call_instructions.versions():
+        pytest.skip(f"instructions were counted with {written['versions']}")
+    assert call_instructions.changed(written["rows"], call_instructions.count()) == []
+
+
+def test_calls_whose_instructions_change_are_named(call_instructions: Any) -> None:
+    before = [{"call": "a", "instructions": 1000}, {"call": "b", "instructions": 1000}]
+    now = [{"call": "a", "instructions": 1049}, {"call": "b", "instructions": 940}, {"call": "c", "instructions": 1}]
+    assert call_instructions.changed(before, now) == [
+        "b: 940 instructions, before 1000",
+        "c: 1 instructions, before None",
+    ]
 
 
 def test_what_there_is_not_is_refused() -> None:

@@ -18,7 +18,10 @@ namespace {
 // Torch's error would not say what failed, and nothing but the allocation of a buffer can.
 void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   try {
-    torch::stable::parallel_for(0, total, grain, body);
+    if (total <= grain)
+      body(0, total);  // as parallel_for does, after some detours
+    else
+      torch::stable::parallel_for(0, total, grain, body);
   } catch (const std::exception&) {
     require(false, "torch_dml_ops: out of memory on cpu, which cannot allocate the buffers of its threads");
   }

@@ -38,15 +38,16 @@ Py_ssize_t size_of_tuple(PyObject* object) {
 // (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
 
 struct Shape {
-  const char* name;          // for the dispatcher
-  int number;                // its index in `recorders`
-  const char* arguments[6];  // their names, `out` last
-  int lists;                 // how many lists of numbers it takes
-  bool last_optional;        // whether the last list may be None
-  bool has_axis;             // whether it takes an axis
-  bool has_lengths;          // whether it takes a tensor of sequence lengths
-  bool takes_list;           // of tensors, as its first argument
-  bool gives_list;           // of tensors, as its result
+  const char* name;           // for the dispatcher
+  int number;                 // its index in `recorders`
+  const char* arguments[6];   // their names, `out` last
+  int lists;                  // how many lists of numbers it takes
+  bool last_optional;         // whether the last list may be None
+  bool has_axis;              // whether it takes an axis
+  bool has_lengths;           // whether it takes a tensor of sequence lengths
+  bool takes_list;            // of tensors, as its first argument
+  bool gives_list;            // of tensors, as its result
+  bool makes_larger = false;  // whether its result may be larger than its input
 };
 
 constexpr Shape kSlice1{"torch_dml_ops::slice1",
@@ -66,7 +67,8 @@ constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad",
                            false,
                            false,
                            false,
-                           false};
+                           false,
+                           true};
 constexpr Shape kSplit{
     "torch_dml_ops::split", 2, {"input", "split_sizes", "axis", "out"}, 1, false, true, false, false, true};
 constexpr Shape kJoin{"torch_dml_ops::join", 3, {"inputs", "axis", "out"}, 0, false, true, false, true, false};
@@ -180,10 +182,18 @@ PyObject* join_of_few(const Linear<true>& tensors, FastCall& fast) {
   }
   FastCall** slot = slot_for(handles[0].get());
   if (slot == nullptr) return fall_back();
+  const bool brief = std::all_of(std::begin(handles), std::begin(handles) + tensors.size(),
+                                 [](const Handle& handle) { return elements_on_cpu(handle.get()) <= kBrief; });
   StableIValue stack[kMost] = {};
   for (Py_ssize_t k = 0; k < tensors.size(); ++k) stack[k] = handles[k].send();
-  if (!dispatch("torch_dml_ops::join", kJoinOverloads[tensors.size()], fast, slot, stack)) return fall_back();
+  if (!dispatch("torch_dml_ops::join", kJoinOverloads[tensors.size()], fast, slot, stack, brief)) return fall_back();
   return wrapped_unless_refused(stack[0], fast);
+}
+
+// Whether a call of this tensor is brief: of operators whose results are no larger than their input.
+template <const Shape& shape>
+bool is_brief(AtenTensorHandle input) {
+  return !shape.takes_list && !shape.makes_larger && elements_on_cpu(input) <= kBrief;
 }
 
 // The result of the overload `fast`.
@@ -196,8 +206,9 @@ PyObject* result_of(const Linear<shape.takes_list>& linear, PyObject* const* arg
   FastCall** slot = slot_for(inputs.first());
   Handle lengths(slot != nullptr && shape.has_lengths ? Handle(arguments[1]) : Handle());
   if (slot == nullptr || (shape.has_lengths && !lengths)) return fall_back();
+  const bool brief = is_brief<shape>(inputs.first());
   StableIValue stack[] = {inputs.send(), lengths.send()};
-  if (!dispatch(shape.name, "fast", fast, slot, stack)) return fall_back();
+  if (!dispatch(shape.name, "fast", fast, slot, stack, brief)) return fall_back();
   if constexpr (!shape.gives_list) return wrapped_unless_refused(stack[0], fast);
   HandleList results(stable::to<StableListHandle>(stack[0]));
   return fast.refused ? fall_back() : wrapped_list(results);
@@ -227,9 +238,10 @@ PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* argum
   if (slot == nullptr || (shape.has_lengths && !lengths)) return fall_back();
   auto outs = out.handles();
   if (slot_for(outs.first()) == nullptr) return fall_back();
+  const bool brief = is_brief<shape>(inputs.first());
   StableIValue stack[3] = {inputs.send(), lengths.send()};
   stack[1 + shape.has_lengths] = outs.send();
-  if (!dispatch(shape.name, "fast_out", fast, slot, stack) || fast.refused) return fall_back();
+  if (!dispatch(shape.name, "fast_out", fast, slot, stack, brief) || fast.refused) return fall_back();
   if (says_true(torch_.is_excluded, torch_.version_key))  // it was counted, further out
     return PyErr_Occurred() == nullptr ? Py_NewRef(given) : nullptr;
   const Object tensors(shape.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
@@ -517,8 +529,9 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     Handle recorded(result.get());
     return recorded ? reshaped(recorded.release(), call.list(3)) : fall_back();
   }
+  const bool brief = is_brief<kSlice1>(handle.get());
   StableIValue stack[] = {handle.send()};
-  if (!dispatch(kSlice1.name, "fast", call, slot, stack)) return fall_back();
+  if (!dispatch(kSlice1.name, "fast", call, slot, stack, brief)) return fall_back();
   if (call.refused || index.slices_alone()) return wrapped_unless_refused(stack[0], call);
   return reshaped(stable::to<AtenTensorHandle>(stack[0]), call.list(3));
 }

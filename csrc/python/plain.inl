@@ -267,13 +267,26 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   return nullptr;
 }
 
+// The most elements of a result for which a call keeps Python's lock. To release it takes longer than to copy them.
+constexpr int64_t kBrief = 1024;
+
+// How many elements a tensor has if it is on the CPU; otherwise more than kBrief.
+int64_t elements_on_cpu(AtenTensorHandle tensor) {
+  int32_t device = 0;
+  int64_t count = 0;
+  const bool known = aoti_torch_get_device_type(tensor, &device) == TORCH_SUCCESS &&
+                     device == aoti_torch_device_type_cpu() && aoti_torch_get_numel(tensor, &count) == TORCH_SUCCESS;
+  return known ? count : kBrief + 1;
+}
+
 // Calls an operator. Returns false if that failed; the arguments on the stack have been consumed then, too.
-bool dispatch(const char* name, const char* overload, FastCall& call, FastCall** slot, StableIValue* stack) {
-  PyThreadState* thread = PyEval_SaveThread();
+bool dispatch(const char* name, const char* overload, FastCall& call, FastCall** slot, StableIValue* stack,
+              bool brief) {
+  PyThreadState* thread = brief ? nullptr : PyEval_SaveThread();
   *slot = &call;
   const AOTITorchError error = aoti_torch_call_dispatcher(name, overload, stack);
   *slot = nullptr;
-  PyEval_RestoreThread(thread);
+  if (!brief) PyEval_RestoreThread(thread);
   return error == TORCH_SUCCESS;
 }
 
