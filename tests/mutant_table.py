@@ -263,7 +263,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("_getitem« or func is operator.getitem»", ""),
                 ("for entry in «index if isinstance(index, tuple) else (index,)»", "(index,)"),
                 ("return bool(step < 0)", "return bool(step <= -2)"),
-                ("«torch.SymInt»)):", "int"),
                 ("return func(*args, **«(kwargs or {})»)", "{}"),
                 ("harmless_modes.add(NegativeSteps)", "pass"),
                 ("return mode if «function is None» else", "True"),
