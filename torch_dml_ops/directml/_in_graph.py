@@ -1,4 +1,8 @@
-"""What torch.compile puts into a graph as it is. Importing this imports torch._dynamo."""
+"""What torch.compile puts into a graph as it is.
+
+It is a module of its own, because to say so to torch imports torch._dynamo, which takes long: only torch.compile, which
+has imported that already, comes here.
+"""
 
 from __future__ import annotations
 

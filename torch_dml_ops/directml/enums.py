@@ -32,14 +32,14 @@ _PREFIXES = {
 
 
 class _Numbered(EnumMeta):
-    """Of a number that no member has, and of what is no number, calling the enumeration says so in a sentence."""
+    """Calling the enumeration gives the member of a number; for any other argument it raises one clear sentence."""
 
     def __call__(cls, value: Any, *definition: Any, **options: Any) -> Any:
-        if definition or options:  # of another enumeration
+        if definition or options:  # Enum's functional form, which defines another enumeration
             return super().__call__(value, *definition, **options)
         number, numbers = integer(cls.__name__, value), [int(member) for member in _members(cls).values()]
         if issubclass(cls, IntFlag) and ~sum(numbers) <= number <= sum(numbers):
-            return super().__call__(number & sum(numbers))  # of a negative one, which Python makes of ~flag
+            return super().__call__(number & sum(numbers))  # ~flag is a negative number in Python
         if number not in numbers:
             names = ", ".join(_members(cls))
             raise ValueError(f"{cls.__name__} must be the number of a member ({names}), got {as_json(number)}")
@@ -47,7 +47,7 @@ class _Numbered(EnumMeta):
 
 
 def _members(enumeration: Any) -> dict[str, Any]:
-    """By name, as it is short of all prefixes."""
+    """By their names without prefixes: "6_4" for LEVEL_6_4."""
     members = enumeration.__members__.items()
     return {name.removeprefix("LEVEL_"): member for name, member in members if member.name == name}
 
