@@ -4,6 +4,8 @@ import copy
 import dataclasses
 import pickle
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -691,6 +693,18 @@ def test_policies_that_are_refused() -> None:
     ):
         directml.join([IMAGE.bfloat16()], 0, tensor_policy=TensorPolicy.interleaved_channel())
     assert directml.join([IMAGE.bfloat16()], 0).is_contiguous()
+
+
+def test_a_layout_compiles_before_anything_else_was_done() -> None:
+    """What descriptors look up once in a process, torch.compile could not."""
+    program = (
+        "import torch\n"
+        "from torch_dml_ops import directml\n"
+        "layout = {'tensor_policy': directml.TensorPolicy.interleaved_channel()}\n"
+        "split = torch.compile(lambda x: directml.split(x, 1, [2], **layout), fullgraph=True, backend='eager')\n"
+        "assert split(torch.ones(1, 2, 3))[0].stride() == (6, 1, 2)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_layouts_compile_and_differentiate() -> None:

@@ -420,3 +420,7 @@ def _interleaved(_: TensorDataType, __: TensorFlags, sizes: tuple[int, ...]) -> 
 
 PACKED = TensorPolicy(lambda *_: TensorProperties())
 _INTERLEAVED_CHANNEL = TensorPolicy(_interleaved)
+
+# Now, as torch.compile cannot look them up while it follows a policy.
+for _struct in (TensorDesc, TensorProperties):
+    fields_of(_struct)
