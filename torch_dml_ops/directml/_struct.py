@@ -291,12 +291,12 @@ class Struct:
     _name_in_json: ClassVar[Callable[[str], str]] = staticmethod(name_in_json)
 
     def __post_init__(self) -> None:
-        for name, kind, *_ in fields_of(type(self)).values():
-            value = kind.argument(f"{type(self).__name__}: {name}", getattr(self, name))
-            object.__setattr__(self, name, value)
+        values, owner = vars(self), type(self).__name__  # written to directly, as the class is frozen
+        for name, kind, _, _ in fields_of(type(self)).values():
+            values[name] = kind.argument(f"{owner}: {name}", values[name])
         for name, value in self._assumed().items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
+            if values[name] is None:
+                values[name] = value
 
     def _assumed(self) -> dict[str, Any]:
         """What None stands for."""
