@@ -151,9 +151,6 @@ def _model(arguments: argparse.Namespace) -> int:
     if arguments.command == "run" and arguments.device == "cuda" and not torch.cuda.is_available():
         _tell("--device cuda needs a GPU and a CUDA build of torch, and there is none")
         return 1
-    if arguments.model.endswith(".onnx"):
-        _tell(f"{arguments.model}: a model file must be DxDispatch's JSON; for ONNX, torch_dml_ops.onnx has from_onnx")
-        return 1
     names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
     tell = _tell if arguments.command == "run" else _say
     try:

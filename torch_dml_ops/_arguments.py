@@ -45,7 +45,7 @@ def whole_number(name: str, value: Any) -> int:
             if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
                 int(value)  # which warns that the trace has this number for every input, as for torch's own operators
             return number
-    return integer(name, value)
+    return integer(name, value, _of_slices(value))
 
 
 def index_of(value: Any) -> int:
@@ -54,7 +54,7 @@ def index_of(value: Any) -> int:
     return int(value.item() if is_large else operator.index(value))
 
 
-def integer(name: str, value: Any) -> int:
+def integer(name: str, value: Any, way_out: str = "") -> int:
     """What `operator.index` makes of a value: an int, also of NumPy's and torch's; of a boolean 0 or 1.
 
     `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
@@ -67,7 +67,7 @@ def integer(name: str, value: Any) -> int:
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
         pass
-    raise TypeError(f"{name} must be a whole number, got {shown(value)}{_of_slices(value)}")
+    raise TypeError(f"{name} must be a whole number, got {shown(value)}{way_out}")
 
 
 def is_numpy_boolean(value: Any) -> bool:

@@ -433,7 +433,8 @@ def load_model(
         rule = "must be a file, whose folder is that of the files it names"
         raise ModelError([Problem((), f"{rule}, got {as_json(str(path))}")])
     if file.exists() and file.suffix.lower() in _OTHER_FILES:
-        raise ModelError([Problem((), not_run(f"by its name {_OTHER_FILES[file.suffix.lower()]}"))])
+        way_out = "; torch_dml_ops.onnx.from_onnx reads such models" if file.suffix.lower() == ".onnx" else ""
+        raise ModelError([Problem((), not_run(f"by its name {_OTHER_FILES[file.suffix.lower()]}") + way_out)])
     try:
         source = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
