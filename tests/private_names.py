@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-# torch.library itself, by which the operators are registered, does not work without these.
-ALWAYS_THERE = {"torch._C", "torch._ops", "torch._ops.OpOverload", "torch._schema"}
+# torch.library itself, by which the operators are registered, does not work without these; the last is Python's own, of
+# named tuples.
+ALWAYS_THERE = {"torch._C", "torch._ops", "torch._ops.OpOverload", "torch._schema", "torch._replace"}
 
 
 def private_names(file: Path, ours: set[str]) -> set[str]:

@@ -51,6 +51,8 @@ def source_copy(tmp_path_factory):
 def test_the_source_distribution_is_the_checkout(source_copy):
     listed = [run("git", "ls-files", option, "--exclude-standard")[1] for option in ("--cached", "--others")]
     kept, new = ({name for name in text.splitlines() if (ROOT / name).exists()} for text in listed)
+    links = {name for name in kept if (ROOT / name).is_dir()}  # to folders, of which the distribution has the files
+    kept = kept - links | {f"{name}/{path.name}" for name in links for path in (ROOT / name).iterdir()}
     files = {str(path.relative_to(source_copy)) for path in source_copy.rglob("*") if path.is_file()}
     files = {name for name in files if not name.startswith("torch_dml_ops.egg-info/")} - {"PKG-INFO", "setup.cfg"}
     assert "csrc/kernels/cuda/affine_copy.cu" in kept
