@@ -274,6 +274,19 @@ def test_whatever_requires_grad_is_refused_with_out(op: str) -> None:
 
 
 @every_op
+def test_an_overload_that_is_given_none_as_out_refuses_it(op: str) -> None:
+    """None stands for no `out` in Python's functions alone."""
+    t = maker(DEVICE)
+    for arguments in (
+        CALLS[op](t),
+        [x.requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in CALLS[op](t)],
+    ):
+        for call in (getattr(torch.ops.torch_dml_ops, op), getattr(torch.ops.torch_dml_ops, op).out):
+            with pytest.raises(RuntimeError, match=rf"{op}.*(must|Expected|with out)"):
+                call(*arguments, out=None)
+
+
+@every_op
 def test_out_counts_as_written(op: str) -> None:
     t = maker(DEVICE)
     out = t(2, 3)

@@ -355,7 +355,8 @@ def _register_out(name: str) -> None:
     missing = (None,) * (len(names) - 1)  # for arguments that have defaults
 
     def check(keyset: Any, *args: Any, out: Any) -> None:
-        if short_way(*args, *missing[len(args) :], out) is not None:
+        # (Of the short way's functions, None asks for a new result.)
+        if out is not None and short_way(*args, *missing[len(args) :], out) is not None:
             return
         _load_rules_for_dtensors()
         _check(partial(check_arguments, args, out), [*args, out])

@@ -33,7 +33,7 @@ FOREIGN_KERNELS = {
     for name in OPERATORS
     for form in ("", ".out")
     for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
-}
+} | {f"torch_dml_ops/{name}/{key}" for name in OPERATORS for key in ("Conjugate", "Negative", "ZeroTensor")}
 # Modes for torch functions that do nothing to an operator, by their types.
 harmless_modes: set[type] = set()
 JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
