@@ -273,7 +273,7 @@ def _checked(op: str, k: int, entry: Any) -> Any:
     advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
     way_out = "; index the result with it" if advanced else ""
     if getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool"):
-        way_out = "; x[mask] and torch.masked_select take masks"
+        way_out = f"{way_out}, as in x[::-1][:, mask]" if k else "; x[mask] and torch.masked_select take masks"
     raise IndexError(
         f"{op}: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {shown(entry)}{way_out}"
     )
