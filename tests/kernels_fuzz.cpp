@@ -4,9 +4,8 @@
 //     kernels_fuzz CASES SEED           both engines
 //     kernels_fuzz CASES SEED cpu       the CPU engine alone
 //     kernels_fuzz CASES SEED threads   the CPU engine alone, on threads
-//     kernels_fuzz alignments [cpu]     every alignment, with rows and lengths around every width of a vector, and
-//     every
-//                                       way that the engine has, whatever the size of the items
+//     kernels_fuzz alignments [cpu]     every alignment, with rows and lengths around every width of a vector;
+//                                       and every way that the engine has, whatever the size of the items
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
 // the written items must stay as it was.
