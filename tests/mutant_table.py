@@ -418,6 +418,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "DTensor exchange": (
         "tests/test_distributed.py",
         {
+            "torch_dml_ops/_autograd.py": [("[«t if isinstance(t, type(like)) else like.new_zeros(t.shape)» for", "t")],
             "torch_dml_ops/distributed/_exchange.py": [
                 ("else self.offset + self.size - «1»", "0"),
                 ("self[3] == size and («self[2] == 1 or size <= 1»)", "True"),
