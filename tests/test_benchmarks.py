@@ -57,7 +57,12 @@ def test_no_form_of_call_takes_other_instructions_than_were_written(call_instruc
         pytest.skip(reason)
     if written["versions"] != call_instructions.versions():
         pytest.skip(f"instructions were counted with {written['versions']}")
-    assert call_instructions.changed(written["rows"], call_instructions.count()) == []
+    changed = call_instructions.changed(written["rows"], call_instructions.count())
+    if changed:  # A collection of garbage may have come between: a change is there in a second count too.
+        calls = {sentence.partition(":")[0] for sentence in changed}
+        again = call_instructions.changed(written["rows"], call_instructions.count())
+        changed = [sentence for sentence in again if sentence.partition(":")[0] in calls]
+    assert changed == []
 
 
 def test_calls_whose_instructions_change_are_named(call_instructions: Any) -> None:
@@ -212,7 +217,8 @@ def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monke
     tested = {line["test"].partition("::")[0].removeprefix("tests/") for line in ended}
     everything = {path.name for path in Path(__file__).parent.glob("test_*.py")}
     left_out = ["benchmarks", "build", "command_line", "cuda_compiled", "demo", "distributed", "docs", "imports"]
-    left_out += ["inductor", "kernels", "notebooks", "onnx_export", "onnx_import", "planning", "tables", "viz"]
+    left_out += ["inductor", "kernels", "notebooks", "onnx_export", "onnx_import", "onnx_schemas", "planning"]
+    left_out += ["tables", "viz"]
     assert everything - tested == {f"test_{name}.py" for name in left_out}
 
 
