@@ -54,7 +54,6 @@ IMPORTED = (
     "onnx",
     "onnxruntime",
     "onnxscript",
-    "pydantic",
     "pytest",
     "torch._inductor.lowering",
 )
