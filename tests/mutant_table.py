@@ -161,8 +161,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "torch_dml_ops/_autograd.py": [
                 ("return «private._are_functorch_transforms_active() or »in_forward_mode", ""),
                 ("«in_forward_mode() or »_requires", ""),
-                ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None"),
-                ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]"),
                 ("ctx.save_for_forward(*constants)", "pass"),
                 ("with torch.enable_grad(), «private._set_fwd_grad_enabled(True), »private._Auto", ""),
                 ("torch.autograd.graph.increment_version(tuple(_as_list(out)))", "pass"),
@@ -170,21 +168,25 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if t.is_inference()« and not torch.is_inference_mode_enabled()»", ""),
                 ("«torch.is_grad_enabled() and »t.requires_grad:", ""),
             ],
+            "torch_dml_ops/_operators.py": [
+                ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None"),
+                ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]"),
+            ],
         },
     ),
     "vmap": (
         "tests/test_vmap.py tests/test_autograd.py",
         {
-            "torch_dml_ops/_vmap.py": [
+            "torch_dml_ops/_operators.py": [
                 ("else tensor.movedim(«dim, 0»)", "0, dim"),
                 ("None if output_sizes is None else [n, *output_sizes]", "None"),
                 ("del sizes[dim]", "del sizes[0]"),
-                ("split_sizes, «axis + 1»)", "axis"),
-                ("_ops.join.default(whole, «axis + 1»)", "axis"),
-                ("default(x, lengths, «axis + 1»)", "axis"),
-                ("[n, *input_sizes], *window), «0»", "1"),
-                ("«split_sizes_of_pieces(input, split_sizes, axis)»\n    return", "pass"),
-                ("«join_sizes(inputs, axis)»\n    return torch.cat", "pass"),
+                ("return input, split_sizes, «axis + 1»", "axis"),
+                ("return inputs, «axis + 1»", "axis"),
+                ("return input, sequence_lengths, «axis + 1»", "axis"),
+                ("* len(results) if operator.gives_list else «0»", "1"),
+                ("«operator.result(*map(partial(_in_tensors, _example), arguments, in_dims))»", "pass"),
+                ("«operator.result(*arguments)»\n        return by_torch", "pass"),
                 ("[«piece.clone()» for", "piece"),
             ],
         },
@@ -192,11 +194,13 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "fake kernels": (
         "tests/test_refusals.py tests/test_results.py tests/test_compile.py -k 'not on_host'",
         {
-            "torch_dml_ops/_fake.py": [
+            "torch_dml_ops/_operators.py": [
                 ('return Result(«input.shape», {"input": input}, ((', "sequence_lengths.shape"),
                 ("[*result.like.items()«, *result.also_read»]", ""),
-                ("if gives_list else «new_dense(name, sizes, order_of)»", "new_dense(name, sizes, order_of[:1])"),
-                ("check_out(name, out_name, tensor, wanted, first_name, first)", "pass"),
+                ("return new_dense(name, sizes, «order_of»)", "order_of[:1]"),
+                ("checks.same_kind(name, out_name, tensor, first_name, first)", "pass"),
+                ("d == axis or «piece.shape[d] == first.shape[d]»", "True"),
+                ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
             ],
             "torch_dml_ops/_layout.py": [
                 ("keys = «sizes if known(strides[a] == strides[b]) else strides»", "strides"),
@@ -206,10 +210,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ),
                 ("expected *= «torch.sym_max(tensor.shape[d], 1)»", "tensor.shape[d]"),
                 ("known(tensor.shape[d] == 1) or ", ""),
-            ],
-            "torch_dml_ops/_checks.py": [
-                ("d == axis or «piece.shape[d] == first.shape[d]»", "True"),
-                ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
             ],
         },
     ),
@@ -418,7 +418,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "DTensor exchange": (
         "tests/test_distributed.py",
         {
-            "torch_dml_ops/_autograd.py": [("[«t if isinstance(t, type(like)) else like.new_zeros(t.shape)» for", "t")],
+            "torch_dml_ops/_operators.py": [
+                ("[«t if isinstance(t, type(like)) else like.new_zeros(t.shape)» for", "t")
+            ],
             "torch_dml_ops/distributed/_exchange.py": [
                 ("else self.offset + self.size - «1»", "0"),
                 ("self[3] == size and («self[2] == 1 or size <= 1»)", "True"),

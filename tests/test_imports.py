@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,49 @@ def test_nothing_that_takes_long_is_imported(arguments: tuple[str, ...], without
 
 
 PACKAGE = Path(torch_dml_ops.__file__).parent
+
+
+def imports(path: Path) -> set[str]:
+    """The package's own modules that a module imports: when it is imported itself, or within a function."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node))]
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in names}
+    return found & MODULES.keys()
+
+
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+# Which parts of the package each may import. "" is what they all share.
+PARTS: dict[str, set[str]] = {
+    "": set(),
+    "directml": {""},
+    "distributed": {""},
+    "onnx": {""},
+    "viz": {"", "directml"},
+    "__main__": {"", "directml"},
+}
+
+
+def test_imports_point_down_only() -> None:
+    """There is no circle, and what the parts share imports none of them."""
+    graph = {module: imports(path) for module, path in MODULES.items()}
+    TopologicalSorter(graph).prepare()  # which raises CycleError
+
+    def part(module: str) -> str:
+        second = module.split(".")[1] if "." in module else ""
+        return second if second in PARTS else ""
+
+    assert {(m, n) for m in graph for n in graph[m] if part(n) not in PARTS[part(m)] | {part(m)}} == set()
+
+
 # What needs which packages besides torch.
 NEEDS = {
     "Model.load": {"numpy"},

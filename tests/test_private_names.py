@@ -82,6 +82,16 @@ def work(name):
         assert torch.autograd.gradcheck(call, leaves), case.name
         assert not everything or torch.autograd.gradgradcheck(call, leaves), case.name
 
+    # What the documents say of register_autograd, and why the package has another way where it can.
+    x, turned = torch.arange(3.0), lambda x: dml.slice1(x, [0], [3], [-1])
+    try:
+        torch.func.grad(lambda x: turned(x).sum())(x)
+    except RuntimeError as error:
+        assert "functorch transforms" in str(error), error
+    else:
+        raise AssertionError("torch.func.grad works")
+    assert torch.func.jvp(turned, (x,), (torch.ones(3),))[1].tolist() == [0, 0, 0]
+
 each_apart(work, sys.argv[1:])
 """
 

@@ -1,9 +1,9 @@
 """Derivatives of every order. Each operator is linear, and its transpose is another one of the set.
 
 `register_linear` puts a kernel at the Autograd key that applies a single-level autograd.Function. That composes with
-reverse and forward mode, torch.func, torch.compile and their nestings, where torch.library.register_autograd raises or
-gives wrong tangents under torch.func. It uses names that are private to torch; on a torch that lacks one of them,
-register_autograd serves instead (`has_private_names` is False then).
+reverse and forward mode, torch.func, torch.compile and their nestings. With torch.library.register_autograd, in torch
+2.13, torch.func.grad raises and torch.func.jvp gives zeros. The kernel uses names that are private to torch; on a torch
+that lacks one of them, register_autograd serves instead (`has_private_names` is False then).
 
 What runs when an operator is called:
 
@@ -50,8 +50,8 @@ fast = _fast.fast if has_private_names else _fast.nothing
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 _ops = torch.ops.torch_dml_ops
 
-# (cotangents of the results, shapes of the linear inputs, the other arguments) -> cotangents of the linear inputs
-Transpose = Callable[[Sequence[Tensor], Sequence[torch.Size], tuple[Any, ...]], Sequence[Tensor]]
+# (cotangents of the results, shapes of the linear inputs, *the other arguments) -> cotangents of the linear inputs
+Transpose = Callable[..., Sequence[Tensor]]
 
 # What torch raises for arguments that an operator does not take.
 _REFUSALS = (AttributeError, OverflowError, RuntimeError, TypeError, ValueError)
@@ -205,7 +205,7 @@ class _Linear:
 
         def transposed(recorded: Any, saved: tuple[Tensor, ...], cotangents: tuple[Tensor, ...]) -> Any:
             shapes, others = recorded
-            grads = self.transpose(cotangents, shapes if self.takes_list else [shapes], (*saved, *others))
+            grads = self.transpose(cotangents, shapes if self.takes_list else [shapes], *saved, *others)
             return (None, *grads) if self.takes_list else (*grads, None)
 
         # No attribute for `transposed` to read: compiled autograd traces it, and would not find one.
@@ -250,7 +250,7 @@ class _LinearFunction(_Base):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        grads = ctx.linear.transpose(list(cotangents), ctx.shapes, _others(ctx))
+        grads = ctx.linear.transpose(list(cotangents), ctx.shapes, *_others(ctx))
         return None, None, None, *grads, *(None for _ in ctx.others)
 
     @staticmethod
@@ -305,7 +305,7 @@ def _register_autograd(op: Any, transpose: Transpose) -> None:
         ctx.others = inputs[1:]
 
     def backward(ctx: Any, cotangents: Tensor | Sequence[Tensor]) -> Any:
-        grads = transpose(list(_as_list(cotangents)), ctx.shapes, ctx.others)
+        grads = transpose(list(_as_list(cotangents)), ctx.shapes, *ctx.others)
         return grads if takes_list else grads[0], *(None for _ in ctx.others)
 
     torch.library.register_autograd(op.name(), backward, setup_context=setup_context)
@@ -394,56 +394,4 @@ def _register_lazy_out(name: str) -> None:
         _library.impl(f"{name}.out", kernel, key)
 
 
-# The transposes.
-
-
-def _transpose_of_slice1(
-    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
-) -> list[Tensor]:
-    offsets, sizes, strides = others[:3]
-    return [call("slice_grad", cotangents[0], shapes[0], offsets, sizes, strides)]
-
-
-def _transpose_of_slice_grad(
-    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
-) -> list[Tensor]:
-    _, offsets, sizes, strides = others
-    return [call("slice1", cotangents[0], offsets, sizes, strides, shapes[0])]
-
-
-def _transpose_of_split(
-    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
-) -> list[Tensor]:
-    _, axis = others
-    return [call("join", _of_one_type(cotangents), axis)]
-
-
-def _of_one_type(cotangents: Sequence[Tensor]) -> Sequence[Tensor]:
-    """For a result that the loss does not depend on, torch gives plain zeros, also where the others are DTensors."""
-    like: Any = next((t for t in cotangents if hasattr(t, "__tensor_flatten__")), None)
-    if like is None:
-        return cotangents
-    return [t if isinstance(t, type(like)) else like.new_zeros(t.shape) for t in cotangents]
-
-
-def _transpose_of_join(
-    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
-) -> list[Tensor]:
-    (axis,) = others
-    result: list[Tensor] = call("split", cotangents[0], [shape[axis] for shape in shapes], axis)
-    return result
-
-
-def _transpose_of_reverse_subsequences(
-    cotangents: Sequence[Tensor], shapes: Sequence[torch.Size], others: tuple[Any, ...]
-) -> list[Tensor]:
-    lengths, axis = others
-    return [call("reverse_subsequences", cotangents[0], lengths, axis)]
-
-
 _libraries.leave_lazy_views_to_python()
-register_linear("slice1", _transpose_of_slice1)
-register_linear("slice_grad", _transpose_of_slice_grad)
-register_linear("split", _transpose_of_split)
-register_linear("join", _transpose_of_join)
-register_linear("reverse_subsequences", _transpose_of_reverse_subsequences)

@@ -23,7 +23,7 @@ _VARIABLE = "TORCH_DML_OPS_FUSE"
 MODES = ("rule", "always", "never")
 
 # What decides the code that is generated for a graph of these operators.
-_SOURCES = ("_inductor.py", "_fake.py", "_layout.py")
+_SOURCES = ("_inductor.py", "_operators.py", "_layout.py")
 _TAG = re.compile(r" ?torch_dml_ops:\w+")
 
 _mode = "rule"
@@ -124,7 +124,7 @@ def missing() -> str:
                 raise AttributeError("torch.compiler.config has no cache_key_tag")
             from torch_dml_ops import _inductor
 
-            _inductor.register()
+            _inductor.register(get_fusion)
             _missing = ""
         except (ImportError, AttributeError, KeyError) as error:
             _missing = str(error)

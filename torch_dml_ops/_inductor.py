@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import sympy
 import torch
 
-from torch_dml_ops import _fusion
 from torch_dml_ops._private import INDUCTOR as private
 
 private.require()
@@ -496,8 +495,7 @@ RULE = (
 )
 
 
-def _fuses(call: Call) -> bool:
-    mode = _fusion.get_fusion()
+def _fuses(call: Call, mode: str) -> bool:
     if mode == "never" or "val" not in call.node.meta:
         return False
     if not call.has_formula():
@@ -527,18 +525,19 @@ def _kernel(op: Any, arguments: Sequence[Any]) -> Any:
     return private.fallback_handler(op, add_to_fallback_set=False)(*arguments)
 
 
-def _register(formula: Callable[..., Any]) -> None:
+def _register(formula: Callable[..., Any], get_fusion: Callable[[], str]) -> None:
     op = getattr(_ops, formula.__name__).default
 
     def lower(*arguments: Any, **named: Any) -> Any:
         arguments = (*arguments, *named.values())
-        result = formula(*arguments) if _fuses(Call(formula.__name__, arguments, V.graph.current_node)) else None
+        call = Call(formula.__name__, arguments, V.graph.current_node)
+        result = formula(*arguments) if _fuses(call, get_fusion()) else None
         return _kernel(op, arguments) if result is None else result
 
     private.register_lowering(op, type_promotion_kind=None)(lower)
     private._maybe_layout_constraints.pop(op, None)  # of a compilation before this, which would store the inputs
 
 
-def register() -> None:
+def register(get_fusion: Callable[[], str]) -> None:
     for formula in FORMULAS:
-        _register(formula)
+        _register(formula, get_fusion)

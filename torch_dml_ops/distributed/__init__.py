@@ -28,7 +28,7 @@ if not torch.distributed.is_available():
 from torch.distributed.tensor import DTensor
 
 from torch_dml_ops import _autograd
-from torch_dml_ops._fake import RULES
+from torch_dml_ops._operators import OPERATORS
 from torch_dml_ops._private import DTENSORS
 from torch_dml_ops.distributed._calls import call_past_the_dispatcher, require_names, rule
 from torch_dml_ops.distributed._out import refusal_of_a_rank, rule_with_out
@@ -49,12 +49,12 @@ def _register() -> None:
     if _autograd.call_on_dtensors is not None:
         return
     if DTENSORS.missing:
-        for name in RULES:
+        for name in OPERATORS:
             for form in ("", ".out"):
                 torch.library.register_torch_dispatch(f"torch_dml_ops::{name}{form}", DTensor, _refusal(name))
         _autograd.call_on_dtensors = lambda name, first, others: None
         return
-    for name in RULES:
+    for name in OPERATORS:
         torch.library.register_torch_dispatch(f"torch_dml_ops::{name}", DTensor, rule(name))
         torch.library.register_torch_dispatch(f"torch_dml_ops::{name}.out", DTensor, rule_with_out(name))
     _autograd.call_on_dtensors, _autograd.tell_other_ranks = call_past_the_dispatcher, refusal_of_a_rank

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from torch_dml_ops import _autograd
-from torch_dml_ops._fake import RULES, checked_outs
+from torch_dml_ops._operators import OPERATORS, checked_outs
 from torch_dml_ops._overlap import check_memory
 from torch_dml_ops._private import DTENSORS as private
 from torch_dml_ops.distributed._calls import named_tensors, require_dtensors, run
@@ -43,7 +43,7 @@ def _checked_for_out(
     name: str, args: Any, given: Sequence[tuple[str, Any]], numbers: tuple[Any, ...], outs: Any, out: Any
 ) -> tuple[list[DTensor], list[DTensor]]:
     """What a call with `out` reads and writes, if it may."""
-    checked_outs(name, RULES[name](*args), out)
+    checked_outs(name, OPERATORS[name].result(*args), out)
     tensors = require_dtensors(name, [*given, *outs])
     read, written = tensors[: len(given)], tensors[len(given) :]
     parts = _parts(outs, written)

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from torch_dml_ops._autograd import call
-from torch_dml_ops._fake import RULES
 from torch_dml_ops._layout import dense_strides, shared_order
+from torch_dml_ops._operators import OPERATORS
 from torch_dml_ops._private import DTENSORS as private
 from torch_dml_ops.distributed._exchange import Exchange, Window, depending, in_order, is_plain, walk, whole
 from torch_dml_ops.distributed._placements import (
@@ -181,7 +181,7 @@ PLANNERS: dict[str, Callable[..., Planned]] = {
 
 def _make_plan(name: str, tensors: Sequence[DTensor], numbers: Sequence[Any]) -> Plan:
     arguments = ([tensors] if name == "join" else [*tensors]) + [*numbers]
-    result = RULES[name](*arguments)
+    result = OPERATORS[name].result(*arguments)
     every_size = result.sizes if name == "split" else [result.sizes]
     named: list[tuple[str, Any]] = [*result.like.items(), *result.also_read]
     for argument, t in named:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from torch_dml_ops._fake import RULES
+from torch_dml_ops._operators import OPERATORS
 from torch_dml_ops.distributed._calls import named_tensors, require_dtensors, require_names
 from torch_dml_ops.distributed._exchange import Exchange
 from torch_dml_ops.distributed._placements import Placements, parts_received, sizes_here
@@ -58,8 +58,8 @@ def traffic(op: str, *arguments: Any) -> Traffic:
     Traffic(placements=(Shard(dim=0),), received=32, gathered=224)
     >>> dist.destroy_process_group()
     """
-    if op not in RULES:
-        raise ValueError(f"traffic: op must be one of {', '.join(RULES)}, got {op!r}")
+    if op not in OPERATORS:
+        raise ValueError(f"traffic: op must be one of {', '.join(OPERATORS)}, got {op!r}")
     require_names("traffic")
     named, numbers = named_tensors(op, arguments)
     tensors = require_dtensors(op, named)
