@@ -9,31 +9,24 @@
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
 // the written items must stay as it was.
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <numeric>
-#include <random>
+#include <list>
 #include <span>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "../csrc/kernels/cpu/engine.h"
 #include "../csrc/kernels/cpu/huge_pages.h"
 #include "../csrc/kernels/cuda/device.h"
+#include "plan_items.h"
+#include "random_numbers.h"
 
 using namespace torch_dml_ops;
 
 namespace {
-
-std::mt19937_64 random_bits;
-
-int64_t any(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_bits); }
-bool chance(double p) { return std::bernoulli_distribution(p)(random_bits); }
 
 constexpr bool kEngines[] = {false, true};  // the CPU's, CUDA's
 std::span<const bool> engines = kEngines;
@@ -50,11 +43,6 @@ void ragged_parallel_for(int64_t total, int64_t, const std::function<void(int64_
       body(begin, end);
     begin = end;
   }
-}
-
-template <class T>
-T one_of(std::initializer_list<T> values) {
-  return std::data(values)[any(0, int64_t(values.size()) - 1)];
 }
 
 int64_t any_item() { return int64_t(1) << any(0, 4); }
@@ -84,9 +72,7 @@ std::vector<int64_t> any_sizes(int64_t item) {
 
 // Strides in some order of dimensions, with gaps now and then; no two indices meet.
 std::vector<int64_t> any_strides(const std::vector<int64_t>& sizes) {
-  std::vector<std::size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (chance(0.4)) std::shuffle(order.begin(), order.end(), random_bits);
+  const std::vector<std::size_t> order = any_order(sizes.size(), chance(0.4));
   std::vector<int64_t> strides(sizes.size());
   int64_t stride = chance(0.2) ? any(1, 4) : 1;
   for (std::size_t k = order.size(); k-- > 0;) {
@@ -99,33 +85,16 @@ std::vector<int64_t> any_strides(const std::vector<int64_t>& sizes) {
 
 struct Buffer {
   std::vector<char> bytes;
-  int64_t first;  // the byte of index 0
+  int64_t first = 0;  // the byte of index 0
 
   // Room for exactly what sizes and strides reach, filled with random bytes.
   Buffer(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides, int64_t item) {
     int64_t low = 0, high = 0;
     for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? low : high) += (sizes[d] - 1) * strides[d];
     first = -low * item;
-    bytes.resize(std::size_t((high - low + 1) * item));
-    for (char& b : bytes) b = char(random_bits());
+    bytes = any_bytes((high - low + 1) * item);
   }
 };
-
-// Calls f(index) for every index.
-template <class F>
-void for_each(const std::vector<int64_t>& sizes, F f) {
-  std::vector<int64_t> index(sizes.size());
-  for (;;) {
-    f(index);
-    std::size_t k = sizes.size();
-    while (k-- > 0 && ++index[k] == sizes[k]) index[k] = 0;
-    if (k == std::size_t(-1)) return;
-  }
-}
-
-int64_t dot(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), int64_t(0));
-}
 
 // Memory that starts `offset` bytes past a 16-byte boundary and ends where the plan's reach ends.
 struct Placed {
@@ -150,32 +119,42 @@ struct Placed {
   char* data;
 };
 
+// Whether engines write what the plan says. `memory` is all that has to be as it says afterwards.
 template <class Plan>
-void execute(Plan plan, bool on_cuda) {
-  if (on_cuda)
-    cuda::execute(std::move(plan), nullptr);
-  else
-    cpu::execute(std::move(plan), ragged_parallel_for);
+bool right(const char* what, const Plan& plan, const std::list<Placed>& memory, std::span<const bool> by = engines) {
+  std::vector<std::vector<char>> before, expected;
+  for (const Placed& m : memory) before.emplace_back(m.data, m.data + m.size);
+  for_each_item(plan, [&](char* to, const char* from) {
+    if (from)
+      std::memcpy(to, from, std::size_t(plan.item_size));
+    else
+      std::memset(to, 0, std::size_t(plan.item_size));
+  });
+  for (const Placed& m : memory) expected.emplace_back(m.data, m.data + m.size);
+  for (const bool cuda : by) {
+    auto bytes = before.begin();
+    for (const Placed& m : memory) std::memcpy(m.data, (bytes++)->data(), m.size);
+    if (cuda)
+      cuda::execute(plan, nullptr);
+    else
+      cpu::execute(plan, ragged_parallel_for);
+    bytes = expected.begin();
+    for (const Placed& m : memory)
+      if (std::memcmp(m.data, (bytes++)->data(), m.size) != 0 || !m.is_untouched_before()) {
+        std::printf("%s is wrong on %s\n", what, cuda ? "CUDA" : "the CPU");
+        return false;
+      }
+  }
+  return true;
 }
 
-bool same(const char* engine, const Placed& got, const std::vector<char>& expected) {
-  if (std::memcmp(got.data, expected.data(), expected.size()) == 0 && got.is_untouched_before()) return true;
-  std::printf("%s is wrong\n", engine);
-  return false;
-}
-
-// One copy of a batch, with what it must give.
-struct Case {
-  AffineCopy copy;
-  std::vector<char> expected;
-  std::unique_ptr<Placed> src, cpu_dst, cuda_dst;
-  int64_t dst_first;
-};
+int64_t any_offset(int64_t item) { return chance(0.5) ? 0 : chance(0.1) ? any(0, 15) : item * any(0, 16 / item - 1); }
 
 bool affine_case() {
   const int64_t item = any_item(), pieces = chance(0.2) ? any(1, 70) : 1;
   const bool windowed = chance(0.4);
-  std::vector<Case> cases;
+  AffineCopies plan{item, {}};
+  std::list<Placed> sources, written;
   for (int64_t p = 0; p < pieces; ++p) {
     const std::vector<int64_t> sizes = pieces > 1 ? std::vector<int64_t>{any(1, 5), any_size(item)} : any_sizes(item);
     const std::vector<int64_t> dst_strides = any_strides(sizes);
@@ -201,45 +180,15 @@ bool affine_case() {
       if (chance(0.5)) src_strides.back() = -src_strides.back();
     }
     const Buffer src(counts, src_strides, item), dst(sizes, dst_strides, item);
-    Case c{{}, dst.bytes, {}, {}, {}, dst.first};
-    for_each(sizes, [&](const std::vector<int64_t>& index) {
-      int64_t from = 0;
-      bool zero = false;
-      for (std::size_t d = 0; d < dims.size(); ++d) {
-        const int64_t distance = index[d] - dims[d].begin;
-        zero |= distance < 0 || distance % dims[d].step != 0 || distance / dims[d].step >= dims[d].count;
-        from += distance / dims[d].step * src_strides[d];
-      }
-      char* to = c.expected.data() + dst.first + dot(index, dst_strides) * item;
-      if (zero)
-        std::memset(to, 0, std::size_t(item));
-      else
-        std::memcpy(to, src.bytes.data() + src.first + from * item, std::size_t(item));
-    });
     for (std::size_t d = 0; d < dims.size(); ++d) {
       dims[d].dst_stride = dst_strides[d];
       dims[d].src_stride = src_strides[d];
     }
-    const auto offset = [&] { return chance(0.5) ? 0 : chance(0.1) ? any(0, 15) : item * any(0, 16 / item - 1); };
-    c.src = std::make_unique<Placed>(src.bytes, offset());
-    const int64_t at = offset();
-    c.cpu_dst = std::make_unique<Placed>(dst.bytes, at);
-    c.cuda_dst = std::make_unique<Placed>(dst.bytes, at);
-    c.copy = {nullptr, c.src->data + src.first, dims};
-    cases.push_back(std::move(c));
+    const Placed& from = sources.emplace_back(src.bytes, any_offset(item));
+    const Placed& to = written.emplace_back(dst.bytes, any_offset(item));
+    plan.copies.push_back({to.data + dst.first, from.data + src.first, dims});
   }
-  for (const bool cuda : engines) {
-    AffineCopies plan{item, {}};
-    for (const Case& c : cases) {
-      plan.copies.push_back(c.copy);
-      plan.copies.back().dst = (cuda ? c.cuda_dst : c.cpu_dst)->data + c.dst_first;
-    }
-    execute(std::move(plan), cuda);
-    for (const Case& c : cases)
-      if (!same(cuda ? "affine_copy on CUDA" : "affine_copy on the CPU", *(cuda ? c.cuda_dst : c.cpu_dst), c.expected))
-        return false;
-  }
-  return true;
+  return right("affine_copy", plan, written);
 }
 
 // The pieces of a split or a join: rows of one tensor, from or to pieces of it. Many are single items in turn. Most are
@@ -261,55 +210,28 @@ bool pieces_case(int64_t item) {
   const int64_t within = oddity == 6 ? 3 : 1;  // from an item of a row to the next one
   const int64_t gap = odd(1) ? chance(0.6) ? 1 : any(2, 9) : 0, apart = odd(2) ? any(2, 4) : 1;
   const int64_t stride = std::accumulate(sizes.begin(), sizes.end(), gap);
-  std::vector<std::size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (odd(3)) std::shuffle(order.begin(), order.end(), random_bits);
+  const std::vector<std::size_t> order = any_order(sizes.size(), odd(3));
   const std::size_t below = odd(4) ? order[order.size() / 2] : sizes.size();  // the piece with rows of its own
   const std::size_t sparse = odd(5) ? order.back() : sizes.size();            // the one in every other row
   const int64_t offset = chance(0.5) ? 0 : item * any(0, 16 / item - 1);
-  std::vector<char> whole_bytes(std::size_t((oddity < 4 ? rows : 3 * rows) * stride * item));
-  for (char& b : whole_bytes) b = char(random_bits());
-  std::vector<int64_t> place(sizes.size());  // of each piece in `whole`
-  std::vector<std::vector<char>> piece_bytes(sizes.size());
+  std::list<Placed> memory;
+  const Placed& whole = memory.emplace_back(any_bytes((oddity < 4 ? rows : 3 * rows) * stride * item), offset);
+  std::vector<AffineCopy> copies(sizes.size());
   int64_t at = 0;
   for (const std::size_t k : order) {
-    place[k] = at + (k == below ? rows * stride : 0);
-    at += sizes[k];
-    piece_bytes[k].resize(std::size_t(rows * sizes[k] * apart * item));
-    for (char& b : piece_bytes[k]) b = char(random_bits());
+    const int64_t size = sizes[k], last = backwards ? size - 1 : 0;  // which of the source's items is read first
+    const int64_t pitch = k == sparse ? 2 * stride : stride, sign = backwards ? -1 : 1;
+    const int64_t place = at + (k == below ? rows * stride : 0);
+    const Placed& placed = memory.emplace_back(any_bytes(rows * size * apart * item), offset);
+    char* in_whole = whole.data + (place + (join ? 0 : last * within)) * item;
+    char* piece = placed.data + (join ? last * apart : 0) * item;
+    if (join)
+      copies[k] = {in_whole, piece, {plain_dim(rows, pitch, size * apart), plain_dim(size, within, sign * apart)}};
+    else
+      copies[k] = {piece, in_whole, {plain_dim(rows, size * apart, pitch), plain_dim(size, apart, sign * within)}};
+    at += size;
   }
-  for (const bool cuda : engines) {
-    Placed whole(whole_bytes, offset);
-    std::vector<char> whole_expected = whole_bytes;
-    std::vector<std::vector<char>> expected = piece_bytes;
-    std::vector<std::unique_ptr<Placed>> pieces;
-    AffineCopies plan{item, {}};
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-      const int64_t size = sizes[k], last = backwards ? size - 1 : 0;  // which of the source's items is read first
-      const int64_t pitch = k == sparse ? 2 * stride : stride;
-      pieces.push_back(std::make_unique<Placed>(piece_bytes[k], offset));
-      char* in_whole = whole.data + (place[k] + (join ? 0 : last * within)) * item;
-      char* piece = pieces.back()->data + (join ? last * apart : 0) * item;
-      const int64_t sign = backwards ? -1 : 1;
-      plan.copies.push_back({join ? in_whole : piece, join ? piece : in_whole, {}});
-      if (join)
-        plan.copies.back().dims = {plain_dim(rows, pitch, size * apart), plain_dim(size, within, sign * apart)};
-      else
-        plan.copies.back().dims = {plain_dim(rows, size * apart, pitch), plain_dim(size, apart, sign * within)};
-      for (int64_t i = 0; i < rows * size; ++i) {
-        const int64_t r = i / size, j = i % size, read = backwards ? size - 1 - j : j;
-        char* there = whole_expected.data() + (place[k] + r * pitch + (join ? j : read) * within) * item;
-        char* here = expected[k].data() + (r * size + (join ? read : j)) * apart * item;
-        std::memcpy(join ? there : here, join ? here : there, std::size_t(item));
-      }
-    }
-    execute(std::move(plan), cuda);
-    const char* engine = cuda ? "split or join on CUDA" : "split or join on the CPU";
-    if (!same(engine, whole, whole_expected)) return false;
-    for (std::size_t k = 0; k < pieces.size(); ++k)
-      if (!same(engine, *pieces[k], expected[k])) return false;
-  }
-  return true;
+  return right(join ? "join" : "split", AffineCopies{item, copies}, memory);
 }
 
 // A matrix that is transposed, its rows perhaps in descending order. Its sizes are at and beside those of squares and
@@ -323,22 +245,12 @@ bool transposed_case(int64_t item) {
   const int64_t rows = words ? 4 * any(2, 40) : side(), row_stride = words ? 4 * any(2, 40) : side();
   const int64_t columns = std::max<int64_t>(row_stride - (chance(0.3) ? any(0, 7) : 0), 1);
   const int64_t offset = chance(0.3) ? item : 0;
-  std::vector<char> bytes(std::size_t(rows * row_stride * item)), expected(std::size_t(rows * columns * item));
-  for (char& b : bytes) b = char(random_bits());
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c)
-      std::memcpy(expected.data() + (c * rows + r) * item,
-                  bytes.data() + (r * row_stride + (backwards ? columns - 1 - c : c)) * item, std::size_t(item));
-  const Placed source(bytes, offset);
-  for (const bool cuda : engines) {
-    const Placed out(std::vector<char>(expected.size()), 0);
-    const char* first = source.data + (backwards ? columns - 1 : 0) * item;
-    AffineCopies plan{item, {{out.data, first, {plain_dim(columns, rows, backwards ? -1 : 1)}}}};
-    plan.copies[0].dims.push_back(plain_dim(rows, 1, row_stride));
-    execute(std::move(plan), cuda);
-    if (!same(cuda ? "a transposed copy on CUDA" : "a transposed copy on the CPU", out, expected)) return false;
-  }
-  return true;
+  const Placed source(any_bytes(rows * row_stride * item), offset);
+  std::list<Placed> out;
+  out.emplace_back(std::vector<char>(std::size_t(rows * columns * item)), 0);
+  const char* first = source.data + (backwards ? columns - 1 : 0) * item;
+  const CopyDim outer = plain_dim(columns, rows, backwards ? -1 : 1), inner = plain_dim(rows, 1, row_stride);
+  return right("a transposed copy", AffineCopies{item, {{out.front().data, first, {outer, inner}}}}, out);
 }
 
 template <class T>
@@ -354,33 +266,20 @@ bool reverse_case(LengthType type) {
   for (int64_t& s : length_strides) s = chance(0.3) ? 0 : s;
   length_strides[axis] = 0;
   const Buffer src(sizes, src_strides, item), dst(sizes, dst_strides, item);
-  std::vector<T> lengths(std::size_t(1 + dot(length_strides, length_sizes)));
+  int64_t last_length = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) last_length += (length_sizes[d] - 1) * length_strides[d];
+  std::vector<T> lengths(std::size_t(last_length + 1));
   for (T& n : lengths)
     n = T(chance(0.05)  ? int64_t(random_bits())
           : chance(0.3) ? std::min(around_vectors(item), sizes[axis])
                         : any(-2, sizes[axis] + 2));
-
-  std::vector<char> expected = dst.bytes;
-  for_each(sizes, [&](const std::vector<int64_t>& index) {
-    const T given = lengths[std::size_t(dot(index, length_strides))];
-    const auto n = __int128(given) < 0 ? 0 : int64_t(std::min<__int128>(given, sizes[axis]));
-    std::vector<int64_t> from = index;
-    if (index[axis] < n) from[axis] = n - 1 - index[axis];
-    std::memcpy(expected.data() + dst.first + dot(index, dst_strides) * item,
-                src.bytes.data() + src.first + dot(from, src_strides) * item, std::size_t(item));
-  });
-  const auto offset = [&] { return chance(0.5) ? 0 : chance(0.1) ? any(0, 15) : item * any(0, 16 / item - 1); };
-  const Placed source(src.bytes, offset());
-  const int64_t at = offset();
-  for (const bool cuda : engines) {
-    const Placed out(dst.bytes, at);
-    ReverseCopy plan{item, out.data + dst.first, source.data + src.first, lengths.data(), type, {}};
-    for (std::size_t d = 0; d < sizes.size(); ++d)
-      plan.dims.push_back({sizes[d], dst_strides[d], src_strides[d], length_strides[d], d == axis});
-    execute(std::move(plan), cuda);
-    if (!same(cuda ? "reverse_copy on CUDA" : "reverse_copy on the CPU", out, expected)) return false;
-  }
-  return true;
+  const Placed source(src.bytes, any_offset(item));
+  std::list<Placed> out;
+  const Placed& to = out.emplace_back(dst.bytes, any_offset(item));
+  ReverseCopy plan{item, to.data + dst.first, source.data + src.first, lengths.data(), type, {}};
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    plan.dims.push_back({sizes[d], dst_strides[d], src_strides[d], length_strides[d], d == axis});
+  return right("reverse_copy", plan, out);
 }
 
 // Rows of every stride-th of the source's items, every step-th of the destination's, with zeros between, before and
@@ -397,78 +296,37 @@ bool row_case(const Rows& c) {
   const int64_t item = c.item, reach = (c.n - 1) * std::abs(c.stride) + 1;
   const int64_t size = c.before + (c.n - 1) * c.step + 1 + c.after;
   const int64_t src_pitch = reach + 1, dst_pitch = size + c.gap;
-  std::vector<char> from(std::size_t(((c.rows - 1) * src_pitch + reach) * item)),
-      to(std::size_t((c.rows * dst_pitch - c.gap) * item));
-  for (char& b : from) b = char(random_bits());
-  for (char& b : to) b = char(random_bits());
-  std::vector<char> expected = to;
+  const Placed src(any_bytes(((c.rows - 1) * src_pitch + reach) * item), c.src_offset);
+  std::list<Placed> dst;
+  dst.emplace_back(any_bytes((c.rows * dst_pitch - c.gap) * item), c.dst_offset);
   const int64_t first = (c.stride < 0 ? reach - 1 : 0) + (c.backwards ? (c.rows - 1) * src_pitch : 0);
-  const int64_t next = c.backwards ? -src_pitch : src_pitch;
-  for (int64_t r = 0; r < c.rows; ++r) {
-    char* row = expected.data() + r * dst_pitch * item;
-    std::memset(row, 0, std::size_t(size * item));
-    for (int64_t i = 0; i < c.n; ++i)
-      std::memcpy(row + (c.before + i * c.step) * item, from.data() + (first + r * next + i * c.stride) * item,
-                  std::size_t(item));
-  }
-  const Placed src(from, c.src_offset);
-  for (const bool cuda : engines) {
-    const Placed dst(to, c.dst_offset);
-    AffineCopies plan{item, {{dst.data, src.data + first * item, {plain_dim(c.rows, dst_pitch, next)}}}};
-    plan.copies[0].dims.push_back({size, 1, c.stride, c.before, c.step, c.n});
-    execute(std::move(plan), cuda);
-    if (!same(cuda ? "a row on CUDA" : "a row on the CPU", dst, expected)) return false;
-  }
-  return true;
+  const CopyDim rows = plain_dim(c.rows, dst_pitch, c.backwards ? -src_pitch : src_pitch);
+  const CopyDim row{size, 1, c.stride, c.before, c.step, c.n};
+  return right("a row", AffineCopies{item, {{dst.front().data, src.data + first * item, {rows, row}}}}, dst);
 }
 
 // Three rows of n items, of which the first is reversed as far as `length`, the second whole and the third not.
 bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t length) {
   const int32_t lengths[] = {int32_t(length), int32_t(n + 1), 0};
-  std::vector<char> from(std::size_t(3 * n * item));
-  for (char& b : from) b = char(random_bits());
-  std::vector<char> expected = from;
-  for (int64_t r = 0; r < 3; ++r) {
-    const int64_t reversed = std::clamp<int64_t>(lengths[r], 0, n);
-    for (int64_t i = 0; i < reversed; ++i)
-      std::memcpy(expected.data() + (r * n + i) * item, from.data() + (r * n + reversed - 1 - i) * item,
-                  std::size_t(item));
-  }
-  const Placed src(from, src_offset);
-  for (const bool cuda : engines) {
-    const Placed dst(std::vector<char>(from.size()), dst_offset);
-    ReverseCopy plan{item, dst.data, src.data, lengths, LengthType::kInt32, {}};
-    plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
-    execute(std::move(plan), cuda);
-    if (!same(cuda ? "a reversed row on CUDA" : "a reversed row on the CPU", dst, expected)) return false;
-  }
-  return true;
+  const Placed src(any_bytes(3 * n * item), src_offset);
+  std::list<Placed> dst;
+  dst.emplace_back(std::vector<char>(src.size), dst_offset);
+  ReverseCopy plan{item, dst.front().data, src.data, lengths, LengthType::kInt32, {}};
+  plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
+  return right("a reversed row", plan, dst);
 }
 
 // Two matrices of n rows, each column of them reversed up to a length of its own.
 bool panel_case(int64_t item, int64_t offset, int64_t n, int64_t columns) {
   std::vector<int64_t> lengths(std::size_t(2 * columns));
   for (int64_t& length : lengths) length = any(-1, n + 1);
-  std::vector<char> from(std::size_t(2 * n * columns * item));
-  for (char& b : from) b = char(random_bits());
-  std::vector<char> expected = from;
-  for (int64_t at = 0; at < 2 * columns; ++at) {
-    const int64_t reversed = std::clamp<int64_t>(lengths[std::size_t(at)], 0, n);
-    const int64_t first = at / columns * n * columns + at % columns;
-    for (int64_t i = 0; i < reversed; ++i)
-      std::memcpy(expected.data() + (first + i * columns) * item,
-                  from.data() + (first + (reversed - 1 - i) * columns) * item, std::size_t(item));
-  }
-  const Placed src(from, offset);
-  for (const bool cuda : engines) {
-    const Placed dst(std::vector<char>(from.size()), offset);
-    ReverseCopy plan{item, dst.data, src.data, lengths.data(), LengthType::kInt64, {}};
-    plan.dims = {
-        {2, n * columns, n * columns, columns, false}, {n, columns, columns, 0, true}, {columns, 1, 1, 1, false}};
-    execute(std::move(plan), cuda);
-    if (!same(cuda ? "a panel on CUDA" : "a panel on the CPU", dst, expected)) return false;
-  }
-  return true;
+  const Placed src(any_bytes(2 * n * columns * item), offset);
+  std::list<Placed> dst;
+  dst.emplace_back(std::vector<char>(src.size), offset);
+  ReverseCopy plan{item, dst.front().data, src.data, lengths.data(), LengthType::kInt64, {}};
+  plan.dims = {
+      {2, n * columns, n * columns, columns, false}, {n, columns, columns, 0, true}, {columns, 1, 1, 1, false}};
+  return right("a panel", plan, dst);
 }
 
 bool rows_case() {
@@ -555,32 +413,23 @@ bool far_apart_case() {
   cuda_on_host::max_32_bit_index = INT32_MAX;
   constexpr int64_t kApart = int64_t(1) << 30, kRows = 93, kRowApart = 23'090'848;
   const Placed src(kApart + 3), rows(2 * (kRows - 1) * kRowApart + 8);
-  bool right = true;
-  {  // every second index of 100 reads, but only two of them
-    for (int64_t k = 0; k < 6; ++k) src.data[k / 3 * kApart + k % 3] = char(k + 1);
-    const Placed dst(std::vector<char>(300, 9), 0);
-    std::vector<char> expected(300);
-    for (int64_t k = 0; k < 6; ++k) expected[std::size_t(k / 3 * 6 + k % 3)] = char(k + 1);
-    cuda::execute(AffineCopies{1, {{dst.data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}}, nullptr);
-    right &= same("a window far apart on CUDA", dst, expected);
+  const std::span<const bool> cuda = std::span(kEngines).last(1);
+  // Every second index of 100 reads, but only two of them.
+  for (int64_t k = 0; k < 6; ++k) src.data[k / 3 * kApart + k % 3] = char(k + 1);
+  std::list<Placed> dst;
+  dst.emplace_back(std::vector<char>(300, 9), 0);
+  const AffineCopies window{1, {{dst.front().data, src.data, {{100, 3, kApart, 0, 2, 2}, plain_dim(3, 1, 1)}}}};
+  // Ranges that begin at different items of a vector.
+  for (int64_t k = 0; k < 4 * kRows; ++k) {
+    const auto value = int16_t(k);
+    std::memcpy(rows.data + 2 * (k / 4 * kRowApart + k % 4), &value, 2);
   }
-  {  // ranges that begin at different items of a vector
-    const int64_t lengths[] = {0};
-    const Placed dst(std::vector<char>(2 * (3 * 746 + kRows), 9), 0);
-    std::vector<char> expected(dst.size, 9);
-    for (int64_t k = 0; k < 4; ++k) {
-      for (int64_t r = 0; r < kRows; ++r) {
-        const auto value = int16_t(4 * r + k);
-        std::memcpy(rows.data + 2 * (r * kRowApart + k), &value, 2);
-        std::memcpy(expected.data() + 2 * (k * 746 + r), &value, 2);
-      }
-    }
-    ReverseCopy plan{2, dst.data, rows.data, lengths, LengthType::kInt64, {}};
-    plan.dims = {{4, 746, 1, 0, false}, {kRows, 1, kRowApart, 0, false}, {1, 372, 1, 0, true}};
-    cuda::execute(std::move(plan), nullptr);
-    right &= same("rows far apart on CUDA", dst, expected);
-  }
-  return right;
+  const int64_t lengths[] = {0};
+  std::list<Placed> ranges;
+  ranges.emplace_back(std::vector<char>(2 * (3 * 746 + kRows), 9), 0);
+  ReverseCopy plan{2, ranges.front().data, rows.data, lengths, LengthType::kInt64, {}};
+  plan.dims = {{4, 746, 1, 0, false}, {kRows, 1, kRowApart, 0, false}, {1, 372, 1, 0, true}};
+  return right("a window far apart", window, dst, cuda) && right("rows far apart", plan, ranges, cuda);
 }
 
 // Returns how many there were, or -1.

@@ -6,25 +6,17 @@
 // Most sets are pieces of one tensor, cut along its dimensions or taken every few items, with padding between rows,
 // and therefore disjoint but for what is then changed. Prints how many sets of more than 8 views were disjoint, and how
 // many were not.
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <random>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "../csrc/ops/overlap.h"
+#include "random_numbers.h"
 
 using namespace torch_dml_ops;
 
 namespace {
-
-std::mt19937_64 random_bits;
-
-int64_t any(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_bits); }
-bool chance(double p) { return std::bernoulli_distribution(p)(random_bits); }
 
 struct Piece {
   int64_t address = 0, item = 1;

@@ -5,10 +5,9 @@
 // Sizes are small, edges of windows and lengths lie at and beside the edges of vectors, and devices differ, so that
 // small plans run through the code of large ones.
 #include <ctime>
-#include <iterator>
-#include <numeric>
 
 #include "../../csrc/kernels/cuda/device.h"
+#include "../random_numbers.h"
 #include "addresses.h"
 #include "check_plans.h"
 
@@ -18,16 +17,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-std::mt19937_64 random_bits;
-
 bool tidy = false;  // whether sizes, strides and addresses suit words of 4 bytes, however small the items
-
-int64_t any(int64_t least, int64_t most) { return least + int64_t(random_bits() % uint64_t(most - least + 1)); }
-bool chance(double p) { return double(random_bits() >> 11) * 0x1p-53 < p; }
-template <class T>
-T one_of(std::initializer_list<T> values) {
-  return std::data(values)[any(0, int64_t(values.size()) - 1)];
-}
 
 // At and beside a multiple of `unit`, from 0 to `most`.
 int64_t near_multiple(int64_t unit, int64_t most) {
@@ -84,9 +74,7 @@ Sizes any_sizes(int64_t rank, int64_t numel) {
 
 // Strides in some order of dimensions, from `inner` on, with gaps; no two indices meet.
 Sizes any_strides(const Sizes& sizes, double shuffled, double gaps, int64_t inner = 1) {
-  std::vector<std::size_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (chance(shuffled)) std::shuffle(order.begin(), order.end(), random_bits);
+  const std::vector<std::size_t> order = any_order(sizes.size(), chance(shuffled));
   Sizes strides(sizes.size());
   for (std::size_t k = order.size(); k-- > 0;) {
     strides[order[k]] = inner;
