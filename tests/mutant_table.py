@@ -1,5 +1,7 @@
 """The faults of mutants.py: by area, the tests that should notice, and by file, what becomes what.
 
+Tests are what pytest is called with, which leaves out the thorough ones, or after a `$` programs of host_build.py.
+
 Of a text, what lies between « and » is replaced. Texts are short, so that they survive changes nearby; where one does
 not occur exactly once any more, test_mutants.py says so.
 """
@@ -56,7 +58,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "CPU engine": (
-        "tests/test_kernels.py -k '(random_plans_under or every_alignment) and ANY_LEVEL'",
+        "$ kernels_fuzz 300 0 cpu && kernels_fuzz alignments cpu",
         {
             "csrc/kernels/affine_copy.h": [
                 ("inner.reads_all() && «step == 1» &&", "true"),
@@ -91,6 +93,13 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("column.dst_stride != 1 || «column.src_stride != 1»", "false"),
                 ("reversed ? «n - 1 - begin» : begin", "n - begin"),
                 ("«column_.dst_stride == axis_.size» ?", "true"),
+                ("std::clamp(n, «c.begin», c.end)", "int64_t(0)"),
+                ("reversed ? «-axis_.src_stride» : axis", "axis_.src_stride"),
+                ("c.begin == 0 && «c.end == axis_.size»", "true"),
+                ("lengths[std::size_t(k - j)] = length(c, «k»)", "j"),
+                ("end - j, axis_.size, column_.dst_stride, «column_.src_stride»", "column_.dst_stride"),
+                ("length_offset += «index * dims[k].length_stride»", "index"),
+                ("uint64_t(axis_size) ? int64_t(length) : «axis_size»", "int64_t(length)"),
             ],
             "csrc/kernels/cpu/inner_loops/vectors.inl": [
                 ("if («i < n») move(n - kItems)", "false"),
@@ -101,29 +110,81 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if («last») move(dst + last", "false"),
                 ("if («at < bytes») move(bytes - kVectorBytes)", "false"),
                 ("std::min(rows, «batch.row_end - row»)", "rows"),
+                ("dst[i] = src[«i * src_stride»]", "i"),
+                ("src)[«r * t.src_row_stride»];\n    for", "r"),
+                ("move(0);\n    at = «kVectorBytes»", "2 * kVectorBytes"),
+                ("if («bytes > 0») *dst", "bytes > 1"),
+                ("if («bytes > 1») return copy", "bytes > 2"),
+                ("last = «t.bytes - kSize»", "t.bytes - kSize - 1"),
             ],
             "csrc/kernels/cpu/inner_loops/transpose.inl": [
                 ("std::min(«i», outer_end - kOuter)", "0"),
                 ("backwards ? «rows - 1 - k» : k", "k"),
                 ("std::min(kRows, «t.rows - r»)", "t.rows"),
+                ("reinterpret_cast<const char*>(src + «k * src_stride»)", "k"),
+                ("rows >= kSide && «columns * int64_t(sizeof(T)) >= kVectorBytes»", "true"),
+                ("if («rows >= kSide» && columns *", "true"),
+                ("std::min(kColumns, «t.n - i»)", "t.n"),
+                ("backwards ? «-(r + rows - 1)» : r", "-r"),
+                ("std::min(«j», inner_end - kInner)", "0"),
             ],
             "csrc/kernels/cpu/inner_loops/reverse.inl": [
                 ("if («n <= kItems») return", "n < kItems"),
                 ("reverse_row(dst, src + «length - 1», length)", "length"),
                 ("std::clamp<int64_t>(«length - i», 0", "length - i - 1"),
                 ("reverse(end, «n - end»);\n      for", "0"),
+                ("if («n * kSize >= kVectorBytes») return", "n * kSize > kVectorBytes / 2"),
+                ("if («n * kSize >= 8») return", "n * kSize >= 7"),
+                ("i < n; ++i) «dst[i] = src[-i];»\n}", "dst[i] = src[i];"),
+                ("«(t.n - length)» * int64_t", "(t.n - length - 1)"),
+                ("if (kAscending) «items(n - 1, n);»", ""),
+                ("buffer[«some - 1 - k»]", "k"),
+                ("last = src - «(i + some - 1)» * kStep", "(i + some)"),
+                ("Number(«k * kItems / Vec::kLanes»)", "k"),
             ],
             "csrc/kernels/cpu/inner_loops/dilate.inl": [
                 ("zero_row(reinterpret_cast<char*>(dst), «t.begin» * kSize)", "t.begin - 1"),
                 ("src_stride == -1 && «step == 2»)", "step >= 2"),
                 ("«t.size - end») * kSize", "t.size - end - 1"),
+                ("k < kStep; ++k) «dst[i * kStep + k] = T{};»", ""),
+                ("src[«(n - 1) * src_stride»]", "n * src_stride"),
+                ("dst[i * step] = src[«i * src_stride»]", "i"),
+                ("src_stride == 1 && «step == 3»", "step >= 3"),
+                ("if («bytes >= 16») return by", "bytes > 8"),
+                ("at < bytes; ++at) «dst[at] = 0;»", ""),
+                ("end = t.begin + «(t.n - 1) * t.step + 1»", "t.n * t.step"),
+                ("else if («t.src_stride == -1»)", "t.src_stride < 0"),
             ],
-            "csrc/kernels/cpu/inner_loops/interleave.inl": [("if («count == 3») return", "count == 4")],
+            "csrc/kernels/cpu/inner_loops/interleave.inl": [
+                ("if («count == 2») return", "count <= 3"),
+                ("if («count == 3») return", "count == 4"),
+                ("const T*>(«sources[k]»)", "sources[kCount - 1 - k]"),
+                ("dst[«i * kCount + k»]", "k * n + i"),
+                ("«i < n»; ++i)", "i < n - 1"),
+            ],
+            "csrc/kernels/cpu/inner_loops/gather.inl": [
+                ("std::clamp<int64_t>(«p.columns - v * kLanes», 0", "p.columns"),
+                ("std::max(«longest», p.lengths", "0"),
+                ("Number(«(length[v][k] - 1)» * p.src", "length[v][k]"),
+                ("if («i < longest»)", "i + 1 < longest"),
+                ("two_rows = Numbers{} + Number(«2 * p.src_axis_stride»)", "p.src_axis_stride"),
+                ("Mask(«(1u << columns) - 1»)", "1u << columns"),
+                ("if («sizeof(T) == 4 && reach > std::numeric_limits<int32_t>::max()») return", "false"),
+                ("p.src += «kGathered<T> * int64_t(sizeof(T))»", "kGathered<T>"),
+                ("«p.lengths += kGathered<T>;»", ""),
+            ],
             "csrc/kernels/cpu/inner_loops/non_temporal.inl": [
                 ("head && «before») {", "nullptr"),
                 ("last = «row + 1 == batch.row_end» &&", "false"),
                 ("items(«end», n);\n  } else", "end + 1"),
                 ("kAcrossRows && «row > batch.row_begin»", "true"),
+                ("std::min(«bytes_to_line(dst)», bytes)", "0"),
+                ("«std::memcpy(both, before - kCacheLineBytes, kCacheLineBytes);»", ""),
+                ("at < bytes && «!continues»", "continues"),
+                ("std::min(«bytes_to_line(dst) / int64_t(sizeof(T))», n)", "bytes_to_line(dst)"),
+                ("before = src - segment.src_row_stride + «segment.bytes»", "0"),
+                ("LineSharing::kAll) «before = src + segment.bytes;»", "before = src;"),
+                ("std::min(«i + kBuffered», end)", "i + kBuffered - 1"),
             ],
         },
     ),
@@ -156,11 +217,13 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "autograd": (
-        "tests/test_autograd.py tests/test_out.py -k 'not on_host'",
+        "tests/test_autograd.py tests/test_out.py -m '' -k '(ordinary or test_out) and not on_host'",
         {
             "torch_dml_ops/_autograd.py": [
-                ("return «private._are_functorch_transforms_active() or »in_forward_mode", ""),
                 ("«in_forward_mode() or »_requires", ""),
+                ("ctx.linear.call(«tangents[: ctx.count]», _others", "tangents"),
+                ('any(«a.type.kind() == "TensorType"» for a in others)', "False"),
+                ("set_single_level_autograd_function_allowed(«allowed»)", "True"),
                 ("ctx.save_for_forward(*constants)", "pass"),
                 ("with torch.enable_grad(), «private._set_fwd_grad_enabled(True), »private._Auto", ""),
                 ("torch.autograd.graph.increment_version(tuple(_as_list(out)))", "pass"),
@@ -234,7 +297,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "index": (
-        "tests/test_index.py tests/test_window.py",
+        "tests/test_index.py tests/test_window.py tests/test_tracing.py::test_every_argument_is_unknown",
         {
             "torch_dml_ops/_index.py": [
                 ("recorded_among(input«, *numbers_in(index)»)", ""),
@@ -442,4 +505,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
 }
 
 # Faults that change no result, by their text, and why.
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT: dict[str, str] = {
+    "|| «layout != aoti_torch_layout_strided()»": (
+        "the overloads `fast` have kernels for strided tensors alone: the dispatcher refuses others, and the call "
+        "falls back all the same, only later"
+    ),
+}

@@ -11,13 +11,14 @@ or "7@avx2" for a fault in the inner loops at that SIMD level alone.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
+import resource
 import shlex
-import signal
 import subprocess
 import sys
-import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,8 @@ from mutant_table import AREAS, EQUIVALENT
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
 COPIED = ("csrc", "docs", "examples", "tests", "torch_dml_ops", "setup.py", "pyproject.toml", "README.md", "LICENSE")
-SECONDS = 600  # after which a fault counts as noticed: a loop without an end, say
+NO_TESTS = 5  # pytest's status
+CPU_SECONDS = 600  # after which a fault counts as noticed: a loop without an end, say
 HEADER = """#pragma once
 #include <cstdlib>
 #include <cstring>
@@ -39,6 +41,7 @@ inline bool mutant(int number, const char* level = nullptr) {
   return !at || !level || !std::strcmp(at + 1, level);
 }
 """
+START_FILE = "sitecustomize.py"  # which Python runs first, and which the copy alone has
 START = """import os, sys
 
 if number := int(os.environ.get("MUTANT", "0").partition("@")[0]):
@@ -92,11 +95,16 @@ class Mutant:
     def has_levels(self) -> bool:
         return "inner_loops/" in self.file
 
+    def levels(self, of_processor: Sequence[str]) -> Sequence[str]:
+        """Those to run it at. The one with gathers has loops of its own in gather.inl, and the others from avx512."""
+        gathers = self.file.endswith("gather.inl")
+        return [level for level in of_processor if level.endswith("_gather") == gathers] if self.has_levels else [""]
+
     def switched(self, piece: str) -> str:
         """In C++, the piece with its fault behind a switch: an expression, or whole statements."""
         on = f"mutant({self.number}{', kLevel' if self.has_levels else ''})"
         if piece.endswith(";"):
-            return f"if ({on}) {{ {self.becomes} }} else {{ {piece} }}"
+            return f"{{ if ({on}) {{ {self.becomes} }} else {{ {piece} }} }}"
         return f"({on} ? ({self.becomes}) : ({piece}))"
 
 
@@ -120,7 +128,7 @@ def install(number: int) -> None:
     from importlib.machinery import SourceFileLoader
 
     mutant = mutants()[number - 1]
-    whole, code_of = (ROOT if ROOT.name == "mutants" else COPY) / mutant.file, SourceFileLoader.get_code
+    whole, code_of = (ROOT if (ROOT / START_FILE).exists() else COPY) / mutant.file, SourceFileLoader.get_code
 
     def get_code(self: SourceFileLoader, name: str) -> object:
         if Path(self.path) != whole:
@@ -133,7 +141,7 @@ def install(number: int) -> None:
 
 def make_copy(every: Sequence[Mutant]) -> None:
     """Writes only what has changed, so that little is built again."""
-    texts = {"csrc/mutant.h": HEADER.encode(), "sitecustomize.py": START.encode()}
+    texts = {"csrc/mutant.h": HEADER.encode(), START_FILE: START.encode()}
     for name in COPIED:
         for path in sorted((ROOT / name).rglob("*")) if (ROOT / name).is_dir() else [ROOT / name]:
             if not path.is_file() or path.suffix in (".so", ".pyc"):
@@ -155,53 +163,96 @@ def make_copy(every: Sequence[Mutant]) -> None:
             to.write_bytes(text)
 
 
-def start(tests: Sequence[str], switch: str, log: Path) -> int:
-    """Runs tests in a process forked from this one; the process's number."""
-    if process := os.fork():
-        return process
-    try:
-        signal.alarm(SECONDS)
-        with log.open("wb") as file:
-            os.dup2(file.fileno(), 1)
-            os.dup2(file.fileno(), 2)
-        os.environ.update(PYTHONPATH=str(COPY), MUTANT=switch)
-        os.chdir(COPY)
-        sys.path[:0] = [str(COPY), str(COPY / "tests")]
-        if number := int(switch.partition("@")[0]):
-            install(number)
-        import pytest
+class Note:
+    """Keeps the name of the test that runs in a file, so that it is known of a process that ends within it too."""
 
-        status = pytest.main(["-x", "-q", "--no-header", "--tb=no", "-p", "no:xdist", *tests])
-        sys.stdout.flush()
-        os._exit(int(status))
-    finally:
-        os._exit(9)
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.file.write_text(nodeid)
 
 
-def failure(status: int, log: Path) -> str:
-    """The first test that failed; nothing if none did."""
-    if status == 0:
-        return ""
-    lines = log.read_text(errors="replace").splitlines()
-    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    return (failed or [f"ended with {status}: {' '.join(lines[-3:])[-200:]}"])[0]
+@dataclass
+class Run:
+    """Tests in a process of their own, which ends with the first that fails: of pytest, or programs, after a `$`."""
+
+    tests: Sequence[str]
+    mutant: Mutant | None = None
+    level: str = ""
+    status: int | None = None
+    cpu_seconds: float = 0.0
+    noticed_by: str = ""
+
+    @property
+    def switch(self) -> str:
+        """MUTANT's value."""
+        number = self.mutant.number if self.mutant else 0
+        return f"{number}@{self.level.removesuffix('_gather')}" if self.level else str(number)
+
+    @property
+    def program(self) -> str:
+        return self.tests[1] if self.tests[0] == "$" else ""
+
+    def start(self) -> int:
+        """The process's number."""
+        files = COPY / "build" / f"mutant_{self.switch}"
+        self.log, self.test = files.with_suffix(".log"), files.with_suffix(".test")
+        self.test.write_text("")
+        if process := os.fork():
+            return process
+        try:
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
+            with self.log.open("wb") as file:
+                os.dup2(file.fileno(), 1)
+                os.dup2(file.fileno(), 2)
+            os.environ.update(PYTHONPATH=str(COPY), MUTANT=self.switch, TORCH_DML_OPS_SIMD=self.level)
+            os.chdir(COPY)
+            if self.program:
+                os.environ["PATH"] = f"{COPY / 'build' / 'tests'}:{os.environ['PATH']}"
+                os.execvp("sh", ["sh", "-c", " ".join(self.tests[1:])])
+            sys.path[:0] = [str(COPY), str(COPY / "tests")]
+            if self.mutant:
+                install(self.mutant.number)
+            import pytest
+
+            options = ["-x", "-q", "--no-header", "--tb=short", "-m", "not thorough", "-p", "no:xdist"]
+            status = pytest.main([*options, *self.tests], [Note(self.test)])
+            sys.stdout.flush()
+            os._exit(int(status))
+        finally:
+            os._exit(9)
+
+    def end(self, status: int, used: resource.struct_rusage) -> None:
+        self.status, self.cpu_seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+        if self.status != 0:
+            last_lines = " ".join(self.text.splitlines()[-2:])[-150:]
+            self.noticed_by = self.test.read_text() or f"{self.program or 'before any test'}: {last_lines}"
+
+    @property
+    def text(self) -> str:
+        """What was printed."""
+        return self.log.read_text(errors="replace")
 
 
-Job = tuple[Mutant | None, str, str]  # MUTANT's value, and the tests that should notice
+def without_faults(runs: Sequence[Run]) -> list[Run]:
+    """The tests that noticed something, once more: that one fails means something only if it is right otherwise."""
+    tests = sorted({run.noticed_by for run in runs if "::" in run.noticed_by})
+    programs = {(shlex.join(run.tests), run.level): Run(run.tests, level=run.level) for run in runs if run.program}
+    return [*([Run(tests)] if tests else []), *programs.values()]
 
 
-def outcomes(jobs: Sequence[Job], at_once: int) -> Iterator[tuple[Job, str]]:
-    running: dict[int, tuple[Job, Path]] = {}
-    waiting = list(reversed(jobs))
+def outcomes(runs: Sequence[Run], at_once: int) -> Iterator[Run]:
+    running: dict[int, Run] = {}
+    waiting = list(reversed(runs))
     while waiting or running:
         while waiting and len(running) < at_once:
-            job = waiting.pop()
-            log = COPY / "build" / f"log_{len(waiting)}.txt"
-            running[start(shlex.split(job[2]), job[1], log)] = job, log
-        process, status = os.wait()
-        job, log = running.pop(process)
-        yield job, failure(os.waitstatus_to_exitcode(status), log)
-        log.unlink()
+            run = waiting.pop()
+            running[run.start()] = run
+        process, status, used = os.wait4(-1, 0)
+        run = running.pop(process)
+        run.end(status, used)
+        yield run
 
 
 def main() -> int:
@@ -209,39 +260,50 @@ def main() -> int:
     parser.add_argument("only", nargs="*", metavar="AREA, FILE or NUMBER")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    began, every = time.monotonic(), mutants()
+    every = mutants()
     chosen = [m for m in every if not options.only or {m.area, m.file, str(m.number)} & {*options.only}]
     make_copy(every)
     os.environ["TORCH_DML_OPS_CUDA"] = "0"
-    subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=COPY, check=True)
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    subprocess.run(command, cwd=COPY, check=True, stdout=subprocess.DEVNULL)
     command = [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(*l.simd_levels())"]
     levels = subprocess.check_output(command, cwd=COPY, text=True, env=os.environ | {"PYTHONPATH": "."}).split()
     for name in IMPORTED:
         __import__(name)
-
-    jobs: list[Job] = []
-    for mutant in chosen:
-        tests, _ = AREAS[mutant.area]
-        for level in levels if mutant.has_levels else [""]:
-            here = tests.replace("ANY_LEVEL", f"[{level}-" if level else "[")
-            jobs.append((mutant, f"{mutant.number}@{level}" if level else str(mutant.number), here))
-    clean = True
-    for (_, _, tests), what in outcomes(
-        [(None, "0", tests) for tests in sorted({job[2] for job in jobs})], options.jobs
-    ):
-        clean &= not what
-        print(f"{tests}, without any fault: {what or 'right'}", flush=True)
-    if not clean:
-        return 2
-    survived = 0
-    for (mutant, switch, _), what in outcomes(jobs, options.jobs):
+    gc.collect()
+    gc.freeze()  # or each process would go through it all again, and copy it
+    runs = [
+        Run(shlex.split(AREAS[mutant.area][0]), mutant, level) for mutant in chosen for level in mutant.levels(levels)
+    ]
+    if programs := {run.program for run in runs} - {""}:
+        build = "import sys, host_build; [host_build.program(name) for name in sys.argv[1:]]"
+        subprocess.run([sys.executable, "-c", build, *programs], cwd=COPY / "tests", check=True)
+    areas: dict[str, Counter[str]] = {}
+    for run in outcomes(runs, options.jobs):
+        mutant = run.mutant
         assert mutant is not None
+        if run.status == NO_TESTS and not run.program:
+            print(f"no such tests: {shlex.join(run.tests)}")
+            return 2
         reason = EQUIVALENT.get(mutant.text, "")
-        survived += not what and not reason
-        word = "noticed " if what else "the same" if reason else "SURVIVED"
-        print(f"{word} {switch.partition('@')[2]} {mutant}: {what or reason}", flush=True)
-    print(f"{len(jobs)} faults, {survived} survived, {(time.monotonic() - began) / 60:.0f} minutes")
-    return int(survived > 0)
+        word = "noticed" if run.status else "same" if reason else "SURVIVED"
+        areas.setdefault(mutant.area, Counter()).update({"faults": 1, word: 1, "CPU": run.cpu_seconds})
+        what = run.noticed_by or reason
+        print(f"{word:8} {run.cpu_seconds:5.1f} s  {run.level} {mutant}: {what}", flush=True)
+
+    again = without_faults(runs)
+    for run in outcomes(again, options.jobs):
+        if run.status != 0:
+            print(f"fails without any fault: {run.noticed_by}\n{run.text}")
+            return 2
+    total = sum(areas.values(), Counter())
+    for area, counted in [*areas.items(), ("all", total)]:
+        print(
+            f"{area:16} {counted['faults']:4} faults, {counted['noticed']:4} noticed, {counted['same']:2} change "
+            f"nothing, {counted['SURVIVED']:2} survived, {counted['CPU']:5.0f} CPU seconds"
+        )
+    print(f"Without any fault these tests are right, in {sum(run.cpu_seconds for run in again):.0f} CPU seconds.")
+    return int(total["SURVIVED"] > 0)
 
 
 if __name__ == "__main__":
