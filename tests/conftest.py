@@ -25,6 +25,22 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def fresh_compiler() -> None:
+    """No graphs of other tests."""
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def uncached_compiler(fresh_compiler: None) -> Iterator[None]:
+    """Nor of other runs: the caches on disk know nothing of changed fake kernels."""
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config as inductor_config
+
+    with inductor_config.patch(fx_graph_cache=False), functorch_config.patch(enable_autograd_cache=False):
+        yield
+
+
 @pytest.fixture(scope="session", params=backends(), ids=str)
 def backend(request: pytest.FixtureRequest) -> Backend:
     """Each implementation of the operators, with its device."""

@@ -9,12 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
 from oracle import as_list
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 EXAMPLES = int(os.environ.get("TORCH_DML_OPS_CASES", "100"))
 examples = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)  # the same every time
@@ -47,6 +49,28 @@ def values(sizes: Sequence[int], dtype: torch.dtype = torch.float64, seed: int =
 def same(actual: object, expected: object) -> None:
     """Equal to the last bit but for the sign of zeros, which sums of derivatives may change."""
     torch.testing.assert_close(actual, expected, rtol=0, atol=0)
+
+
+def graphs(f: Callable[..., Any], calls: Sequence[tuple[Any, ...]], backend: str = "eager", **options: Any) -> int:
+    """How many graphs torch.compile makes of the function for these calls, which give what they give without it."""
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    counter = CompileCounterWithBackend(backend)
+    g = torch.compile(f, backend=counter, fullgraph=True, **options)
+    for arguments in calls:
+        same(g(*arguments), f(*arguments))
+    return counter.frame_count
+
+
+class PassingMode(TorchFunctionMode):
+    """Does nothing; but what it is in force for is no plain call."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+class Mine(Tensor):
+    """A subclass that does nothing of its own."""
 
 
 def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:

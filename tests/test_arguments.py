@@ -13,7 +13,7 @@ import inspect
 import re
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -23,20 +23,14 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
-from operator_cases import FIVE, Case, by_name, same
+from operator_cases import graphs, same
 from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_dml_ops as dml
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:")
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> None:
-    torch._dynamo.reset()
+pytestmark = [pytest.mark.usefixtures("fresh_compiler"), pytest.mark.filterwarnings("ignore:.*is deprecated:")]
 
 
 @dataclass(frozen=True)
@@ -257,15 +251,6 @@ def test_helpers_refuse_what_is_no_whole_number(kind: str) -> None:
     with pytest.raises(TypeError) as refused:
         dml.window((4, make(1)), ...)
     assert str(refused.value) == f"window: shape[1] must be a whole number, got {got}"
-    if kind == "None":
-        return
-    for part in ("start", "stop", "step"):
-        index = slice(*(make(1) if part == p else None for p in ("start", "stop", "step")))
-        with pytest.raises(TypeError) as refused:
-            dml.window((4,), index)
-        assert str(refused.value) == (
-            f"window: the {part} of the slice of dimension 0 must be a whole number, got {got}"
-        )
 
 
 # One sentence for every argument of a wrong type, in every situation.
@@ -376,15 +361,6 @@ def test_arguments_of_wrong_types_under_torch_compile_get_one_sentence(call: Cal
         )
 
 
-@pytest.mark.parametrize("function", [name for name, f in public_functions()])
-@pytest.mark.parametrize("kind", WRONG)
-def test_no_public_function_is_left_out(function: str, kind: str) -> None:
-    """Also of a function that none of the lists above knows, and for each argument of a wrong type alone."""
-    parameters = inspect.signature(getattr(dml, function)).parameters
-    required = [p.name for p in parameters.values() if p.default is p.empty]
-    assert_refused_or_right(function, lambda: getattr(dml, function)(*(WRONG[kind]() for _ in required)))
-
-
 HELPERS: dict[str, Callable[[], dict[str, Any]]] = {
     "window": lambda: {"shape": (4, 6), "index": np.s_[::-1]},
     "sequence_lengths_like": lambda: {
@@ -408,11 +384,14 @@ RIGHT = {**{call.function: partial(call.arguments, matrix()) for call in CALLS},
 
 
 @pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize("function", HELPERS)
-def test_helpers_refuse_wrong_types_in_one_sentence(function: str, kind: str) -> None:
-    for name in HELPERS[function]():
+@pytest.mark.parametrize("function", [name for name, f in public_functions()])
+def test_public_functions_refuse_wrong_types_in_one_sentence(function: str, kind: str) -> None:
+    """Of one argument, and of all at once."""
+    f = getattr(dml, function)
+    required = [p.name for p in inspect.signature(f).parameters.values() if p.default is p.empty]
+    for names in (required, *([name] for name in RIGHT[function]())):
         assert_refused_or_right(
-            function, lambda name=name: getattr(dml, function)(**{**HELPERS[function](), name: WRONG[kind]()})
+            function, lambda names=names: f(**{**RIGHT[function](), **{name: WRONG[kind]() for name in names}})
         )
 
 
@@ -485,20 +464,20 @@ def test_entries_of_an_index_of_wrong_types_get_one_sentence(kind: str, situatio
         )
 
 
-@pytest.mark.parametrize("kind", NOT_WHOLE)
-def test_an_index_refuses_what_is_no_whole_number(kind: str) -> None:
+@pytest.mark.parametrize("kind", [kind for kind in NOT_WHOLE if kind != "None"])
+def test_indices_refuse_what_is_no_whole_number(kind: str) -> None:
     make, written = NOT_WHOLE[kind]
-    if kind == "None":
-        return
     got = written.format(n=1, m=3)
     with pytest.raises(IndexError) as refused:
         dml.index(matrix())[0, make(1)]
     sentence = f"index: index[1] must be a slice, a whole number, None or an Ellipsis, got {got}"
     assert str(refused.value) in (sentence, f"{sentence}; index the result with it")
-    for part in ("start", "stop", "step"):
-        with pytest.raises(TypeError) as refused:
-            dml.index(matrix())[slice(*(make(1) if part == p else None for p in ("start", "stop", "step")))]
-        assert str(refused.value) == f"index: the {part} of the slice of dimension 0 must be a whole number, got {got}"
+    for function, take in (("index", lambda s: dml.index(matrix())[s]), ("window", partial(dml.window, (4,)))):
+        for part in ("start", "stop", "step"):
+            with pytest.raises(TypeError) as refused:
+                take(slice(*(make(1) if part == p else None for p in ("start", "stop", "step"))))
+            sentence = f"{function}: the {part} of the slice of dimension 0 must be a whole number, got {got}"
+            assert str(refused.value) == sentence
 
 
 SENTENCES = [
@@ -717,28 +696,7 @@ def test_jit_trace_warns_where_it_keeps_a_size(function: Callable[[Tensor], Any]
         torch.jit.trace(function, matrix(), check_trace=False)
 
 
-class Mine(Tensor):
-    pass
-
-
-@pytest.mark.parametrize("requires_grad", [False, True])
-@every_call
-def test_subclasses_stay_what_they_are(call: Call, requires_grad: bool) -> None:
-    x = matrix().as_subclass(Mine).requires_grad_(requires_grad)
-    result = call(x)
-    results = [result] if isinstance(result, Tensor) else result
-    assert all(isinstance(r, Mine) and r.requires_grad == requires_grad for r in results)
-
-
 # window, compiled.
-
-
-def graphs(f: Callable[..., Any], calls: Sequence[tuple[Any, ...]], **options: Any) -> int:
-    counter = CompileCounterWithBackend("eager")
-    g = torch.compile(f, backend=counter, fullgraph=True, **options)
-    for arguments in calls:
-        same(g(*arguments), f(*arguments))
-    return counter.frame_count
 
 
 BOUNDS = [(torch.arange(40.0), a, 40 - b) for a, b in ((2, 3), (3, 4), (4, 2), (5, 9), (6, 6), (7, 2), (8, 3), (9, 9))]
@@ -754,26 +712,6 @@ def test_a_window_whose_bounds_vary_is_compiled_as_often_as_a_slice() -> None:
     for g in (f, backwards):
         assert graphs(g, BOUNDS) <= 3
         assert graphs(g, BOUNDS, dynamic=True) == 1
-
-
-@pytest.mark.parametrize("bounds", [np.int64, torch.tensor], ids=["np.int64", "tensor"])
-def test_bounds_of_other_kinds(bounds: Callable[[int], Any]) -> None:
-    assert dml.window((40,), slice(bounds(2), bounds(30), bounds(3))) == dml.window((40,), slice(2, 30, 3))
-
-
-@by_name(FIVE)
-def test_numbers_that_vary_are_compiled_once(case: Case) -> None:
-    """A size that varies is a number like another one for each operator: no value of it becomes a constant."""
-
-    def f(x: Tensor) -> Any:
-        return one(case.call(dml, *[x[: sizes[0]] for sizes in case.sizes]))
-
-    width = case.sizes[0][1]
-
-    def g(x: Tensor, n: int) -> Tensor:
-        return f(x[:, :width]) * n
-
-    assert graphs(g, [(torch.arange(60.0).reshape(10, 6), n) for n in (2, 3, 4, 5)]) <= 2
 
 
 # `out` that shares memory, compiled.

@@ -303,21 +303,26 @@ class OutCase:
 
 
 OUT_CASES = (
-    OutCase("slice1", {"input": (4,), "out": (4,)}, lambda x, out: dml.slice1(x, [0], [4], [-1], out=out)),
+    OutCase("slice1", {"input": (4,), "out": (4,)}, lambda ops, x, out: ops.slice1(x, [0], [4], [-1], out=out)),
     OutCase(
-        "slice_grad", {"grad_output": (2,), "out": (4,)}, lambda g, out: dml.slice_grad(g, [4], [0], [4], [-2], out=out)
+        "slice_grad",
+        {"grad_output": (2,), "out": (4,)},
+        lambda ops, g, out: ops.slice_grad(g, [4], [0], [4], [-2], out=out),
     ),
-    OutCase("split", {"input": (4,), "out[0]": (1,), "out[1]": (3,)}, lambda x, *out: dml.split(x, [1, 3], 0, out=out)),
     OutCase(
-        "join", {"inputs[0]": (1,), "inputs[1]": (3,), "out": (4,)}, lambda a, b, out: dml.join([a, b], 0, out=out)
+        "split", {"input": (4,), "out[0]": (1,), "out[1]": (3,)}, lambda ops, x, *out: ops.split(x, [1, 3], 0, out=out)
+    ),
+    OutCase(
+        "join", {"inputs[0]": (1,), "inputs[1]": (3,), "out": (4,)}, lambda ops, a, b, out: ops.join([a, b], 0, out=out)
     ),
     OutCase(
         "reverse_subsequences",
         {"input": (4,), "out": (4,)},
-        lambda x, out: dml.reverse_subsequences(x, torch.tensor([3]), 0, out=out),
+        lambda ops, x, out: ops.reverse_subsequences(x, torch.tensor([3]), 0, out=out),
     ),
 )
 by_op = pytest.mark.parametrize("case", OUT_CASES, ids=lambda case: case.op)
+by_entry = pytest.mark.parametrize("ops", [dml, torch.ops.torch_dml_ops], ids=["functions", "operators"])
 by_argument = pytest.mark.parametrize(
     ("case", "argument"), [(case, name) for case in OUT_CASES for name in case.sizes], ids=lambda v: getattr(v, "op", v)
 )
@@ -327,13 +332,14 @@ def outs(tensors: dict[str, Tensor]) -> list[Tensor]:
     return [t for name, t in tensors.items() if name.startswith("out")]
 
 
+@by_entry
 @by_argument
-def test_out_with_an_argument_that_requires_grad_is_refused(case: OutCase, argument: str) -> None:
+def test_out_with_an_argument_that_requires_grad_is_refused(case: OutCase, argument: str, ops: Any) -> None:
     tensors = case.tensors()
     before = [t.clone() for t in outs(tensors)]
     tensors[argument].requires_grad_()
     with pytest.raises(RuntimeError) as error:
-        case.call(*tensors.values())
+        case.call(ops, *tensors.values())
     assert str(error.value) == (
         f"{case.op}: with out there is no automatic differentiation, and {argument} requires grad; call it without "
         "out, or under torch.no_grad()"
@@ -342,14 +348,18 @@ def test_out_with_an_argument_that_requires_grad_is_refused(case: OutCase, argum
     assert all(t._version == 0 for t in outs(tensors))
 
 
+@by_entry
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 @by_argument
-def test_out_with_an_argument_that_requires_grad_is_allowed_under_no_grad(case: OutCase, argument: str) -> None:
+def test_out_with_an_argument_that_requires_grad_is_allowed_where_nothing_is_recorded(
+    case: OutCase, argument: str, mode: Callable[[], Any], ops: Any
+) -> None:
     expected = case.tensors()
-    case.call(*expected.values())
+    case.call(dml, *expected.values())
     tensors = case.tensors()
     tensors[argument].requires_grad_()
-    with torch.no_grad():
-        case.call(*tensors.values())
+    with mode():
+        case.call(ops, *tensors.values())
     same([t.detach() for t in outs(tensors)], outs(expected))
     assert all(t.is_leaf for t in outs(tensors))
 
@@ -361,7 +371,7 @@ def test_out_with_an_argument_that_has_a_tangent_is_refused(case: OutCase, argum
     with forward_ad.dual_level():
         tensors[argument] = forward_ad.make_dual(tensors[argument], torch.ones(case.sizes[argument]))
         with pytest.raises(RuntimeError) as error:
-            case.call(*tensors.values())
+            case.call(dml, *tensors.values())
         same([forward_ad.unpack_dual(t).primal for t in outs(tensors)], before)
     assert str(error.value) == (
         f"{case.op}: with out there is no automatic differentiation, and {argument} has a tangent; call it without out"
@@ -371,9 +381,9 @@ def test_out_with_an_argument_that_has_a_tangent_is_refused(case: OutCase, argum
 @by_op
 def test_out_in_a_dual_level_without_tangents_is_allowed(case: OutCase) -> None:
     expected, tensors = case.tensors(), case.tensors()
-    case.call(*expected.values())
+    case.call(dml, *expected.values())
     with forward_ad.dual_level():
-        case.call(*tensors.values())
+        case.call(dml, *tensors.values())
     same(outs(tensors), outs(expected))
 
 
@@ -385,7 +395,7 @@ def test_out_under_torch_func_is_refused(case: OutCase, transform: Callable[...,
     first, *others = tensors.values()
 
     def total(x: Tensor) -> Tensor:
-        case.call(x, *others)
+        case.call(dml, x, *others)
         return x.sum()
 
     with pytest.raises(RuntimeError, match=f"^{case.op}: with out there is no automatic differentiation, and "):
@@ -394,11 +404,12 @@ def test_out_under_torch_func_is_refused(case: OutCase, transform: Callable[...,
 
 
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@by_entry
 @by_op
-def test_a_write_to_out_is_counted(case: OutCase, mode: Callable[[], Any]) -> None:
+def test_a_write_to_out_is_counted(case: OutCase, mode: Callable[[], Any], ops: Any) -> None:
     tensors = case.tensors()
     with mode():
-        case.call(*tensors.values())
+        case.call(ops, *tensors.values())
     assert all(t._version == 1 for t in outs(tensors))
     assert all(t._version == 0 for name, t in tensors.items() if not name.startswith("out"))
 
@@ -410,7 +421,7 @@ def test_an_out_that_is_kept_for_backward_makes_backward_an_error(case: OutCase,
     leaf = torch.ones((), dtype=torch.float64, requires_grad=True)
     y = leaf * outs(tensors)[-1]
     with mode():
-        case.call(*tensors.values())
+        case.call(dml, *tensors.values())
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
 

@@ -15,31 +15,19 @@ from backends import DEVICE
 from contract_cases import maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import examples, same
+from operator_cases import Mine, PassingMode, examples, graphs, same
 from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.overrides import TorchFunctionMode
 
 import torch_dml_ops as dml
 
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> None:
-    torch._dynamo.reset()
-
-
-class Passing(TorchFunctionMode):
-    """Does nothing; but what it is in force for is no plain call."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*args, **(kwargs or {}))
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def ordinary_way(x: Tensor, index: Any) -> Tensor:
-    with Passing():
+    with PassingMode():
         return dml.index(x)[index]
 
 
@@ -396,14 +384,6 @@ def test_compiled(index: Any, dynamic: bool | None, backend: str) -> None:
     assert g(x).stride() == expected.stride()
 
 
-def graphs(f: Callable[..., Any], calls: list[tuple[Any, ...]], **options: Any) -> int:
-    counter = CompileCounterWithBackend("eager")
-    g = torch.compile(f, backend=counter, fullgraph=True, **options)
-    for arguments in calls:
-        same(g(*arguments), f(*arguments))
-    return counter.frame_count
-
-
 VARYING = [(torch.arange(40.0 * n).reshape(40, n), a, 40 - b, c) for n, a, b, c in zip(
     (6, 6, 7, 8, 9), (2, 3, 4, 5, 6), (3, 4, 2, 9, 6), (2, 3, 4, 2, 3), strict=True)]  # fmt: skip
 
@@ -496,10 +476,6 @@ def test_tensors_without_data(index: Any) -> None:
         fake = dml.index(torch.empty(3, 4, 5))[index]
     for result in (meta, fake):
         assert (result.shape, result.stride()) == (expected.shape, expected.stride())
-
-
-class Mine(Tensor):
-    pass
 
 
 @every_index

@@ -4,7 +4,6 @@ import asyncio
 import functools
 import inspect
 import operator
-import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any
@@ -18,7 +17,8 @@ from backends import DEVICE
 from contract_cases import maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import examples, same
+from operator_cases import Mine, PassingMode, examples, graphs, same
+from test_planning import instructions
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functionalize, grad, jacfwd, jacrev, vmap
@@ -32,9 +32,7 @@ from torch_dml_ops._fast import available
 S = np.s_
 
 
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> None:
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def in_force() -> bool:
@@ -162,41 +160,24 @@ def broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
     return True
 
 
-def itself(x: Any) -> None:
-    x[::-1] = x
-
-
-def column(x: Any) -> None:
-    x[::-1, 1] = x[:, 1]
-
-
-def other_part(x: Any) -> None:
-    x[::-1, 1:] = x[:, :-1]
-
-
-def one_row(x: Any) -> None:
-    x[::-1, 1:] = x[0, :-1]
-
-
-def one_element(x: Any) -> None:
-    x[::-1] = x[1, 2]
-
-
-def backwards_to_backwards(x: Any) -> None:
-    x[::-1, ::-1] = x[:, ::-1]
-
-
-def added(x: Any) -> None:
-    x[::-2] += x[:2] * 10
+# Of a matrix x, which both sides name.
+OVERLAPPING = (
+    "x[::-1] = x",
+    "x[::-1, 1] = x[:, 1]",
+    "x[::-1, 1:] = x[:, :-1]",
+    "x[::-1, 1:] = x[0, :-1]",
+    "x[::-1] = x[1, 2]",
+    "x[::-1, ::-1] = x[:, ::-1]",
+    "x[::-2] += x[:2] * 10",
+)
 
 
 @pytest.mark.parametrize("backend", [None, "eager", "aot_eager", "inductor"])
-@pytest.mark.parametrize(
-    "assign",
-    [itself, column, other_part, one_row, one_element, backwards_to_backwards, added],
-    ids=lambda f: f.__name__,
-)
-def test_assignments_that_overlap(assign: Callable[[Any], None], backend: str | None) -> None:
+@pytest.mark.parametrize("assignment", OVERLAPPING)
+def test_assignments_that_overlap(assignment: str, backend: str | None) -> None:
+    scope: dict[str, Any] = {}
+    exec(f"def assign(x): {assignment}", scope)
+    assign = scope["assign"]
     if backend is not None:
         skip_if_compiled_code_hides_assignments()
     array = np.arange(12).reshape(3, 4)
@@ -399,10 +380,6 @@ def test_memory_that_overlaps_itself_is_refused_as_ever() -> None:
         x[::-1] = torch.arange(6.0).reshape(2, 3)
 
 
-class Mine(Tensor):
-    pass
-
-
 def test_subclasses() -> None:
     x = torch.arange(6.0).as_subclass(Mine)
     with dml.negative_steps():
@@ -502,20 +479,19 @@ def test_compiled_inside_and_around(backend: str) -> None:
 
 def test_steps_that_vary_are_compiled_once() -> None:
     skip_if_compiled_code_hides_assignments()
-    counter = CompileCounterWithBackend("eager")
 
-    @torch.compile(backend=counter, fullgraph=True, dynamic=True)
     @dml.negative_steps
-    def f(x: Tensor, a: int, c: int) -> Tensor:
+    def f(a: int, c: int) -> tuple[Tensor, Tensor]:
+        x = torch.arange(20)
         x[a::-c] = x[2 : a + 3 : c]
-        return x[a::-c]
+        return x, x[a::-c]
 
-    for a, c in ((7, 2), (9, 3), (11, 4), (5, 2)):
-        x, array = torch.arange(20), np.arange(20)
+    calls = [(7, 2), (9, 3), (11, 4), (5, 2)]
+    for a, c in calls:
+        array = np.arange(20)
         array[a::-c] = array[2 : a + 3 : c].copy()
-        assert f(x, a, c).tolist() == array[a::-c].tolist()
-        assert x.tolist() == array.tolist()
-    assert counter.frame_count == 1
+        assert [t.tolist() for t in f(a, c)] == [array.tolist(), array[a::-c].tolist()]
+    assert graphs(f, calls, dynamic=True) == 1
 
 
 def test_a_graph_break_within() -> None:
@@ -761,26 +737,9 @@ def test_the_packages_own_functions_go_the_short_way_within_it() -> None:
 def test_other_calls_take_few_instructions_more() -> None:
     """A mode of Python is entered for every call of torch's; this one adds few instructions to that."""
 
-    def instructions(mode: TorchFunctionMode) -> int:
-        count = 0
-
-        def trace(frame: Any, event: str, argument: object) -> Any:
-            nonlocal count
-            frame.f_trace_opcodes = True
-            count += event == "opcode"
-            return trace
-
-        x = torch.zeros(2)
+    def instructions_in(mode: TorchFunctionMode) -> int:
         with mode:
-            sys.settrace(trace)
-            try:
-                torch.add(x, x)
-            finally:
-                sys.settrace(None)
-        return count
+            return instructions(lambda: torch.add(x, x))
 
-    class Passing(TorchFunctionMode):
-        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            return func(*args, **(kwargs or {}))
-
-    assert instructions(dml.negative_steps()) <= instructions(Passing()) + 20
+    x = torch.zeros(2)
+    assert instructions_in(dml.negative_steps()) <= instructions_in(PassingMode()) + 20

@@ -9,7 +9,6 @@ import torch
 from backends import DEVICE, Backend
 from contract_cases import (
     CALLS,
-    PACKAGE,
     Make,
     assert_refused,
     assert_right,
@@ -18,7 +17,7 @@ from contract_cases import (
     given_as_out,
     lengths_of,
     maker,
-    tensors_in,
+    same_sizes,
 )
 from oracle import as_list
 
@@ -72,17 +71,10 @@ def test_out_with_any_strides(backend: Backend, t: Make, op: str, view: tuple[in
 
 def test_strides_of_dimensions_of_size_1_mean_nothing(backend: Backend, t: Make) -> None:
     for stride in (0, 1, 3, 2**40, 2**62):
-        x = t(3).as_strided((1, 3, 1), (stride, 1, stride))
-        out = t(3).as_strided((1, 3, 1), (stride, 1, stride))
+        sizes, strides = (1, 3, 1), (stride, 1, stride)
+        x, out = t(3).as_strided(sizes, strides), t(3).as_strided(sizes, strides)
         lengths = lengths_of([[[2]]], torch.int64, backend.device).as_strided((1, 1, 1), (stride,) * 3)
-        for op, arguments in (
-            ("slice1", (x, [0, 0, 0], [1, 3, 1], [-1, -1, 1])),
-            ("slice_grad", (x, [1, 3, 1], [0, 0, 0], [1, 3, 1], [5, -1, 1])),
-            ("split", (x, [1], 2)),
-            ("join", ([x], 0)),
-            ("reverse_subsequences", (x, lengths, 1)),
-            ("reverse_subsequences", (x, lengths_of([[[0], [1], [9]]], torch.int32, backend.device), 2)),
-        ):
+        for op, arguments in (*same_sizes(x, 2, stride=-1, length=2), ("reverse_subsequences", (x, lengths, 1))):
             assert_right(backend(op, *arguments), op, arguments)
             assert_right(backend(op, *arguments, out=given_as_out(op, out)), op, arguments)
 
@@ -92,15 +84,8 @@ def test_strides_of_dimensions_of_size_1_mean_nothing_where_items_are_not_aligne
     memory = bytearray(3 * 8 + 1)
     for size, strides in (((1, 3, 1), (stride, 1, stride)), ((1, 1, 3), (stride, stride, 1))):
         x = torch.frombuffer(memory, dtype=torch.float64, count=3, offset=1).as_strided(size, strides)
-        for op, arguments in (
-            ("slice1", (x, [0, 0, 0], size, [-1, 1, 1])),
-            ("slice_grad", (x, size, [0, 0, 0], size, [5, -1, 1])),
-            ("split", (x, [1], 0)),
-            ("join", ([x], 0)),
-            ("reverse_subsequences", (x, torch.ones(1, *size[1:], dtype=torch.int64), 0)),
-        ):
-            result = getattr(torch.ops.torch_dml_ops, op)(*arguments)
-            assert_right(result, op, arguments)
+        for op, arguments in same_sizes(x, 0, stride=-1):
+            assert_right(getattr(torch.ops.torch_dml_ops, op)(*arguments), op, arguments)
 
 
 @every_op
@@ -136,20 +121,13 @@ def test_one_wrong_out_of_a_split_leaves_all_as_they_were(backend: Backend, t: M
     )
 
 
-@every_op
-def test_out_must_not_be_an_input(backend: Backend, t: Make, op: str) -> None:
+def test_out_must_not_be_an_input(backend: Backend, t: Make) -> None:
     x = t(2, 3)
-    arguments, name = {
-        "slice1": ((x, [0, 0], [2, 3], [1, 1]), "input"),
-        "slice_grad": ((x, [2, 3], [0, 0], [2, 3], [1, 1]), "grad_output"),
-        "split": ((x, [3], 1), "input"),
-        "join": (([x], 0), "inputs[0]"),
-        "reverse_subsequences": ((x, lengths_of([[0], [0]], torch.int64, backend.device), 1), "input"),
-    }[op]
-    out = "out[0]" if op == "split" else "out"
-    refusal = f"{op}: {out} must not share memory with {name}"
-    assert_refused(backend, refusal, op, *arguments, out=given_as_out(op, x))
-    assert_refused(backend, refusal, op, *arguments, out=given_as_out(op, x.detach()))
+    for op, arguments in same_sizes(x, 1):
+        name = {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input")
+        refusal = f"{op}: {'out[0]' if op == 'split' else 'out'} must not share memory with {name}"
+        for out in (x, x.detach()):
+            assert_refused(backend, refusal, op, *arguments, out=given_as_out(op, out))
 
 
 def test_out_must_not_share_memory_with_an_input(backend: Backend, t: Make) -> None:
@@ -221,14 +199,7 @@ def test_views_that_interleave_are_taken(backend: Backend, t: Make) -> None:
         whole = t(8, 16)
         x, out = whole[source], whole[target]
         before = x.clone()
-        lengths = lengths_of([[2]] * x.shape[0], torch.int64, backend.device)
-        for op, arguments in (
-            ("slice1", (x, [0, 0], x.shape, [-1, -1])),
-            ("slice_grad", (x, x.shape, [0, 0], x.shape, [1, -1])),
-            ("split", (x, [x.shape[1]], 1)),
-            ("join", ([x], 0)),
-            ("reverse_subsequences", (x, lengths, 1)),
-        ):
+        for op, arguments in same_sizes(x, 1, stride=-1, length=2):
             backend(op, *arguments, out=given_as_out(op, out))
             assert_right(out, op, arguments)
             assert x.equal(before)
@@ -255,25 +226,6 @@ def test_large_views_that_interleave_are_told_apart() -> None:
 
 
 @every_op
-def test_whatever_requires_grad_is_refused_with_out(op: str) -> None:
-    t = maker(DEVICE)
-    rest = "requires grad; call it without out, or under torch.no_grad()"
-    first = {"slice_grad": "grad_output", "join": "inputs[1]"}.get(op, "input")
-    out_name = "out[0]" if op == "split" else "out"
-    for form in PACKAGE:
-        arguments = CALLS[op](t)
-        refusal = f"{op}: with out there is no automatic differentiation, and {out_name} {rest}"
-        assert_refused(form, refusal, op, *arguments, out=given_as_out(op, t(2, 3).requires_grad_()))
-        tensors_in(arguments)[-1 if op == "join" else 0].requires_grad_()
-        refusal = f"{op}: with out there is no automatic differentiation, and {first} {rest}"
-        assert_refused(form, refusal, op, *arguments, out=given_as_out(op, t(2, 3)))
-        with torch.no_grad():
-            out = t(2, 3).requires_grad_()
-            form(op, *arguments, out=given_as_out(op, out))
-            assert_right(out, op, arguments)
-
-
-@every_op
 def test_an_overload_that_is_given_none_as_out_refuses_it(op: str) -> None:
     """None stands for no `out` in Python's functions alone."""
     t = maker(DEVICE)
@@ -284,15 +236,6 @@ def test_an_overload_that_is_given_none_as_out_refuses_it(op: str) -> None:
         for call in (getattr(torch.ops.torch_dml_ops, op), getattr(torch.ops.torch_dml_ops, op).out):
             with pytest.raises(RuntimeError, match=rf"{op}.*(must|Expected|with out)"):
                 call(*arguments, out=None)
-
-
-@every_op
-def test_out_counts_as_written(op: str) -> None:
-    t = maker(DEVICE)
-    out = t(2, 3)
-    version = out._version
-    getattr(dml, op)(*CALLS[op](t), out=given_as_out(op, out))
-    assert out._version == version + 1
 
 
 @every_op

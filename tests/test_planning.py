@@ -16,6 +16,7 @@ from typing import Any
 import host_build
 import pytest
 import torch
+from contract_cases import OPS, same_sizes
 from processes import run_program
 from torch import Tensor
 
@@ -165,19 +166,6 @@ def out_of_rank(n: int) -> Tensor:
     return torch.empty(24).as_strided([1] * (n - 2) + [2, 3], [*range(n - 2), 4, 3])
 
 
-def calls_on_rank(n: int) -> list[tuple[str, tuple[Any, ...]]]:
-    x = with_rank(n)
-    window = [0] * n, list(x.shape), [1] * n
-    lengths = torch.ones([1] * (n - 1) + [3], dtype=torch.int64)
-    return [
-        ("slice1", (x, *window)),
-        ("slice_grad", (x, list(x.shape), *window)),
-        ("split", (x, [3], n - 1)),
-        ("join", ([x], n - 1)),
-        ("reverse_subsequences", (x, lengths, n - 2)),
-    ]
-
-
 Call = tuple[str, tuple[Any, ...], Any]  # the operator, its arguments, out or None
 
 CALLS: dict[str, Callable[[int], Call]] = {
@@ -198,10 +186,10 @@ CALLS: dict[str, Callable[[int], Call]] = {
     "join, the last input refused": lambda n: ("join", ([*alike(n), torch.empty(1, 3, 3)], 0), None),
     **{
         f"{name} of n dimensions, {form}": lambda n, k=k, with_out=with_out: (
-            *calls_on_rank(n)[k],
+            *same_sizes(with_rank(n), n - 1)[k],
             None if not with_out else [out_of_rank(n)] if k == 2 else out_of_rank(n),
         )
-        for k, name in enumerate(("slice1", "slice_grad", "split", "join", "reverse_subsequences"))
+        for k, name in enumerate(OPS)
         for form, with_out in (("new", False), ("into out", True))
     },
     "slice1 of n dimensions, refused": lambda n: (

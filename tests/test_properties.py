@@ -18,10 +18,10 @@ import oracle
 import pytest
 import torch
 from backends import Backend, backends
-from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES
-from oracle import Block, Items
+from oracle import Block, Items, as_list
 
 import torch_dml_ops as dml
 
@@ -175,24 +175,20 @@ def check(
 ) -> None:
     """Both forms of the call give `expected`. Blocks among the arguments become tensors."""
     given = [_tensors(a, backend.device) for a in arguments]
-    results = _as_list(backend(op, *given))
+    results = as_list(backend(op, *given))
     wanted = expected if isinstance(expected, list) else [expected]
     assert len(results) == len(wanted)
     for result, want in zip(results, wanted, strict=True):
         assert oracle.equal(result, want)
         assert oracle.is_dense(result)
     on_meta = [oracle.on_tensors(oracle.without_data, a) for a in given]
-    without_data = _as_list(getattr(torch.ops.torch_dml_ops, op).default(*on_meta))
+    without_data = as_list(getattr(torch.ops.torch_dml_ops, op).default(*on_meta))
     assert [t.stride() for t in results] == [t.stride() for t in without_data]
 
     outs = _tensors(out, backend.device)
     backend(op, *given, out=outs)
-    for block, written, want in zip(_as_list(out), _as_list(outs), wanted, strict=True):
+    for block, written, want in zip(as_list(out), as_list(outs), wanted, strict=True):
         assert oracle.storage_bytes(written).tobytes() == block.written(want).tobytes()
-
-
-def _as_list(values: Any) -> list[Any]:
-    return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
 def _tensors(value: Any, device: str) -> Any:
@@ -204,60 +200,8 @@ def _tensors(value: Any, device: str) -> Any:
 # The operators.
 
 
-@examples
-@given(st.data())
-def test_slice1(backend: Backend, data: st.DataObject) -> None:
-    sizes = data.draw(shapes().flatmap(with_empty_dimension))
-    dtype = data.draw(dtypes)
-    window, steps = data.draw(windows(sizes))
-    x, out = data.draw(blocks(sizes, dtype)), data.draw(blocks(steps, dtype, writable=True))
-    check(backend, "slice1", [x, *window, steps], oracle.slice1(x.items(), *window, steps), out)
-
-
-@examples
-@given(st.data())
-def test_slice1_takes_all_steps_without_output_sizes(backend: Backend, data: st.DataObject) -> None:
-    sizes = data.draw(shapes(max_rank=4))
-    dtype = data.draw(dtypes)
-    window, _ = data.draw(windows(sizes))
-    x = data.draw(blocks(sizes, dtype))
-    expected = oracle.slice1(x.items(), *window)
-    check(backend, "slice1", [x, *window], expected, data.draw(blocks(expected.shape, dtype, writable=True)))
-
-
-@examples
-@given(st.data())
-def test_slice_grad(backend: Backend, data: st.DataObject) -> None:
-    sizes = data.draw(shapes().flatmap(with_empty_dimension))
-    dtype = data.draw(dtypes)
-    window, steps = data.draw(windows(sizes))
-    g, out = data.draw(blocks(steps, dtype)), data.draw(blocks(sizes, dtype, writable=True))
-    check(backend, "slice_grad", [g, list(sizes), *window], oracle.slice_grad(g.items(), sizes, *window), out)
-
-
-@examples
-@given(st.data())
-def test_split(backend: Backend, data: st.DataObject) -> None:
-    sizes = data.draw(shapes())
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    sizes = data.draw(with_empty_dimension(sizes, keep=axis))
-    dtype = data.draw(dtypes)
-    split_sizes = data.draw(cut(sizes[axis]))
-    x = data.draw(blocks(sizes, dtype))
-    outs = [data.draw(blocks(_with(sizes, axis, size), dtype, writable=True)) for size in split_sizes]
-    check(backend, "split", [x, split_sizes, axis], oracle.split(x.items(), split_sizes, axis), outs)
-
-
-@examples
-@given(st.data())
-def test_join(backend: Backend, data: st.DataObject) -> None:
-    sizes = data.draw(shapes())
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    sizes = data.draw(with_empty_dimension(sizes, keep=axis))
-    dtype = data.draw(dtypes)
-    xs = [data.draw(blocks(_with(sizes, axis, size), dtype)) for size in data.draw(cut(sizes[axis]))]
-    out = data.draw(blocks(sizes, dtype, writable=True))
-    check(backend, "join", [xs, axis], oracle.join([x.items() for x in xs], axis), out)
+def _with(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+    return (*sizes[:axis], size, *sizes[axis + 1 :])
 
 
 def order_in_memory(x: torch.Tensor) -> list[int]:
@@ -295,10 +239,6 @@ def test_join_takes_the_first_order_in_which_all_its_inputs_are_dense(data: st.D
         assert result.stride() == oracle.dense_strides(result.shape, expected)
 
 
-def _with(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
-    return (*sizes[:axis], size, *sizes[axis + 1 :])
-
-
 @st.composite
 def length_blocks(draw: st.DrawFn, sizes: Sequence[int], axis: int) -> Block:
     """Lengths that fit, exceed the axis or are negative, in any layout, broadcast ones included."""
@@ -320,45 +260,57 @@ def _lengths(block: Block) -> np.ndarray:
     return block.items().view(str(block.dtype).removeprefix("torch."))
 
 
+OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
+
+
+@st.composite
+def calls(
+    draw: st.DrawFn,
+    op: str,
+    sizes: Sequence[int],
+    axis: int,
+    dtype: torch.dtype,
+    blocks: Any = blocks,
+    windows: Any = windows,
+) -> tuple[list[Any], Items | list[Items], Block | list[Block]]:
+    """Arguments of a call that moves items of or to a tensor of these sizes, what they give, and an `out` for it."""
+    if op == "reverse_subsequences":
+        x, lengths = draw(blocks(sizes, dtype)), draw(length_blocks(sizes, axis))
+        expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
+        return [x, lengths, axis], expected, draw(blocks(sizes, dtype, writable=True))
+    whole = draw(blocks(sizes, dtype, writable=op in ("slice_grad", "join")))
+    if op in ("slice1", "slice_grad"):
+        window, steps = draw(windows(sizes))
+        part = draw(blocks(steps, dtype, writable=op == "slice1"))
+        if op == "slice_grad":
+            return [part, list(sizes), *window], oracle.slice_grad(part.items(), sizes, *window), whole
+        is_all = steps == list(map(oracle.most_steps, *window[1:]))
+        given = [] if is_all and draw(st.booleans()) else [steps]
+        return [whole, *window, *given], oracle.slice1(whole.items(), *window, *given), part
+    split_sizes = draw(cut(sizes[axis]))
+    pieces = [draw(blocks(_with(sizes, axis, size), dtype, writable=op == "split")) for size in split_sizes]
+    if op == "split":
+        return [whole, split_sizes, axis], oracle.split(whole.items(), split_sizes, axis), pieces
+    return [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), whole
+
+
+@pytest.mark.parametrize("op", OPERATORS)
 @examples
 @given(st.data())
-def test_reverse_subsequences(backend: Backend, data: st.DataObject) -> None:
-    sizes = data.draw(shapes().flatmap(with_empty_dimension))
+def test_results(backend: Backend, op: str, data: st.DataObject) -> None:
+    sizes = data.draw(shapes())
     axis = data.draw(st.integers(0, len(sizes) - 1))
-    dtype = data.draw(dtypes)
-    x, out = data.draw(blocks(sizes, dtype)), data.draw(blocks(sizes, dtype, writable=True))
-    lengths = data.draw(length_blocks(sizes, axis))
-    expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
-    check(backend, "reverse_subsequences", [x, lengths, axis], expected, out)
+    sizes = data.draw(with_empty_dimension(sizes, keep=axis if op in ("split", "join") else None))
+    check(backend, op, *data.draw(calls(op, sizes, axis, data.draw(dtypes))))
 
 
 @examples
 @given(st.data())
-def test_rank_9(backend: Backend, data: st.DataObject) -> None:
+def test_results_of_rank_9(backend: Backend, data: st.DataObject) -> None:
     """A batch of tensors of DirectML's largest rank."""
     sizes = (data.draw(st.integers(1, 3)), *data.draw(shapes(min_rank=8, most_elements=3000)))
-    axis = data.draw(st.integers(1, 8))
-    dtype = data.draw(dtypes)
-    op = data.draw(st.sampled_from(["slice1", "slice_grad", "split", "join", "reverse_subsequences"]))
-    x, out = data.draw(blocks(sizes, dtype)), data.draw(blocks(sizes, dtype, writable=True))
-    if op in ("slice1", "slice_grad"):
-        window, steps = data.draw(windows(sizes))
-        part = data.draw(blocks(steps, dtype, writable=True))
-        if op == "slice1":
-            check(backend, op, [x, *window, steps], oracle.slice1(x.items(), *window, steps), part)
-        else:
-            check(backend, op, [part, list(sizes), *window], oracle.slice_grad(part.items(), sizes, *window), out)
-    elif op in ("split", "join"):
-        split_sizes = data.draw(cut(sizes[axis]))
-        pieces = [data.draw(blocks(_with(sizes, axis, size), dtype, writable=True)) for size in split_sizes]
-        if op == "split":
-            check(backend, op, [x, split_sizes, axis], oracle.split(x.items(), split_sizes, axis), pieces)
-        else:
-            check(backend, op, [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), out)
-    else:
-        lengths = data.draw(length_blocks(sizes, axis))
-        expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
-        check(backend, op, [x, lengths, axis], expected, out)
+    op, axis = data.draw(st.sampled_from(OPERATORS)), data.draw(st.integers(1, 8))
+    check(backend, op, *data.draw(calls(op, sizes, axis, data.draw(dtypes))))
 
 
 @examples
@@ -403,38 +355,23 @@ def large_blocks(draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, writ
     return Block(memory, dtype, tuple(sizes), tuple(strides), offset)
 
 
+@st.composite
+def large_windows(draw: st.DrawFn, sizes: Sequence[int]) -> tuple[Window, list[int]]:
+    """The whole of it, with strides other than 1 and -1 in the longest dimension alone."""
+    some = [1, 1, -1]
+    strides = [draw(st.sampled_from([*some, -2, 2, 3] if size == max(sizes) else some)) for size in sizes]
+    return ([0] * len(sizes), list(sizes), strides), list(map(oracle.most_steps, sizes, strides))
+
+
 @settings(PROFILE, max_examples=max(EXAMPLES // 20, 1))
 @given(st.data())
 def test_results_too_large_for_the_cache(data: st.DataObject) -> None:
-    backend = backends()[0]
     dtype = oracle.DTYPE_OF_SIZE[data.draw(st.sampled_from([4, 8, 8, 16, 16, 16]))]
     sizes = data.draw(st.lists(st.integers(1, 9), max_size=3))
-    longest = data.draw(st.integers(0, len(sizes)))
-    sizes.insert(longest, LARGE // dtype.itemsize // math.prod(sizes) + data.draw(st.integers(1, 1000)))
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    op = data.draw(st.sampled_from(["slice1", "slice_grad", "split", "join", "reverse_subsequences"]))
-    if op in ("slice1", "slice_grad"):
-        strides = [data.draw(st.sampled_from([1, 1, -1] + [-2, 2, 3] * (d == longest))) for d in range(len(sizes))]
-        window = [0] * len(sizes), sizes, strides
-        steps = [oracle.most_steps(size, stride) for size, stride in zip(sizes, strides, strict=True)]
-        part, whole = data.draw(large_blocks(steps, dtype, writable=True)), data.draw(large_blocks(sizes, dtype, True))
-        if op == "slice1":
-            check(backend, op, [whole, *window], oracle.slice1(whole.items(), *window), part)
-        else:
-            check(backend, op, [part, sizes, *window], oracle.slice_grad(part.items(), sizes, *window), whole)
-    elif op in ("split", "join"):
-        split_sizes = data.draw(cut(sizes[axis]))
-        pieces = [data.draw(large_blocks(_with(sizes, axis, size), dtype, writable=True)) for size in split_sizes]
-        whole = data.draw(large_blocks(sizes, dtype, writable=True))
-        if op == "split":
-            check(backend, op, [whole, split_sizes, axis], oracle.split(whole.items(), split_sizes, axis), pieces)
-        else:
-            check(backend, op, [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), whole)
-    else:
-        x, out = data.draw(large_blocks(sizes, dtype)), data.draw(large_blocks(sizes, dtype, writable=True))
-        lengths = data.draw(length_blocks(sizes, axis))
-        expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
-        check(backend, op, [x, lengths, axis], expected, out)
+    longest = LARGE // dtype.itemsize // math.prod(sizes) + data.draw(st.integers(1, 1000))
+    sizes.insert(data.draw(st.integers(0, len(sizes))), longest)
+    op, axis = data.draw(st.sampled_from(OPERATORS)), data.draw(st.integers(0, len(sizes) - 1))
+    check(backends()[0], op, *data.draw(calls(op, sizes, axis, dtype, large_blocks, large_windows)))
 
 
 # The operators together.
@@ -504,26 +441,3 @@ def test_out_must_share_no_memory_with_itself_or_an_input(backend: Backend, data
         backend("slice1", x, *window, out=out)
     assert str(caught.value) == refusal
     assert oracle.storage_bytes(whole).tobytes() == memory.tobytes()
-
-
-# The conveniences.
-
-bounds = st.none() | st.integers(-12, 12)
-slices = st.builds(slice, bounds, bounds, st.none() | st.integers(-4, 4).filter(bool))
-
-
-@examples
-@given(st.lists(st.tuples(st.integers(1, 9), slices), min_size=1, max_size=4), st.data())
-def test_window_is_a_numpy_index(dims: list[tuple[int, slice]], data: st.DataObject) -> None:
-    shape = tuple(size for size, _ in dims)
-    index: list[Any] = [entry for _, entry in dims]
-    at = data.draw(st.integers(0, len(index)))
-    index[at : at + data.draw(st.integers(0, len(index)))] = [...]
-    x = torch.arange(math.prod(shape)).reshape(shape)
-    expected = x.numpy()[tuple(index)]
-    assume(expected.size)
-    window = dml.window(shape, tuple(index))
-    assert dml.slice1(x, *window).numpy().tolist() == expected.tolist()
-    whole = np.zeros(shape, np.int64)
-    whole[tuple(index)] = expected
-    assert dml.slice_grad(torch.from_numpy(expected.copy()), shape, *window).numpy().tolist() == whole.tolist()

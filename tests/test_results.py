@@ -17,14 +17,12 @@ from contract_cases import (
     every_op,
     given_as_out,
     lengths_of,
-    maker,
     named,
     one_length,
+    same_sizes,
 )
 from oracle import as_list
 from torch import Tensor
-
-import torch_dml_ops as dml
 
 
 @every_op
@@ -97,30 +95,15 @@ def test_zeros_of_slice_grad_have_all_bits_0(backend: Backend, t: Make, dtype: t
         assert oracle.items(result[1:2]).tobytes() == oracle.items(t(1, dtype=dtype)).tobytes()
 
 
-def test_a_split_into_one_piece_is_a_copy(backend: Backend, t: Make) -> None:
+def test_results_are_never_views(backend: Backend, t: Make) -> None:
     x = t(2, 3)
-    (piece,) = backend("split", x, [3], 1)
-    assert piece.equal(x)
-    assert piece.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
-
-
-@every_op
-def test_results_are_never_views(backend: Backend, t: Make, op: str) -> None:
-    x = t(2, 3)
-    lengths = lengths_of([[0], [1]], torch.int64, backend.device)
-    arguments = {
-        "slice1": (x, [0, 0], [2, 3], [1, 1]),
-        "slice_grad": (x, [2, 3], [0, 0], [2, 3], [1, 1]),
-        "split": (x, [1, 2], 1),
-        "join": ([x], 1),
-        "reverse_subsequences": (x, lengths, 1),
-    }[op]
-    results = as_list(backend(op, *arguments))
-    for result in results:
-        result.zero_()
-    assert x.equal(t(2, 3))
-    storages = {r.untyped_storage().data_ptr() for r in results}
-    assert len(storages) == len(results)
+    for op, arguments in (*same_sizes(x, 1), ("split", (x, [1, 2], 1))):
+        results = as_list(backend(op, *arguments))
+        storages = {r.untyped_storage().data_ptr() for r in (x, *results)}
+        assert len(storages) == 1 + len(results)
+        for result in results:
+            result.zero_()
+        assert x.equal(t(2, 3))
 
 
 def test_any_rank_from_1_on(backend: Backend, t: Make) -> None:
@@ -157,20 +140,6 @@ def test_more_dimensions_than_directml_has_none_of_which_merge(backend: Backend,
             assert_right(backend(op, *arguments, out=given_as_out(op, out)), op, arguments)
 
 
-def test_numbers_may_come_in_any_sequence(backend: Backend, t: Make) -> None:
-    x = t(3, 4)
-    window = [0, 1], [3, 3], [-1, 2]
-    want = backend("slice1", x, *window)
-    for kind in (tuple, torch.Size, np.array, lambda numbers: [np.int64(n) for n in numbers]):
-        if kind is torch.Size:
-            assert backend("slice1", x, window[0], torch.Size(window[1]), window[2]).equal(want)
-        else:
-            assert backend("slice1", x, *map(kind, window)).equal(want)
-        assert backend("slice_grad", want, x.shape, *map(tuple, window)).shape == x.shape
-        pieces = backend("split", x, kind([1, 3]), np.int64(1))
-        assert backend("join", tuple(pieces), np.int64(1)).equal(x)
-
-
 @pytest.mark.parametrize("empty", [0, 1, 2])
 def test_an_empty_batch_passes_through(backend: Backend, t: Make, empty: int) -> None:
     sizes = [2, 3, 4]
@@ -198,19 +167,11 @@ EMPTY = [(0, 2**62), (2**62, 0), (2**62, 0, 2**62), (0, 2**63 - 1), (2**63 - 1, 
 @pytest.mark.parametrize("sizes", EMPTY, ids=str)
 def test_an_empty_result_may_have_every_size_that_torch_allows(sizes: tuple[int, ...]) -> None:
     """And has the strides that torch gives it."""
-    rank, axis = len(sizes), 1 if sizes[0] == 0 else 0
-    least = [min(size, 1) for size in sizes]
+    axis = 1 if sizes[0] == 0 else 0
     wanted = torch.empty(sizes, device=DEVICE)
     for form in FORMS:
         x = torch.empty(sizes, device=form.device)
-        gradient = torch.empty(least, device=form.device).as_strided(least, x.stride())
-        for op, arguments in (
-            ("slice1", (x, [0] * rank, sizes, [1] * rank)),
-            ("slice_grad", (gradient, sizes, [0] * rank, least, [1] * rank)),
-            ("split", (x, [sizes[axis]], axis)),
-            ("join", ([x], axis)),
-            ("reverse_subsequences", (x, one_length(x, axis, 1), axis)),
-        ):
+        for op, arguments in same_sizes(x, axis):
             (result,) = as_list(form(op, *arguments))
             assert (result.shape, result.stride()) == (wanted.shape, wanted.stride()), (form, op)
             form(op, *arguments, out=given_as_out(op, torch.empty_like(x)))
@@ -287,24 +248,6 @@ def test_a_result_of_any_other_input_is_contiguous(backend: Backend, t: Make, op
     for result in as_list(backend(name, *arguments)):
         assert result.is_contiguous()
     assert_right(backend(name, *arguments), name, arguments)
-
-
-@pytest.mark.parametrize("op", range(5), ids=OPS)
-def test_channels_last_stays(backend: Backend, t: Make, op: int) -> None:
-    name, arguments = calls_on(t(2, 3, 4, 5).to(memory_format=torch.channels_last))[op]
-    for result in as_list(backend(name, *arguments)):
-        assert result.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.mark.parametrize("op", range(5), ids=OPS)
-@pytest.mark.parametrize("layout", [*DENSE, *NOT_DENSE])
-def test_layouts_without_data_are_the_same(op: int, layout: str) -> None:
-    make = (DENSE | NOT_DENSE)[layout]
-    name, arguments = calls_on(make(maker("cpu")))[op]
-    on_meta = [oracle.on_tensors(oracle.without_data, a) for a in arguments]
-    results = as_list(getattr(dml, name)(*arguments))
-    without_data = as_list(getattr(dml, name)(*on_meta))
-    assert [(r.shape, r.stride(), r.dtype) for r in without_data] == [(r.shape, r.stride(), r.dtype) for r in results]
 
 
 def test_an_empty_channels_last_batch_stays_channels_last(backend: Backend, t: Make) -> None:

@@ -12,18 +12,14 @@ from backends import DEVICE
 from contract_cases import lengths_of, maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import examples, same
+from operator_cases import examples, graphs, same
 from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import grad, jvp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_dml_ops as dml
 
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> None:
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def onnx_reverse_sequence(x: Any, lengths: list[int], time_axis: int, batch_axis: int) -> Any:
@@ -207,12 +203,11 @@ def test_vmap(in_dims: tuple[int | None, int | None]) -> None:
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_compiled_once_for_all_sizes(backend: str) -> None:
-    counter = CompileCounterWithBackend(backend)
-    f = torch.compile(lambda x, n: dml.reverse_sequence(x, n, 1) * 2, fullgraph=True, dynamic=True, backend=counter)
-    for rows, steps in ((3, 4), (5, 6), (7, 8)):
-        x, n = torch.randn(rows, steps, 2), torch.arange(rows) % 4
-        same(f(x, n), plain_torch(x, n) * 2)
-    assert counter.frame_count == 1
+    def f(x: Tensor, n: Tensor) -> Tensor:
+        return dml.reverse_sequence(x, n, 1) * 2
+
+    calls = [(torch.randn(rows, steps, 2), torch.arange(rows) % 4) for rows, steps in ((3, 4), (5, 6), (7, 8))]
+    assert graphs(f, calls, backend, dynamic=True) == 1
 
 
 def test_exported_and_traced() -> None:

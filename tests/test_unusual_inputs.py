@@ -9,6 +9,7 @@ import pytest
 import torch
 from backends import DEVICE
 from contract_cases import CALLS, assert_right, every_op, given_as_out, maker, tensors_in
+from operator_cases import Mine
 from oracle import as_list
 from torch import Tensor
 
@@ -135,18 +136,17 @@ def test_tensors_without_strides_are_refused(op: str, layout: str) -> None:
         )
 
 
+@pytest.mark.parametrize("wrap", [torch.nn.Parameter, lambda x: x.as_subclass(Mine)], ids=["parameter", "subclass"])
+@pytest.mark.parametrize("requires_grad", [False, True])
 @every_op
-def test_parameters_and_subclasses(op: str) -> None:
-    class Mine(torch.Tensor):
-        pass
-
+def test_parameters_and_subclasses(op: str, requires_grad: bool, wrap: Callable[[Tensor], Tensor]) -> None:
     arguments = CALLS[op](maker(DEVICE))
     wanted = as_list(getattr(dml, op)(*arguments))[0]
-    for wrap in (torch.nn.Parameter, lambda x: x.as_subclass(Mine)):
-        first = [wrap(x) for x in arguments[0]] if op == "join" else wrap(arguments[0])
-        result = as_list(getattr(dml, op)(first, *arguments[1:]))[0]
-        assert oracle.equal(result.detach(), oracle.items(wanted))
-    assert isinstance(result, Mine)
+    wrapped = [wrap(x).requires_grad_(requires_grad) for x in as_list(arguments[0])]
+    result = as_list(getattr(dml, op)(wrapped if op == "join" else wrapped[0], *arguments[1:]))[0]
+    assert oracle.equal(result.detach(), oracle.items(wanted))
+    assert isinstance(result, Mine) == isinstance(wrapped[0], Mine)
+    assert result.requires_grad == requires_grad
 
 
 def unaligned_calls() -> None:
@@ -177,14 +177,3 @@ def test_elements_may_lie_at_any_address() -> None:
     process.start()
     process.join(timeout=60)
     assert process.exitcode == 0
-
-
-@every_op
-def test_inference_mode(op: str) -> None:
-    t = maker(DEVICE)
-    with torch.inference_mode():
-        arguments = CALLS[op](t)
-        assert_right(getattr(dml, op)(*arguments), op, arguments)
-        out = t(2, 3)
-        getattr(dml, op)(*arguments, out=given_as_out(op, out))
-        assert_right(out, op, arguments)

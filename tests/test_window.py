@@ -21,6 +21,7 @@ INDEXES = [
     *(np.s_[..., ::-1], np.s_[::-1, ...], np.s_[1:3, ..., ::-2], np.s_[:, 1:4], np.s_[::-2, 1:5], np.s_[..., 2:, :]),
     *(np.s_[:, :, :], np.s_[1:, ..., 1:, ::-1], np.s_[:, :, ..., ::3], np.s_[::-1, ::-1, ::-1], (slice(2), ...)),
     *(slice(np.int64(1), np.int32(6), np.int8(2)), (slice(None, None, np.int16(-1)),), ()),
+    *(slice(np.int64(2), np.int64(6), np.int64(3)), slice(torch.tensor(2), torch.tensor(6), torch.tensor(3))),
 ]
 
 
@@ -34,6 +35,9 @@ def test_window_is_a_numpy_index(index: Any) -> None:
     assert result.shape == expected.shape
     assert result.tolist() == expected.tolist()
     assert all(type(numbers) is tuple for numbers in window)
+    whole = np.zeros(x.shape, np.int64)
+    whole[index] = expected
+    assert dml.slice_grad(result, x.shape, *window).tolist() == whole.tolist()
 
 
 def test_window_of_all_slices_of_small_sizes() -> None:
