@@ -71,7 +71,7 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
 
 
 def is_numpy_boolean(value: Any) -> bool:
-    """Of which NumPy 2.2 has an index."""
+    """NumPy 2.2 lets `operator.index` take one."""
     return str(getattr(value, "dtype", "")) == "bool"
 
 
@@ -159,9 +159,9 @@ def _refused_number(value: Any) -> str | None:
     return None
 
 
-# Of descriptors, which have no symbolic sizes.
+# For descriptors, which have no symbolic sizes.
 
-# What can be iterated over and has no order, or is one thing: in Python 3.11 a flag of an enumeration, too.
+# They can be iterated over, and are no lists: they have no order, or are one value, as in Python 3.11 a flag is.
 _NO_LISTS = (str, bytes, bytearray, Mapping, Set, Enum, type)
 
 
@@ -204,7 +204,7 @@ def true_or_false(name: str, value: Any) -> bool:
 
 
 def place(name: str, value: Any) -> JsonPath:
-    """Of field names, keys and indices."""
+    """A path of field names, keys and indices."""
     if isinstance(value, (list, tuple)) and all(isinstance(part, (str, int)) for part in value):
         return tuple(value)
     raise TypeError(f"{name} must be a tuple of names and indices, got {shown(value)}")

@@ -30,12 +30,12 @@ from torch_dml_ops.ops import slice1
 Entry = slice | SupportsIndex | EllipsisType | None
 BasicIndex = Entry | tuple[Entry, ...]
 
-# What an index says of a dimension: where to walk along it, at which place to drop it (which only torch can say of a
-# number that vmap has a batch of), or None for a new one.
+# What an index says of a dimension: how to walk along it, or at which index to drop it, where a Tensor is a number that
+# vmap has a batch of, which torch alone can use. None makes a new dimension.
 Part = Walk | int | Tensor | None
 
 
-_LARGE = 2**31  # a step, which torch would multiply by the stride even where it is never taken
+_LARGE = 2**31  # a step that torch would multiply by the stride, beyond 64 bits, even where it is never taken
 
 
 class Indexer:
@@ -137,9 +137,9 @@ def read(op: str, input: Tensor, index: Any, _recorded: Any = None) -> Tensor:
 
 
 def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]:
-    """Lets torch take from the input what slice1 would refuse for some sizes, in ONNX without a word.
+    """Leaves to torch what slice1 would refuse for some sizes of an exported program, and in ONNX not even refuse.
 
-    That is what a walk may find nothing in, and at a whole number what may be out of range.
+    Those are walks that may find nothing, and whole numbers that may be out of range.
     """
     left: list[Part] = []
     d = 0
@@ -163,7 +163,7 @@ _view: Any = Tensor.view if RESHAPE.missing else RESHAPE.default
 
 
 def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
-    """As `view`, without being one: torch lets nobody write to a view when grad mode has been switched on since."""
+    """The copy in other sizes. Not a view of it: torch refuses to write to one once grad mode has been switched on."""
     result: Tensor = _view(copy, sizes)
     return result
 
@@ -280,7 +280,7 @@ def _checked(op: str, k: int, entry: Any) -> Any:
 
 
 def _may_be_number(entry: Any) -> bool:
-    """Not so booleans, and arrays and tensors with dimensions, of which `operator.index` takes some."""
+    """Not booleans, nor arrays and tensors with dimensions, although `operator.index` takes some of them."""
     if isinstance(entry, Tensor):
         whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
         return entry.dim() == 0 and whole and not entry.is_meta
@@ -293,5 +293,5 @@ def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
         rule = f"from {-size} to {size - 1}" if size else "a slice"
         raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")
     if is_exporting() and isinstance(number + size, torch.SymInt):
-        return number  # of other sizes the sum might be in range where the number is not, and the number not negative
+        return number  # with other sizes the sum may be in range where the number is not, or the number positive
     return number + size if number < 0 else number

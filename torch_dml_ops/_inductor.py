@@ -191,7 +191,7 @@ FORMULA_DTYPES = frozenset(
 # Generated code converts these when it loads and stores them, which may change a NaN's payload, and bools other than 0
 # and 1: only what is computed with may pass through it.
 _CONVERTED = frozenset({torch.float16, torch.bfloat16, torch.bool})
-# Of these a vector that the CPU's generated code computes with is whole; of narrower ones it is in part empty.
+# With these the CPU's generated code fills whole vectors; with narrower ones a part of each stays empty.
 _WHOLE_VECTORS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32})
 
 _aten = torch.ops.aten
@@ -205,7 +205,7 @@ _REDUCTIONS = frozenset(
 _TOTALS = frozenset({_aten.sum.default, _aten.mean.default})
 # Tagged as pointwise, but a loop of these alone converts nothing: they move bits, or change the sign's.
 _MOVES = frozenset({_aten.clone.default, _aten.neg.default, _aten.abs.default})
-# What these view is bits, or is stored before they view it.
+# They view the bits in memory, where a formula has to be stored first.
 _VIEWS_OF_MEMORY = frozenset({_aten.view.dtype, _aten.as_strided.default})
 
 # Bytes of a result. Up to TINY the call of a kernel takes longer than a scalar loop, up to SMALL longer than a loop of
@@ -219,7 +219,7 @@ LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << 
 
 
 def _is_view(node: torch.fx.Node) -> bool:
-    """Whether it is a formula where what it views is one: not if it writes there, and not if it needs it in memory."""
+    """Whether it only views a tensor, without writing to it and without needing it in memory, as formulas are not."""
     if node.target is operator.getitem:
         return True
     if not isinstance(node.target, torch._ops.OpOverload) or node.target in _VIEWS_OF_MEMORY:

@@ -164,6 +164,8 @@ def _resumed(generator: Any) -> Generator[Any, Any, Any]:
 
 
 class _Resumed(Awaitable[Any]):
+    """A coroutine, under the mode whenever its own code runs."""
+
     def __init__(self, coroutine: Coroutine[Any, Any, Any] | Awaitable[Any]) -> None:
         self._coroutine = coroutine
 

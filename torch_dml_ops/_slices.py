@@ -28,12 +28,12 @@ class Walk(NamedTuple):
         return (self.start, self.stop - self.start) if self.step > 0 else (self.stop + 1, self.start - self.stop)
 
     def least_window(self) -> tuple[int, int]:
-        """The same from the first index to the last."""
+        """Offset and size of the window from the lowest to the highest of the indices."""
         if known(self.length == 0):
             return 0, 0
         extent = (self.length - 1) * abs(self.step) + 1
         if is_exporting() and isinstance(extent, torch.SymInt):
-            extent = torch.sym_max(extent, 0)  # of other sizes than the example's, it may select nothing
+            extent = torch.sym_max(extent, 0)  # of an input of other sizes, the slice may select nothing
         return self.start if self.step > 0 else self.start - extent + 1, extent
 
 
@@ -43,7 +43,7 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
         value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
         for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
     )
-    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # one that is larger leaves at once as well
+    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # a larger one, too, ends after one index
     if step == 0:
         raise ValueError(f"{op}: the slice of dimension {d} must not have a step of 0")
     least, most = (0, size) if step > 0 else (-1, size - 1)
@@ -54,14 +54,15 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
             return default
         if symbolic:
             return _clamped(index, size, least, most)
-        # Not max and min: of symbolic sizes, what they give is one of the two only to those who know which.
+        # By conditions, which torch decides for symbolic sizes. max and min would make new expressions, of which it
+        # does not know that they equal one or the other.
         if index < 0:
             return index + size if index + size >= least else least
         return index if index <= most else most
 
     ordered = first is None and last is None
     if symbolic and isinstance(first, int) and isinstance(last, int) and (first < 0) == (last < 0):
-        # Before they are clamped: torch fails at the maximum of two minima with numbers.
+        # Here, and not for the clamped bounds: torch fails at the maximum of two minima with numbers.
         last, ordered = max(first, last) if step > 0 else min(first, last), True
     start = bound(first, least if step > 0 else most)
     stop = bound(last, most if step > 0 else least)
@@ -89,7 +90,8 @@ def _clamped(index: int, size: int, least: int, most: int) -> int:
         # Not by comparing with 0, or torch would decide it for sizes from 1 on, of which -size is always negative.
         is_negative = (index % _PERIOD - index) // _PERIOD
         within = torch.sym_max(index + size * is_negative, least)
-        # Not sym_min: onnxscript fuses the Min of a Max, if they are several of one number, to what does not load.
+        # Not by sym_min: where several pairs of Min and Max have the same number, onnxscript's optimizer makes a model
+        # that does not load.
         within = most - torch.sym_max(most - within, 0)
     elif abs(index) >= sys.maxsize:  # the sum might be beyond int64
         within = least if index < 0 else most

@@ -284,7 +284,7 @@ def _file(
 
 
 def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: JsonPath) -> InitialValues:
-    """Raises ValueError, with the rest of a sentence, for a file that cannot be used."""
+    """For a file that cannot be used it raises ValueError with a sentence that the caller begins: "must be …"."""
     relative = Path(source.replace("\\", "/"))  # as Windows writes it
     suffix = relative.suffix.lower()
     if suffix in IMAGES:

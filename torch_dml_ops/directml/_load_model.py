@@ -98,7 +98,7 @@ class _WriteFileJson(FileObject):
 
 @cache
 def most_dimensions() -> int:
-    """Of an array of NumPy, whose versions differ in it and do not say it."""
+    """That an array of NumPy can have: its versions differ, and none has a constant for it."""
     count = 1
     try:
         while True:

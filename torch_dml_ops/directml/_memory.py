@@ -19,12 +19,12 @@ def same_elements(a: TensorDesc, b: TensorDesc) -> bool:
 
 
 def _without_repeats(desc: TensorDesc) -> tuple[int, ...]:
-    """The sizes of what lies in memory once: 1 where the stride is 0."""
+    """The sizes without what a stride of 0 repeats: they are 1 there."""
     return tuple(1 if stride == 0 else n for n, stride in zip(desc.sizes, desc.effective_strides, strict=True))
 
 
 def can_be_laid_out(desc: TensorDesc) -> bool:
-    """Whether no element of a valid description lies on another one, but for those that a stride of 0 repeats."""
+    """Whether the elements of a valid description are apart, not counting those that a stride of 0 repeats."""
     once = TensorDesc(desc.data_type, _without_repeats(desc), strides=desc.effective_strides)
     return not any(once.violations(written=True))
 

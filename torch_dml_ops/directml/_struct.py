@@ -45,12 +45,12 @@ Parser = Callable[Concatenate[list[Problem], P], T | None]
 
 
 def is_wrong(problems: Iterable[Problem]) -> bool:
-    """Whether there is more among them than what is not read."""
+    """Whether there is any besides those that say what is not read."""
     return any(not isinstance(problem, Ignored) for problem in problems)
 
 
 def parser(function: Parser[P, T]) -> Parser[P, T]:
-    """Takes care that what has a problem has no result, whatever the function returns."""
+    """Makes the function return None wherever it has noted a problem."""
 
     @wraps(function)
     def parse_whole(problems: list[Problem], /, *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -65,7 +65,7 @@ def parser(function: Parser[P, T]) -> Parser[P, T]:
 def read(strict: bool, function: Parser[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What the parser makes of its arguments; raises ``ModelError`` with all the problems that it noted.
 
-    What it noted as not read is among them if `strict`; else the caller's caller is warned of it.
+    What is not read is among these if `strict`; otherwise it is a warning to the caller's caller.
     """
     problems: list[Problem] = []
     result = function(problems, *args, **kwargs)
@@ -132,7 +132,7 @@ def _each(entry: Check) -> Check:
 
 
 def _in_turn(*checks: Check) -> Check:
-    """Only as far as one of them finds something."""
+    """The checks one after another, until one finds something."""
     return lambda value, path: next((found for check in checks if (found := list(check(value, path)))), [])
 
 
@@ -299,7 +299,7 @@ class Struct:
                 values[name] = value
 
     def _assumed(self) -> dict[str, Any]:
-        """What None stands for."""
+        """The values that None stands for, by field."""
         return {}
 
     def _more_than_assumed(self) -> dict[str, Any]:
@@ -366,10 +366,10 @@ def parse(problems: list[Problem], struct: type[S], value: Any, path: JsonPath) 
 
 # The text of JSON, as DxDispatch reads it: with comments and commas before closing brackets.
 
-# One that nothing closes goes to the end: without a match, each quote in it would be tried as the first.
+# A string that is never closed matches up to the end of the text; else each quote in it would be tried as its start.
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
 _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-# What matches and is not `blank` stays: a comment that nothing closes, a comma that no value stands before.
+# Matches other than `blank` stay as they are: a comment that is never closed, a comma without a value before it.
 _COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?\*/)|/\*.*\Z", re.DOTALL)
 _COMMA = re.compile(rf"{_STRING}|[\[{{,:]\s*,|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
 
@@ -460,5 +460,5 @@ def _places(value: Any, repeated: list[tuple[dict[str, Any], list[str]]]) -> lis
         problems += [Problem((*path, key), sentence) for key in keys.get(id(here), ())]
         children = here.items() if isinstance(here, dict) else enumerate(here) if isinstance(here, list) else ()
         waiting += reversed([((*path, key), child) for key, child in children])
-    # Where the object itself gave way to another one of the same key, it has no place, but that key has.
+    # An object that another one of the same key has replaced is not found; but that key is.
     return problems

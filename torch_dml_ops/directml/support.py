@@ -87,7 +87,7 @@ PREFIX = "DML_OPERATOR_"
 def operator_named(text: str) -> str:
     """``SLICE1`` of ``SLICE1`` or ``DML_OPERATOR_SLICE1``.
 
-    For an operator that is not here it raises ``ValueError``, with a sentence that lacks its subject.
+    For another operator it raises ``ValueError`` with a sentence that the caller begins: "must be an operator …".
     """
     name = text.removeprefix(PREFIX)
     if name not in _SUPPORT:

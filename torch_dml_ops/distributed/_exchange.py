@@ -122,7 +122,7 @@ class Exchange:
         like = tensors[0]
         item = like.element_size()
         # As bytes: not every backend knows every dtype, and none may change a bit.
-        # In the order of their indices: the memory formats of the ranks' tensors may differ.
+        # With their dimensions in order of index: the memory formats of the ranks' tensors may differ.
         copies = [self._copy(tensors, t).reshape(-1).view(torch.uint8) for t in self.sent]
         outgoing = copies[0] if len(copies) == 1 else torch.cat([like.new_empty(0, dtype=torch.uint8), *copies])
         outgoing = depending(outgoing, [0], tensors)

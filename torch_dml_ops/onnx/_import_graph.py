@@ -68,7 +68,7 @@ OPERATORS = {
     "Where": Operator(operators.where, since=9),
 }
 
-# Of casts and sums of floating-point numbers, and of memory that an operator of the first opsets might reuse.
+# They are about casts and sums of floating-point numbers, and about memory that operators of the first opsets reuse.
 IGNORED_ATTRIBUTES = {"consumed_inputs", "round_mode", "saturate", "stash_type"}
 
 
@@ -196,7 +196,7 @@ def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR
     context.ir_version, context.opset_imports = ir_version, {"": opset}
     try:
         onnx.checker.check_node(node, context)
-    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # the latter of what it would say
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
         raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
     if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
         raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
@@ -449,9 +449,10 @@ class _Importer:
         inputs: Sequence[Value | None],
         other: Callable[[Value], Any],
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The first input by its place, the others by name, if they have names; without those that the node leaves out.
+        """What to call the operator's function with, leaving out what the node leaves out.
 
-        Those that are no lists of whole numbers as `other` makes them.
+        The first input is given by its place, and the others by name where the function has names for them. Lists of
+        whole numbers are prepared by `_numbers`, all else by `other`.
         """
         arguments = [
             (k, self._numbers(value) if _is_numbers(operator, names, k) else other(value))

@@ -83,7 +83,7 @@ def _check_size(op: str, sizes: Sequence[int], itemsize: int) -> None:
 
 
 def _broadcast(*shapes: Sequence[int]) -> bool:
-    """Whether they do, or may."""
+    """Whether they broadcast, or may for some values of symbolic sizes."""
     return all(
         not known(m != n) or known(m == 1) or known(n == 1)
         for k, shape in enumerate(shapes)
