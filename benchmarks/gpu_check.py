@@ -57,7 +57,7 @@ RESULTS = [
 # Under the sanitizers: no graphs, which need the caching allocator that is switched off; nothing that asks how much
 # memory is in use or takes gigabytes; of the properties, only those of results.
 REDUCED = ["test_examples.py", "test_cuda.py", "test_properties.py"]
-REDUCED_TO = "not graph and not memory and not 2_to_the_31 and not vmap and not numpy_index and not too_large"
+REDUCED_TO = "not graph and not memory and not vmap and not too_large"
 REDUCED_CASES = 12  # examples of each property
 MOST_FAILURES = 30
 OURS = "torch_dml_ops"  # part of the names of all our kernels

@@ -1,7 +1,8 @@
 import gc
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -60,6 +61,13 @@ def each_way(request: pytest.FixtureRequest) -> Iterator[None]:
     """The tests of a module with the short way for plain calls, and without it."""
     with WAYS[request.param]():
         yield
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports a module of benchmarks/."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    return import_module
 
 
 @pytest.fixture(scope="module")

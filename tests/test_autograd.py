@@ -23,12 +23,7 @@ from transforms import TRANSFORMS, Problem, point
 import torch_dml_ops as dml
 from torch_dml_ops.__main__ import report
 
-pytestmark = [
-    pytest.mark.usefixtures("each_way"),
-    # torch's own linearize gives these
-    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
-    pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning"),
-]
+pytestmark = pytest.mark.usefixtures("each_way")
 by_dtype = pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=["real", "complex"])
 
 

@@ -1,6 +1,5 @@
 """The benchmarks run: a few cases, without asking how fast."""
 
-import importlib
 import json
 import os
 import re
@@ -46,9 +45,8 @@ def test_exported_models_have_a_table() -> None:
 
 
 @pytest.fixture
-def call_instructions(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module("call_instructions")
+def call_instructions(benchmark: Any) -> Any:
+    return benchmark("call_instructions")
 
 
 def test_no_form_of_call_takes_other_instructions_than_were_written(call_instructions: Any) -> None:

@@ -1,6 +1,6 @@
 """torch.compile: one graph, the results of eager mode to the bit and the stride, and shapes known without data."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +15,6 @@ from oracle import as_list
 from refusals import ARGUMENTS, OUT
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._functorch import config as functorch_config
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.library import opcheck
@@ -24,21 +23,9 @@ from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml
 
-# Warnings of torch's own.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
-    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning"),
-]
+pytestmark = pytest.mark.usefixtures("uncached_compiler")
 # Most of what torch.compile does is done before code is generated. "aot_eager" stops there; "inductor" takes seconds.
 BACKENDS = ["aot_eager", "inductor"]
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> Iterator[None]:
-    """No graphs of other tests, and none of other runs: the caches on disk know nothing of changed fake kernels."""
-    torch._dynamo.reset()
-    with torch._inductor.config.patch(fx_graph_cache=False), functorch_config.patch(enable_autograd_cache=False):
-        yield
 
 
 def compiled(f: Callable[..., Any], backend: Any = "aot_eager", **options: Any) -> Callable[..., Any]:

@@ -23,12 +23,6 @@ import torch_dml_ops as dml
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 PROGRAMS = 16  # of one compilation
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:bf16 and fp16 are mixed"),
-]
-
 DTYPES = [dtype for dtype in oracle.DTYPES if dtype.itemsize <= 2]
 FLOATS = [torch.float16, torch.bfloat16]
 INTS = [torch.int16, torch.int8, torch.uint8]

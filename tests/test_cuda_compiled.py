@@ -1,7 +1,6 @@
 """What nvcc makes of the CUDA kernels, run on the CPU: a short form of `make check-compiled`, and that the checks and
 counts of tests/cuda_compiled work."""
 
-import importlib
 import json
 import os
 import subprocess
@@ -204,9 +203,8 @@ def test_what_is_not_understood_is_refused():
 
 
 @pytest.fixture
-def instructions(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    return importlib.import_module("instructions")
+def instructions(benchmark):
+    return benchmark("instructions")
 
 
 def execute_affine(numbers, dst, src):

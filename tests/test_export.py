@@ -14,12 +14,6 @@ from torch.export import Dim, ExportedProgram
 import torch_dml_ops as dml
 from torch_dml_ops._libraries import CPU_LIBRARY
 
-# Warnings of torch's own.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-]
-
 
 class Call(torch.nn.Module):
     def __init__(self, case: Case) -> None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 from operator_cases import values
 from torch import Tensor
-from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 from torch._inductor.utils import get_code
 
@@ -42,12 +41,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Any, Tensor, Tensor], Tensor], float]] = {
 
 
 @pytest.fixture(autouse=True)
-def triton_for_the_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def triton_for_the_cpu(monkeypatch: pytest.MonkeyPatch, uncached_compiler: None) -> Iterator[None]:
     """On the CPU, Inductor has to be told to join as it does on a GPU."""
-    torch._dynamo.reset()
     monkeypatch.setattr("torch.utils._triton.triton_hash_with_backend", lambda: "")
-    patched = inductor_config.patch(cpu_backend="triton", force_pointwise_cat=True, fx_graph_cache=False)
-    with patched, functorch_config.patch(enable_autograd_cache=False), dml.set_fusion("always"):
+    with inductor_config.patch(cpu_backend="triton", force_pointwise_cat=True), dml.set_fusion("always"):
         yield
 
 

@@ -5,13 +5,12 @@ none is compiled.
 """
 
 import contextlib
-import importlib
 import logging
 import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,20 +34,7 @@ from torch._inductor.utils import fresh_cache, get_code
 import torch_dml_ops as dml
 from torch_dml_ops import _inductor
 
-# Warnings of torch's own.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:`torch.jit.script"),
-    pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
-    pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning"),
-    pytest.mark.filterwarnings("ignore:Torchinductor does not support code generation for complex:UserWarning"),
-]
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler() -> Iterator[None]:
-    torch._dynamo.reset()
-    with inductor_config.patch(fx_graph_cache=False), functorch_config.patch(enable_autograd_cache=False):
-        yield
+pytestmark = pytest.mark.usefixtures("uncached_compiler")
 
 
 @pytest.fixture
@@ -380,73 +366,60 @@ def used_twice(y: Tensor) -> Tensor:
 
 
 KB, MB = 1 << 10, 1 << 20
-# A function, the bytes and the dtype of its tensor, and the line of the rule that decides.
-SITUATIONS: list[tuple[str, Callable[[Tensor], Any], int, torch.dtype]] = [
-    ("the result is tiny", lambda x: by_row(x), 4 * KB, torch.float32),
-    ("a scalar loop would be slower", lambda x: by_row(x) + 1, 64 * KB, torch.float32),
-    ("a scalar loop would be slower", lambda x: padded(x) + 1, 64 * KB, torch.float32),
-    ("a scalar loop would be slower", lambda x: reversed_in(1, x) + 1, MB, torch.int16),
-    ("a scalar loop would be slower", lambda x: reversed_in(2, x) + 1, MB, torch.float16),
-    ("a scalar loop would be slower", lambda x: reversed_in(0, x[..., ::2]) + 1, 4 * MB, torch.float32),
-    ("the result is small", lambda x: reversed_in(2, x) + 1, 64 * KB, torch.float32),
-    (
-        "a sum over masked loads would be slower than a pass over the cache",
-        lambda x: (spread(x) * 2).mean(),
-        MB,
-        torch.float32,
-    ),
-    (
-        "gathering every vector would be slower than a pass over memory",
-        lambda x: every_second(x) + 1,
-        MB,
-        torch.float32,
-    ),
-    (
-        "gathering every vector would be slower than a pass over memory",
-        lambda x: (reversed_in(2, x) * 2).mean(),
-        4 * MB,
-        torch.float32,
-    ),
-    ("the result is reduced and never stored", lambda x: (spread(x) * 2).mean(), 4 * MB, torch.float32),
-    ("the result is reduced and never stored", lambda x: spread(x).amax(), MB, torch.float32),
-    ("the result is reduced and never stored", lambda x: (reversed_in(2, x) * 2).mean(), 128 * MB, torch.float32),
-    ("the result is so large that it needs huge pages", lambda x: reversed_in(2, x) + 1, 128 * MB, torch.float32),
-    ("an input is a formula, which is then never stored", lambda x: reversed_in(2, x + 1), 4 * MB, torch.float32),
-    ("an input is a formula, which is then never stored", lambda x: dml.join([x, x + 1], 2), 4 * MB, torch.float32),
-    (
-        "each piece would be a pass over an input that the cache does not hold",
-        lambda x: halves(x),
-        8 * MB,
-        torch.float32,
-    ),
-    ("the result becomes part of formulas, and is never stored", lambda x: halves(x), 4 * MB, torch.float32),
-    ("the result becomes part of formulas, and is never stored", lambda x: halves(x, 1), 8 * MB, torch.float32),
-    ("the result becomes part of formulas, and is never stored", lambda x: gated(x), 8 * MB, torch.float32),
-    ("the result becomes part of formulas, and is never stored", lambda x: by_item(x) + 1, 4 * MB, torch.float32),
-    (
-        "the result becomes part of formulas, and is never stored",
-        lambda x: reversed_in(1, x) + 1,
-        4 * MB,
-        torch.float32,
-    ),
-    ("no pass over memory would be saved", lambda x: reversed_in(1, x), 4 * MB, torch.float32),
-    ("no pass over memory would be saved", lambda x: dml.join([x, x], 2) + 1, 4 * MB, torch.float32),
-    (
-        "no pass over memory would be saved",
-        lambda x: (lambda y: y + (y @ y.mT).sum())(by_item(x)),
-        4 * MB,
-        torch.float32,
-    ),
-    ("no pass over memory would be saved", lambda x: reversed_in(1, x) @ x.mT, 4 * MB, torch.float32),
-]
+# By the line of the rule that decides: functions, and the bytes of their tensor, of float32 unless it says otherwise.
+SITUATIONS: dict[str, list[tuple[Any, ...]]] = {
+    "the result is tiny": [(by_row, 4 * KB)],
+    "a scalar loop would be slower": [
+        (lambda x: by_row(x) + 1, 64 * KB),
+        (lambda x: padded(x) + 1, 64 * KB),
+        (lambda x: reversed_in(1, x) + 1, MB, torch.int16),
+        (lambda x: reversed_in(2, x) + 1, MB, torch.float16),
+        (lambda x: reversed_in(0, x[..., ::2]) + 1, 4 * MB),
+    ],
+    "the result is small": [(lambda x: reversed_in(2, x) + 1, 64 * KB)],
+    "a sum over masked loads would be slower than a pass over the cache": [(lambda x: (spread(x) * 2).mean(), MB)],
+    "gathering every vector would be slower than a pass over memory": [
+        (lambda x: every_second(x) + 1, MB),
+        (lambda x: (reversed_in(2, x) * 2).mean(), 4 * MB),
+    ],
+    "the result is reduced and never stored": [
+        (lambda x: (spread(x) * 2).mean(), 4 * MB),
+        (lambda x: spread(x).amax(), MB),
+        (lambda x: (reversed_in(2, x) * 2).mean(), 128 * MB),
+    ],
+    "the result is so large that it needs huge pages": [(lambda x: reversed_in(2, x) + 1, 128 * MB)],
+    "an input is a formula, which is then never stored": [
+        (lambda x: reversed_in(2, x + 1), 4 * MB),
+        (lambda x: dml.join([x, x + 1], 2), 4 * MB),
+    ],
+    "each piece would be a pass over an input that the cache does not hold": [(halves, 8 * MB)],
+    "the result becomes part of formulas, and is never stored": [
+        (halves, 4 * MB),
+        (lambda x: halves(x, 1), 8 * MB),
+        (gated, 8 * MB),
+        (lambda x: by_item(x) + 1, 4 * MB),
+        (lambda x: reversed_in(1, x) + 1, 4 * MB),
+    ],
+    "no pass over memory would be saved": [
+        (lambda x: reversed_in(1, x), 4 * MB),
+        (lambda x: dml.join([x, x], 2) + 1, 4 * MB),
+        (lambda x: used_twice(by_item(x)), 4 * MB),
+        (lambda x: reversed_in(1, x) @ x.mT, 4 * MB),
+    ],
+}
 
 
-@pytest.mark.parametrize("number", range(len(SITUATIONS)), ids=lambda k: SITUATIONS[k][0])
-def test_the_line_of_the_rule_that_decides(number: int, caplog: pytest.LogCaptureFixture) -> None:
-    because, f, size, dtype = SITUATIONS[number]
+@pytest.mark.parametrize(
+    ("because", "situation"),
+    [pytest.param(because, s, id=because) for because, situations in SITUATIONS.items() for s in situations],
+)
+def test_the_line_of_the_rule_that_decides(
+    because: str, situation: tuple[Any, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    f, *of_tensor = situation
     line = next(line for line in _inductor.RULE if line.because == because)
     with caplog.at_level(logging.DEBUG, _inductor.log.name):
-        _, calls = generated(f, "rule", empty(size, dtype))
+        _, calls = generated(f, "rule", empty(*of_tensor))
     verdict = "fused" if line.fuses else "kernel"
     said = [record.getMessage() for record in caplog.records if record.name == _inductor.log.name]
     assert [text.partition(": ")[2] for text in said] == [f"{verdict}, as {because}"]
@@ -467,17 +440,16 @@ def test_the_rule_visits_each_computation_once() -> None:
 
 def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
     lines = {line.because for line in _inductor.RULE if "GPU" not in line.because}
-    assert lines == {because for because, *_ in SITUATIONS}
+    assert lines == set(SITUATIONS)
 
 
 @pytest.mark.parametrize(
     "line", [line for line in _inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because
 )
 def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
-    line: _inductor.Line, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    line: _inductor.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    cases = {case.key: case for case in importlib.import_module("fused").all_cases(1)}
+    cases = {case.key: case for case in benchmark("fused").all_cases(1)}
     f, arguments = cases[line.case].function()
     with caplog.at_level(logging.DEBUG, _inductor.log.name):
         generated(f, "rule", *arguments, dynamic=False)
@@ -485,9 +457,8 @@ def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
     assert [text.partition(", as ")[2] for text in said] == [line.because]
 
 
-def test_the_benchmark_cases_that_lines_for_gpus_name_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
-    gpu = importlib.import_module("gpu_fused")
+def test_the_benchmark_cases_that_lines_for_gpus_name_are_measured(benchmark: Callable[[str], ModuleType]) -> None:
+    gpu = benchmark("gpu_fused")
     measured = {f"{form}: {name}, 128 MB" for form in gpu.MEASURED for name in gpu.OPERATIONS}
     assert {line.case for line in _inductor.RULE if "GPU" in line.because} <= measured
 
@@ -509,19 +480,12 @@ class Model(torch.nn.Module):
         return dml.join([b.tanh(), a.exp()], 2) + dml.slice_grad(b * 2, x.shape, [0, 0, 1], b.shape, [1, 1, 1])
 
 
-OPTIONS = {
-    "cpp_wrapper": {"cpp_wrapper": True},
-    "freezing": {"freezing": True},
-    "max_autotune": {"max_autotune": True},
-}
-
-
 @pytest.mark.thorough
-@pytest.mark.parametrize("way", OPTIONS)
+@pytest.mark.parametrize("way", ["cpp_wrapper", "freezing", "max_autotune"])
 def test_other_ways_to_compile(way: str) -> None:
     model, x = Model(), values((3, 5, 16), torch.float32)
     with torch.no_grad():
-        torch.testing.assert_close(run(model, "always", x, options=OPTIONS[way]), model(x))
+        torch.testing.assert_close(run(model, "always", x, options={way: True}), model(x))
 
 
 @pytest.mark.thorough
