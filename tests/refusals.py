@@ -3,6 +3,9 @@
 Arguments are made by a function of `t`, which makes tensors: t(*sizes, dtype=float32).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 
 FAR = 2**62
@@ -12,40 +15,44 @@ LIMIT = 2**63 - 1
 TWENTY_ONES = "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"
 MANY_ONES = "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, …]"
 
+
+def given(*numbers: Any) -> Callable[..., Any]:
+    """A tensor of sizes [2, 3], and these."""
+    return lambda t: (t(2, 3), *numbers)
+
+
+def tensor(*sizes: int, **kind: Any) -> Callable[..., Any]:
+    return lambda t: t(*sizes, **kind)
+
+
 ARGUMENTS = {
     "slice1": [
         ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [])),
-        (
-            "window_offsets must have length 2, an entry for each dimension of input, got 1",
-            lambda t: (t(2, 3), [0], [2, 3], [1, 1]),
-        ),
+        ("window_offsets must have length 2, an entry for each dimension of input, got 1", given([0], [2, 3], [1, 1])),
         (
             "window_sizes must have length 2, an entry for each dimension of input, got 3",
-            lambda t: (t(2, 3), [0, 0], [2, 3, 1], [1, 1]),
+            given([0, 0], [2, 3, 1], [1, 1]),
         ),
-        (
-            "window_strides must have length 2, an entry for each dimension of input, got 0",
-            lambda t: (t(2, 3), [0, 0], [2, 3], []),
-        ),
+        ("window_strides must have length 2, an entry for each dimension of input, got 0", given([0, 0], [2, 3], [])),
         (
             "output_sizes must have length 2, an entry for each dimension of input, got 1",
-            lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [2]),
+            given([0, 0], [2, 3], [1, 1], [2]),
         ),
-        ("window_strides[1] must not be 0", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 0])),
-        ("window_offsets[1] must be at least 0, got -1", lambda t: (t(2, 3), [0, -1], [2, 3], [1, 1])),
-        ("window_sizes[0] must be at least 1, got 0", lambda t: (t(2, 3), [0, 0], [0, 3], [1, 1])),
-        ("window_sizes[1] must be at least 1, got -3", lambda t: (t(2, 3), [0, 0], [2, -3], [1, 1])),
+        ("window_strides[1] must not be 0", given([0, 0], [2, 3], [1, 0])),
+        ("window_offsets[1] must be at least 0, got -1", given([0, -1], [2, 3], [1, 1])),
+        ("window_sizes[0] must be at least 1, got 0", given([0, 0], [0, 3], [1, 1])),
+        ("window_sizes[1] must be at least 1, got -3", given([0, 0], [2, -3], [1, 1])),
         (
             "window_offsets[1] + window_sizes[1] must be at most 3, the size of input in dimension 1, got 1 + 3",
-            lambda t: (t(2, 3), [0, 1], [2, 3], [1, 1]),
+            given([0, 1], [2, 3], [1, 1]),
         ),
         (
             "window_offsets[0] + window_sizes[0] must be at most 2, the size of input in dimension 0, got 2 + 1",
-            lambda t: (t(2, 3), [2, 0], [1, 3], [-1, 1]),
+            given([2, 0], [1, 3], [-1, 1]),
         ),
-        ("output_sizes[1] must be from 1 to 2, got 3", lambda t: (t(2, 3), [0, 0], [2, 3], [1, -2], [2, 3])),
-        ("output_sizes[0] must be from 1 to 2, got 0", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [0, 3])),
-        ("output_sizes[1] must be from 1 to 3, got -1", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1], [2, -1])),
+        ("output_sizes[1] must be from 1 to 2, got 3", given([0, 0], [2, 3], [1, -2], [2, 3])),
+        ("output_sizes[0] must be from 1 to 2, got 0", given([0, 0], [2, 3], [1, 1], [0, 3])),
+        ("output_sizes[1] must be from 1 to 3, got -1", given([0, 0], [2, 3], [1, 1], [2, -1])),
         # a dimension of size 0 has nothing that a window could cover
         (
             "window_offsets[0] + window_sizes[0] must be at most 0, the size of input in dimension 0, got 0 + 1",
@@ -75,27 +82,27 @@ ARGUMENTS = {
         ("grad_output must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [], [])),
         (
             "input_sizes must have length 2, an entry for each dimension of grad_output, got 3",
-            lambda t: (t(2, 3), [2, 3, 1], [0, 0], [2, 3], [1, 1]),
+            given([2, 3, 1], [0, 0], [2, 3], [1, 1]),
         ),
-        ("input_sizes[1] must be at least 0, got -3", lambda t: (t(2, 3), [2, -3], [0, 0], [2, 3], [1, 1])),
+        ("input_sizes[1] must be at least 0, got -3", given([2, -3], [0, 0], [2, 3], [1, 1])),
         (
             "window_offsets must have length 2, an entry for each dimension of input_sizes, got 1",
-            lambda t: (t(2, 3), [2, 3], [0], [2, 3], [1, 1]),
+            given([2, 3], [0], [2, 3], [1, 1]),
         ),
         (
             "window_sizes must have length 2, an entry for each dimension of input_sizes, got 1",
-            lambda t: (t(2, 3), [2, 3], [0, 0], [2], [1, 1]),
+            given([2, 3], [0, 0], [2], [1, 1]),
         ),
         (
             "window_strides must have length 2, an entry for each dimension of input_sizes, got 1",
-            lambda t: (t(2, 3), [2, 3], [0, 0], [2, 3], [1]),
+            given([2, 3], [0, 0], [2, 3], [1]),
         ),
-        ("window_strides[0] must not be 0", lambda t: (t(2, 3), [2, 3], [0, 0], [2, 3], [0, 1])),
-        ("window_offsets[0] must be at least 0, got -2", lambda t: (t(2, 3), [2, 3], [-2, 0], [2, 3], [1, 1])),
-        ("window_sizes[1] must be at least 1, got 0", lambda t: (t(2, 3), [2, 3], [0, 0], [2, 0], [1, 1])),
+        ("window_strides[0] must not be 0", given([2, 3], [0, 0], [2, 3], [0, 1])),
+        ("window_offsets[0] must be at least 0, got -2", given([2, 3], [-2, 0], [2, 3], [1, 1])),
+        ("window_sizes[1] must be at least 1, got 0", given([2, 3], [0, 0], [2, 0], [1, 1])),
         (
             "window_offsets[0] + window_sizes[0] must be at most 2, the size of input_sizes in dimension 0, got 1 + 2",
-            lambda t: (t(2, 3), [2, 3], [1, 0], [2, 3], [1, 1]),
+            given([2, 3], [1, 0], [2, 3], [1, 1]),
         ),
         (
             "grad_output must have from 1 to 3 elements in dimension 1, got 4",
@@ -121,52 +128,40 @@ ARGUMENTS = {
     ],
     "split": [
         ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [1], 0)),
-        ("axis must be from 0 to 1, got -1; write 1 instead", lambda t: (t(2, 3), [2, 1], -1)),
-        ("axis must be from 0 to 1, got -2; write 0 instead", lambda t: (t(2, 3), [1, 1], -2)),
-        ("axis must be from 0 to 1, got -3", lambda t: (t(2, 3), [1, 1], -3)),
-        ("axis must be from 0 to 1, got 2", lambda t: (t(2, 3), [1, 1], 2)),
-        (f"axis must be from 0 to 1, got {LIMIT}", lambda t: (t(2, 3), [1, 1], LIMIT)),
-        (f"axis must be from 0 to 1, got {-LIMIT - 1}", lambda t: (t(2, 3), [1, 1], -LIMIT - 1)),
-        ("split_sizes must have at least 1 entry, got none", lambda t: (t(2, 3), [], 1)),
-        ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", lambda t: (t(2, 3), [3, 0], 1)),
-        ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", lambda t: (t(2, 3), [5, 0], 1)),
-        ("split_sizes[0] must be at least 1, got -1; leave empty pieces out", lambda t: (t(2, 3), [-1, 4], 1)),
+        ("axis must be from 0 to 1, got -1; write 1 instead", given([2, 1], -1)),
+        ("axis must be from 0 to 1, got -2; write 0 instead", given([1, 1], -2)),
+        ("axis must be from 0 to 1, got -3", given([1, 1], -3)),
+        ("axis must be from 0 to 1, got 2", given([1, 1], 2)),
+        (f"axis must be from 0 to 1, got {LIMIT}", given([1, 1], LIMIT)),
+        (f"axis must be from 0 to 1, got {-LIMIT - 1}", given([1, 1], -LIMIT - 1)),
+        ("split_sizes must have at least 1 entry, got none", given([], 1)),
+        ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", given([3, 0], 1)),
+        ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", given([5, 0], 1)),
+        ("split_sizes[0] must be at least 1, got -1; leave empty pieces out", given([-1, 4], 1)),
         ("split_sizes[0] must be at least 1, got 0; leave empty pieces out", lambda t: (t(0, 3), [0], 0)),
-        (
-            "split_sizes must sum to 3, the size of input along axis 1, got [1, 1]",
-            lambda t: (t(2, 3), [1, 1], 1),
-        ),
-        (
-            "split_sizes must sum to 3, the size of input along axis 1, got [2, 2]",
-            lambda t: (t(2, 3), [2, 2], 1),
-        ),
-        (
-            "split_sizes must sum to 0, the size of input along axis 0, got [1]",
-            lambda t: (t(0, 3), [1], 0),
-        ),
+        ("split_sizes must sum to 3, the size of input along axis 1, got [1, 1]", given([1, 1], 1)),
+        ("split_sizes must sum to 3, the size of input along axis 1, got [2, 2]", given([2, 2], 1)),
+        ("split_sizes must sum to 0, the size of input along axis 0, got [1]", lambda t: (t(0, 3), [1], 0)),
         # this sum is 3 where 64 bits overflow
         (
             f"split_sizes must sum to 3, the size of input along axis 1, got [{FAR}, {FAR}, …] (5 in all, sum "
             f"{4 * FAR + 3})",
-            lambda t: (t(2, 3), [FAR, FAR, FAR, FAR, 3], 1),
+            given([FAR, FAR, FAR, FAR, 3], 1),
         ),
-        (
-            f"split_sizes must sum to 3, the size of input along axis 1, got {TWENTY_ONES}",
-            lambda t: (t(2, 3), [1] * 20, 1),
-        ),
+        (f"split_sizes must sum to 3, the size of input along axis 1, got {TWENTY_ONES}", given([1] * 20, 1)),
         (
             f"split_sizes must sum to 3, the size of input along axis 1, got {MANY_ONES} (21 in all, sum 21)",
-            lambda t: (t(2, 3), [1] * 21, 1),
+            given([1] * 21, 1),
         ),
         (
             "split_sizes must sum to 3, the size of input along axis 1, got [1000000, 1000001, 1000002, 1000003, "
             "1000004, 1000005, …] (8 in all, sum 8000028)",
-            lambda t: (t(2, 3), [1_000_000 + k for k in range(8)], 1),
+            given([1_000_000 + k for k in range(8)], 1),
         ),
         (
             f"split_sizes must sum to 3, the size of input along axis 1, got [{LIMIT}, {LIMIT}, …] (9 in all, sum "
             f"{9 * LIMIT})",
-            lambda t: (t(2, 3), [LIMIT] * 9, 1),
+            given([LIMIT] * 9, 1),
         ),
     ],
     "join": [
@@ -197,17 +192,11 @@ ARGUMENTS = {
             "inputs[0] must have at least 1 element along axis 0, got 0; leave empty tensors out",
             lambda t: ([t(0, 3)], 0),
         ),
-        (
-            "inputs must sum to less than 2^63 along axis 0",
-            lambda t: ([t(1).expand(FAR), t(1).expand(FAR)], 0),
-        ),
+        ("inputs must sum to less than 2^63 along axis 0", lambda t: ([t(1).expand(FAR), t(1).expand(FAR)], 0)),
     ],
     "reverse_subsequences": [
         ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), t(dtype=torch.int32), 0)),
-        (
-            "axis must be from 0 to 1, got -1; write 1 instead",
-            lambda t: (t(2, 3), t(2, 1, dtype=torch.int32), -1),
-        ),
+        ("axis must be from 0 to 1, got -1; write 1 instead", lambda t: (t(2, 3), t(2, 1, dtype=torch.int32), -1)),
         ("axis must be from 0 to 1, got 2", lambda t: (t(2, 3), t(2, 1, dtype=torch.int32), 2)),
         *(
             (
@@ -313,84 +302,64 @@ TOO_LARGE = {
 # With an `out` that does not fit; it is made by a third function.
 OUT = {
     "slice1": [
-        ("out must have sizes [2, 2], got [2, 3]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), lambda t: t(2, 3)),
-        ("out must have sizes [2, 2], got [4]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), lambda t: t(4)),
+        ("out must have sizes [2, 2], got [2, 3]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), tensor(2, 3)),
+        ("out must have sizes [2, 2], got [4]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), tensor(4)),
         (
             f"out must have sizes {MANY_ONES} (22 in all), got {MANY_ONES} (22 in all), with 3 instead of 2 at "
             "index 20",
             lambda t: (t(*[1] * 20, 2, 3), [0] * 22, [1] * 20 + [2, 3], [1] * 22),
-            lambda t: t(*[1] * 20, 3, 3),
+            tensor(*[1] * 20, 3, 3),
         ),
-        (
-            "out must have sizes [2, 1], got [2, 2]",
-            lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2], [2, 1]),
-            lambda t: t(2, 2),
-        ),
-        ("out must have sizes [0, 3], got [1, 3]", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1]), lambda t: t(1, 3)),
+        ("out must have sizes [2, 1], got [2, 2]", given([0, 0], [2, 3], [1, 2], [2, 1]), tensor(2, 2)),
+        ("out must have sizes [0, 3], got [1, 3]", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1]), tensor(1, 3)),
         (
             "out must have the dtype of input, float32, got float64",
-            lambda t: (t(2, 3), [0, 0], [2, 3], [1, 1]),
-            lambda t: t(2, 3, dtype=torch.float64),
+            given([0, 0], [2, 3], [1, 1]),
+            tensor(2, 3, dtype=torch.float64),
         ),
     ],
     "slice_grad": [
-        ("out must have sizes [3], got [4]", lambda t: (t(2), [3], [0], [3], [-2]), lambda t: t(4)),
+        ("out must have sizes [3], got [4]", lambda t: (t(2), [3], [0], [3], [-2]), tensor(4)),
         (
             "out must have the dtype of grad_output, float32, got bfloat16",
             lambda t: (t(2), [3], [0], [3], [-2]),
-            lambda t: t(3, dtype=torch.bfloat16),
+            tensor(3, dtype=torch.bfloat16),
         ),
     ],
     "split": [
-        (
-            "out must have length 2, a tensor for each of split_sizes, got 0",
-            lambda t: (t(2, 3), [1, 2], 1),
-            lambda t: [],
-        ),
-        (
-            "out must have length 2, a tensor for each of split_sizes, got 1",
-            lambda t: (t(2, 3), [1, 2], 1),
-            lambda t: [t(2, 1)],
-        ),
+        ("out must have length 2, a tensor for each of split_sizes, got 0", given([1, 2], 1), lambda t: []),
+        ("out must have length 2, a tensor for each of split_sizes, got 1", given([1, 2], 1), lambda t: [t(2, 1)]),
         (
             "out must have length 2, a tensor for each of split_sizes, got 3",
-            lambda t: (t(2, 3), [1, 2], 1),
+            given([1, 2], 1),
             lambda t: [t(2, 1), t(2, 2), t(2, 1)],
         ),
-        (
-            "out[0] must have sizes [2, 1], got [2, 2]",
-            lambda t: (t(2, 3), [1, 2], 1),
-            lambda t: [t(2, 2), t(2, 1)],
-        ),
-        (
-            "out[1] must have sizes [2, 2], got [2, 1]",
-            lambda t: (t(2, 3), [1, 2], 1),
-            lambda t: [t(2, 1), t(2, 1)],
-        ),
+        ("out[0] must have sizes [2, 1], got [2, 2]", given([1, 2], 1), lambda t: [t(2, 2), t(2, 1)]),
+        ("out[1] must have sizes [2, 2], got [2, 1]", given([1, 2], 1), lambda t: [t(2, 1), t(2, 1)]),
         (
             "out[1] must have the dtype of input, float32, got int64",
-            lambda t: (t(2, 3), [1, 2], 1),
+            given([1, 2], 1),
             lambda t: [t(2, 1), t(2, 2, dtype=torch.int64)],
         ),
     ],
     "join": [
-        ("out must have sizes [2, 3], got [3, 2]", lambda t: ([t(2, 1), t(2, 2)], 1), lambda t: t(3, 2)),
+        ("out must have sizes [2, 3], got [3, 2]", lambda t: ([t(2, 1), t(2, 2)], 1), tensor(3, 2)),
         (
             "out must have the dtype of inputs[0], float32, got float16",
             lambda t: ([t(2, 1), t(2, 2)], 1),
-            lambda t: t(2, 3, dtype=torch.float16),
+            tensor(2, 3, dtype=torch.float16),
         ),
     ],
     "reverse_subsequences": [
         (
             "out must have sizes [2, 3], got [2, 1, 3]",
             lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1),
-            lambda t: t(2, 1, 3),
+            tensor(2, 1, 3),
         ),
         (
             "out must have the dtype of input, float32, got uint32",
             lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1),
-            lambda t: t(2, 3, dtype=torch.uint32),
+            tensor(2, 3, dtype=torch.uint32),
         ),
     ],
 }

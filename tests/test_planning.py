@@ -37,24 +37,8 @@ def test_shared_memory_is_found_exactly(program: str) -> None:
     assert shared > CASES // 20
 
 
-# The outs of a split, by their number. Where they lie one in another, each still has a place of its own.
-
-
-def own_tensors(n: int) -> list[Tensor]:
-    return [torch.empty(8, 1) for _ in range(n)]
-
-
-def rows(n: int) -> list[Tensor]:
-    return [row.view(8, 1) for row in torch.empty(n, 8)]
-
-
 def columns(n: int) -> list[Tensor]:
     return list(torch.empty(8, n).split(1, 1))
-
-
-def columns_from_both_ends(n: int) -> list[Tensor]:
-    whole = columns(n)
-    return [whole[k // 2] if k % 2 else whole[-1 - k // 2] for k in range(n)]
 
 
 def blocks_of_columns(n: int) -> list[Tensor]:
@@ -62,53 +46,36 @@ def blocks_of_columns(n: int) -> list[Tensor]:
     return list(torch.empty(8, sum(widths)).split(widths, 1))
 
 
+def columns_from_both_ends(n: int) -> list[Tensor]:
+    whole = columns(n)
+    return [whole[k // 2] if k % 2 else whole[-1 - k // 2] for k in range(n)]
+
+
 def blocks_past_the_end_of_a_row(n: int) -> list[Tensor]:
     whole = torch.empty(9 * 3 * n)
     return [whole.as_strided((8, 3), (3 * n, 1), 3 * k + 2) for k in range(n)]
 
 
-def every_nth_column(n: int) -> list[Tensor]:
-    whole = torch.empty(8, 4 * n)
+def every_nth(n: int, whole: Tensor) -> list[Tensor]:
+    """Of its columns."""
     return [whole[:, k::n] for k in range(n)]
 
 
-def every_nth_column_of_padded_rows(n: int) -> list[Tensor]:
-    whole = torch.empty(8, 4 * n + 3)[:, : 4 * n]
-    return [whole[:, k::n] for k in range(n)]
-
-
-def every_nth_row(n: int) -> list[Tensor]:
-    whole = torch.empty(4 * n, 8)
-    return [whole[k::n] for k in range(n)]
-
-
-def tiles(n: int) -> list[Tensor]:
-    whole = torch.empty(n // 4 * 2, 12)
-    return [tile for strip in whole.split(2) for tile in strip.split(3, 1)]
-
-
-def padded_panels(n: int) -> list[Tensor]:
-    return list(torch.empty(4, n, 3, 3)[:, :, :2, :2].split(1, 1))
-
-
-def last_of_three_dimensions(n: int) -> list[Tensor]:
-    return list(torch.empty(3, 5, n)[:, :4].split(1, 2))
-
-
-OUTS: list[tuple[int, Callable[[int], list[Tensor]]]] = [  # the axis of the split, the outs
-    (1, own_tensors),
-    (1, rows),
-    (1, columns),
-    (1, columns_from_both_ends),
-    (1, blocks_of_columns),
-    (1, blocks_past_the_end_of_a_row),
-    (1, every_nth_column),
-    (1, every_nth_column_of_padded_rows),
-    (0, every_nth_row),
-    (0, tiles),
-    (1, padded_panels),
-    (2, last_of_three_dimensions),
-]
+# The axis of a split, and its outs by their number. Where they lie one in another, each still has a place of its own.
+OUTS: dict[str, tuple[int, Callable[[int], list[Tensor]]]] = {
+    "own tensors": (1, lambda n: [torch.empty(8, 1) for _ in range(n)]),
+    "rows": (1, lambda n: [row.view(8, 1) for row in torch.empty(n, 8)]),
+    "columns": (1, columns),
+    "columns from both ends": (1, columns_from_both_ends),
+    "blocks of columns": (1, blocks_of_columns),
+    "blocks past the end of a row": (1, blocks_past_the_end_of_a_row),
+    "every nth column": (1, lambda n: every_nth(n, torch.empty(8, 4 * n))),
+    "every nth column of padded rows": (1, lambda n: every_nth(n, torch.empty(8, 4 * n + 3)[:, : 4 * n])),
+    "every nth row": (0, lambda n: [t.t() for t in every_nth(n, torch.empty(4 * n, 8).t())]),
+    "tiles": (0, lambda n: [tile for strip in torch.empty(n // 4 * 2, 12).split(2) for tile in strip.split(3, 1)]),
+    "padded panels": (1, lambda n: list(torch.empty(4, n, 3, 3)[:, :, :2, :2].split(1, 1))),
+    "last of three dimensions": (2, lambda n: list(torch.empty(3, 5, n)[:, :4].split(1, 2))),
+}
 
 
 def split_into(outs: list[Tensor], axis: int) -> tuple[Tensor, list[int], int]:
@@ -117,7 +84,7 @@ def split_into(outs: list[Tensor], axis: int) -> tuple[Tensor, list[int], int]:
     return torch.empty(()).expand(*outs[0].shape[:axis], sum(sizes), *outs[0].shape[axis + 1 :]), sizes, axis
 
 
-@pytest.mark.parametrize(("axis", "outs"), OUTS, ids=lambda value: getattr(value, "__name__", None))
+@pytest.mark.parametrize(("axis", "outs"), OUTS.values(), ids=OUTS)
 def test_one_shared_byte_among_many_outs_is_found(axis: int, outs: Callable[[int], list[Tensor]]) -> None:
     for count in (8, 40, 200):
         for k in (1, count // 2, count - 1):
@@ -172,12 +139,8 @@ CALLS: dict[str, Callable[[int], Call]] = {
     "split": lambda n: ("split", (torch.empty(8, n), [1] * n, 1), None),
     "split, refused": lambda n: ("split", (torch.empty(8, n), [1] * n + [1], 1), None),
     **{
-        f"split into {outs.__name__}": lambda n, axis=axis, outs=outs: (
-            "split",
-            split_into(outs(n), axis),
-            outs(n),
-        )
-        for axis, outs in OUTS
+        f"split into {name}": lambda n, axis=axis, outs=outs: ("split", split_into(outs(n), axis), outs(n))
+        for name, (axis, outs) in OUTS.items()
     },
     "join of one layout": lambda n: ("join", (alike(n), 0), None),
     "join of two layouts": lambda n: ("join", (two_layouts(n), 1), None),

@@ -85,16 +85,6 @@ def test_bits_are_moved_and_never_converted(backend: Backend, dtype: torch.dtype
         assert_right(outs, op, arguments)
 
 
-@every_dtype
-def test_zeros_of_slice_grad_have_all_bits_0(backend: Backend, t: Make, dtype: torch.dtype) -> None:
-    ones = np.full(3 * dtype.itemsize, 0xFF, np.uint8).view(oracle.ITEMS[dtype.itemsize])
-    out = oracle.tensor(ones, dtype, backend.device)
-    arguments = t(1, dtype=dtype), [3], [1], [1], [1]
-    for result in (backend("slice_grad", *arguments), backend("slice_grad", *arguments, out=out)):
-        assert not oracle.items(result[::2]).view(np.uint8).any()
-        assert oracle.items(result[1:2]).tobytes() == oracle.items(t(1, dtype=dtype)).tobytes()
-
-
 def test_results_are_never_views(backend: Backend, t: Make) -> None:
     x = t(2, 3)
     for op, arguments in (*same_sizes(x, 1), ("split", (x, [1, 2], 1))):

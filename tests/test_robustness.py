@@ -338,19 +338,6 @@ def test_in_the_forked_workers_of_a_data_loader(threads: Callable[[int], None]) 
         assert result.equal(want)
 
 
-def test_in_a_forked_process(threads: Callable[[int], None]) -> None:
-    """One thread there, as torch's own workers have: the threads of the parent do not come along."""
-    threads(2)
-    x = torch.arange(2**20)
-    want = dml.slice1(x, [0], [2**20], [-1])
-
-    def child() -> None:
-        torch.set_num_threads(1)
-        assert dml.slice1(x, [0], [2**20], [-1]).equal(want)
-
-    assert_exits(child)
-
-
 ROWS = (32 << 20) // 16 + 1000  # of 4 float32: just past the size from which non-temporal stores are used
 
 
