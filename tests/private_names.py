@@ -1,10 +1,11 @@
 """The names that torch does not promise to keep: which of them the package uses, and what happens without one."""
 
 import ast
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from processes import started
 
 # torch.library itself, by which the operators are registered, does not work without these; the last is Python's own, of
 # named tuples.
@@ -109,8 +110,7 @@ def each_apart(work, arguments):
 
 def assert_works(program: str, *arguments: str) -> None:
     """The program does its work in processes that have not imported the package."""
-    command = [sys.executable, "-c", EACH_APART + program, *arguments]
-    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    done = started(sys.executable, "-c", EACH_APART + program, *arguments, cwd=Path(__file__).parent)
     ended = [line.rpartition(" ")[2] for line in done.stdout.splitlines()]
     assert ended, done.stderr
     assert set(ended) == {"0"}, done.stdout + done.stderr

@@ -5,14 +5,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-SECONDS = 600  # after which a program counts as hanging
+SECONDS = 1800  # after which a program counts as hanging
+
+
+def started(*command: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program when it has ended, however it did."""
+    words, variables = list(map(str, command)), os.environ | environment
+    return subprocess.run(words, cwd=cwd, env=variables, capture_output=True, text=True, timeout=SECONDS)
 
 
 def run_program(*command: object, cwd: Path | None = None, **environment: str) -> str:
     """What the program prints; it must exit with 0."""
-    words, variables = list(map(str, command)), os.environ | environment
-    done = subprocess.run(words, cwd=cwd, env=variables, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, f"exit status {done.returncode}: {words}\n{done.stdout}\n{done.stderr}"
+    done = started(*command, cwd=cwd, **environment)
+    assert done.returncode == 0, f"exit status {done.returncode}: {done.args}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 

@@ -12,7 +12,6 @@ import fractions
 import inspect
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -556,30 +555,10 @@ SENTENCES = [
     (lambda x: dml.window(4, ...), "window: shape must be a list of whole numbers, got 4"),
     (lambda x: dml.window((4.5,), ...), "window: shape[0] must be a whole number, got 4.5"),
     (
-        lambda x: dml.sequence_lengths_like(x, [1, 2, 3, 4], 1),
-        "sequence_lengths_like: lengths must be a tensor, got [1, 2, 3, 4]; write torch.tensor(lengths)",
-    ),
-    (
-        lambda x: dml.sequence_lengths_like(x, np.ones(4), 1),
-        "sequence_lengths_like: lengths must be a tensor, got an array of sizes [4]; write torch.tensor(lengths)",
-    ),
-    (
-        lambda x: dml.sequence_lengths_like(x.numpy(), torch.ones(4), 1),
-        "sequence_lengths_like: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
-    ),
-    (
-        lambda x: dml.sequence_lengths_like(x[0, 0], torch.ones(4), 1),
-        "sequence_lengths_like: input must have at least 1 dimension, got a 0-d tensor",
-    ),
-    (
         lambda x: dml.index(x.numpy()),
         "index: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
     ),
     (lambda x: dml.negative_steps(x), "negative_steps: function must be a function, got a tensor of sizes [4, 6]"),
-    (
-        lambda x: dml.sequence_lengths_like(x, torch.ones(4), None),
-        "sequence_lengths_like: axis must be a whole number, got None",
-    ),
 ]
 
 
@@ -634,7 +613,7 @@ def test_objects_with_torch_function_alone(call: Call) -> None:
     assert Recorder.calls[1] in (op, op.out)
 
 
-def module(call: Call, weight: bool = True) -> torch.nn.Module:
+def module(call: Call) -> torch.nn.Module:
     class Module(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -646,37 +625,20 @@ def module(call: Call, weight: bool = True) -> torch.nn.Module:
     return Module()
 
 
+TRACERS: dict[str, tuple[Callable[..., Any], str]] = {
+    "fx": (torch.fx.symbolic_trace, "torch_dml_ops.{}"),
+    "jit": (lambda m: torch.jit.trace(m, matrix()), "torch_dml_ops::{}"),  # checks it by tracing once more
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("tracer", TRACERS)
 @every_call
-def test_fx_symbolic_trace(call: Call) -> None:
-    m = module(call)
-    traced = torch.fx.symbolic_trace(m)
-    assert any(f"torch_dml_ops.{call.function}" in str(n.target) for n in traced.graph.nodes)
-    x = matrix().requires_grad_()
-    same(one(traced(x)), one(m(x)))
-    same(torch.autograd.grad(one(traced(x)).sum(), x), torch.autograd.grad(one(m(x)).sum(), x))
-
-
-def test_fx_symbolic_trace_of_numbers_that_follow_from_the_input() -> None:
-    def f(x: Tensor) -> Tensor:
-        offsets, sizes, strides = dml.window(x.shape, slice(None, None, -2))
-        y = dml.slice1(x, offsets, sizes, strides)
-        first = dml.split(y, [1, x.size(0) // 2 - 1], x.dim() - 2)[1]
-        return dml.reverse_subsequences(first, dml.sequence_lengths_like(first, x[0, :1].long() + 2, 1), 1)
-
-    traced = torch.fx.symbolic_trace(f)
-    for sizes in ((4, 6), (4, 3)):
-        x = torch.arange(24.0)[: sizes[0] * sizes[1]].reshape(sizes)
-        same(traced(x), f(x))
-
-
-@every_call
-def test_jit_trace_of_a_module_with_parameters(call: Call) -> None:
-    m = module(call)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        traced = torch.jit.trace(m, matrix())  # checks what it traced by tracing once more
-    assert f"torch_dml_ops::{call.function}" in str(traced.graph)
-    x = matrix().requires_grad_()
+def test_a_module_with_parameters_is_traced(call: Call, tracer: str) -> None:
+    trace, name = TRACERS[tracer]
+    m, x = module(call), matrix().requires_grad_()
+    traced = trace(m)
+    assert name.format(call.function) in str(traced.graph)
     same(one(traced(x)), one(m(x)))
     same(torch.autograd.grad(one(traced(x)).sum(), x), torch.autograd.grad(one(m(x)).sum(), x))
 

@@ -14,6 +14,7 @@ import torch.autograd.forward_ad as forward_ad
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_cases import CASES, FIVE, Case, by_name, examples, same, values
+from test_properties import windows
 from torch import Tensor
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
 from torch.utils.checkpoint import checkpoint
@@ -212,19 +213,6 @@ def test_lengths_made_in_inference_mode_cannot_be_kept_for_backward() -> None:
 # Each operator is linear, and its derivative is its transpose A^T: <A x, y> = <x, A^T y>. Whole numbers, so exactly.
 
 
-@st.composite
-def windows(draw: st.DrawFn) -> tuple[list[int], ...]:
-    """Input sizes, the window's offsets, sizes and strides, output sizes."""
-    input_sizes, offsets, sizes, strides, output_sizes = columns = [], [], [], [], []
-    for _ in range(draw(st.integers(1, 4))):
-        input_sizes.append(draw(st.integers(1, 6)))
-        offsets.append(draw(st.integers(0, input_sizes[-1] - 1)))
-        sizes.append(draw(st.integers(1, input_sizes[-1] - offsets[-1])))
-        strides.append(draw(st.sampled_from([-7, -3, -2, -1, 1, 2, 3, 7])))
-        output_sizes.append(draw(st.integers(1, 1 + (sizes[-1] - 1) // abs(strides[-1]))))
-    return columns
-
-
 def integers(sizes: Sequence[int], seed: int) -> Tensor:
     return torch.randint(-99, 100, tuple(sizes), generator=torch.Generator().manual_seed(seed))
 
@@ -241,9 +229,9 @@ def check_transposed(
 
 
 @examples
-@given(windows())
-def test_slice1_and_slice_grad_are_each_others_transpose(window: tuple[list[int], ...]) -> None:
-    input_sizes, *walk, output_sizes = window
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())
+def test_slice1_and_slice_grad_are_each_others_transpose(input_sizes: list[int], data: st.DataObject) -> None:
+    walk, output_sizes = data.draw(windows(input_sizes))
 
     def gather(x: Tensor) -> list[Tensor]:
         return [dml.slice1(x, *walk, output_sizes)]
@@ -439,17 +427,6 @@ def test_compiled_autograd(fullgraph: bool) -> None:
             with torch._dynamo.config.patch(compiled_autograd=True):
                 torch.compile(lambda loss: loss.backward(), backend="aot_eager")(loss)
         same([t.grad for t in tensors], list(expected))
-
-
-@by_name(FIVE)
-def test_batched_gradients_of_the_older_vmap(case: Case) -> None:
-    tensors = [t.requires_grad_() for t in case.tensors()]
-    results = case.results(dml, *tensors)
-    batch = [torch.stack([torch.full_like(r, k) * r for k in range(3)]).detach() for r in results]
-    batched = torch.autograd.grad(results, tensors, batch, is_grads_batched=True, retain_graph=True)
-    for k in range(3):
-        one = torch.autograd.grad(results, tensors, [b[k] for b in batch], retain_graph=True)
-        same([g[k] for g in batched], list(one))
 
 
 def test_the_backward_function_has_the_operators_name() -> None:

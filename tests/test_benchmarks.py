@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import run_python
+from processes import run_python, started
 
 pytestmark = pytest.mark.thorough
 
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(FOLDER / "bench.py"), *arguments], capture_output=True, text=True)
+    return started(sys.executable, FOLDER / "bench.py", *arguments)
 
 
 def test_each_peer_measures_what_it_can() -> None:
@@ -196,9 +196,7 @@ def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monke
     sanitizer.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    command = [sys.executable, str(FOLDER / "gpu_check.py"), "--dry-run", "--also", str(tmp_path), "--minutes", "30"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_python(FOLDER / "gpu_check.py", "--dry-run", "--also", tmp_path, "--minutes", 30)
     content = json.loads((tmp_path / "gpu-check-dry-run.json").read_text())
     assert content["outcome"] == "passed"
     assert [run["name"] for run in content["runs"]] == [
@@ -219,8 +217,8 @@ def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monke
 
 
 def test_gpu_check_without_time_leaves_nothing_passed(tmp_path: Path) -> None:
-    arguments = ["--dry-run", "--also", str(tmp_path), "--minutes", "1", "--since", str(time.time() - 60)]
-    done = subprocess.run([sys.executable, str(FOLDER / "gpu_check.py"), *arguments], capture_output=True, text=True)
+    arguments = "--dry-run", "--also", tmp_path, "--minutes", 1, "--since", time.time() - 60
+    done = started(sys.executable, FOLDER / "gpu_check.py", *arguments)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "results: unfinished, no time was left\n" in done.stdout
     assert json.loads((tmp_path / "gpu-check-dry-run.json").read_text())["outcome"] == "unfinished"

@@ -17,7 +17,7 @@ import pytest
 import torch
 from filelock import FileLock
 from host_build import ROOT, program
-from processes import run_program
+from processes import run_program, started
 
 import torch_dml_ops
 from torch_dml_ops import _libraries
@@ -29,9 +29,7 @@ needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc
 
 
 def run(*command, cwd=ROOT, **environment):
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=os.environ | environment, capture_output=True, text=True
-    )
+    done = started(*command, cwd=cwd, **environment)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -327,62 +325,49 @@ def test_build_without_nvcc_and_headers_of_python(source_copy):
     assert "TORCH_DML_OPS_CUDA=1 needs nvcc, and none was found: install the CUDA toolkit" in text
 
 
-def environment_without(folder, *modules):
-    """In which Python finds no such modules."""
-    code = "import sys\n" + "".join(f"sys.modules[{name!r}] = None\n" for name in modules)
-    (folder / "sitecustomize.py").write_text(code)
-    return {"PYTHONPATH": str(folder)}
+TO_BUILD = "torch_dml_ops: to build needs"
+ALL_TOOLS = "in this environment: pip install 'setuptools>=77' wheel ninja 'torch>=2.11', then pip install"
+REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
+    **{
+        f"no {tool}": (f"sys.modules[{tool!r}] = None", {}, f"{TO_BUILD} {tool} {ALL_TOOLS} --no-build-isolation .")
+        for tool in ("setuptools", "torch")
+    },
+    **{
+        f"{tool} {version}": (
+            f"import {module}; {module}.__version__ = {version!r}",
+            {},
+            f"{TO_BUILD} {tool} {oldest} or later, got {version}: pip install '{tool}>={oldest}'",
+        )
+        for tool, module, oldest, version in (
+            ("torch", "torch.version", "2.11", "2.10.1+cpu"),
+            ("setuptools", "setuptools", "77", "65.5.0"),
+        )
+    },
+    "no compiler": (
+        "",
+        {"CXX": "no-such-compiler -O1"},
+        f"{TO_BUILD} a C++ compiler, and no-such-compiler was not found: install g++ 11 or later (on Debian: apt "
+        "install g++), or name another by CXX",
+    ),
+    "an unknown choice": (
+        "",
+        {"TORCH_DML_OPS_CUDA": "yes"},
+        "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'",
+    ),
+    "a free-threaded Python": (
+        "import sysconfig; known = sysconfig.get_config_var; "
+        "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else known(name)",
+        {},
+        "torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded",
+    ),
+}
 
 
-@pytest.mark.parametrize("missing", ["setuptools", "torch"])
-def test_build_says_which_tool_is_missing(source_copy, tmp_path, missing):
-    environment = environment_without(tmp_path, missing)
-    code, text = run(sys.executable, "setup.py", "--version", cwd=source_copy, **environment)
-    sentence = (
-        f"torch_dml_ops: to build needs {missing} in this environment: pip install 'setuptools>=77' wheel ninja "
-        "'torch>=2.11', then pip install --no-build-isolation .\n"
-    )
-    assert (code, text) == (1, sentence)
-
-
-def test_build_says_that_there_is_no_compiler(source_copy):
-    code, text = run(sys.executable, "setup.py", "--version", cwd=source_copy, CXX="no-such-compiler -O1")
-    sentence = (
-        "torch_dml_ops: to build needs a C++ compiler, and no-such-compiler was not found: install g++ 11 or later (on "
-        "Debian: apt install g++), or name another by CXX"
-    )
-    assert (code, text.splitlines()[-1]) == (1, sentence)
-
-
-@pytest.mark.parametrize(
-    ("tool", "oldest", "version"), [("torch", "2.11", "2.10.1+cpu"), ("setuptools", "77", "65.5.0")]
-)
-def test_build_refuses_older_tools(source_copy, tool, oldest, version):
-    program = (
-        "import runpy, sys, setuptools, torch, torch.version; sys.argv = ['setup.py', '--version']; "
-        f"(torch.version if {tool!r} == 'torch' else setuptools).__version__ = {version!r}; "
-        "runpy.run_path('setup.py', run_name='__main__')"
-    )
-    code, text = run(sys.executable, "-c", program, cwd=source_copy)
-    sentence = f"torch_dml_ops: to build needs {tool} {oldest} or later, got {version}: pip install '{tool}>={oldest}'"
-    assert (code, text.splitlines()[-1]) == (1, sentence)
-
-
-def test_build_refuses_an_unknown_choice(source_copy):
-    code, text = run(sys.executable, "setup.py", "--version", cwd=source_copy, TORCH_DML_OPS_CUDA="yes")
-    assert code != 0
-    assert text.splitlines()[-1] == "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'"
-
-
-def test_build_refuses_a_free_threaded_python(source_copy):
-    program = (
-        "import runpy, sys, sysconfig; known = sysconfig.get_config_var; sys.argv = ['setup.py', '--version']; "
-        "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else known(name); "
-        "runpy.run_path('setup.py', run_name='__main__')"
-    )
-    code, text = run(sys.executable, "-c", program, cwd=source_copy)
-    sentence = "torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded"
-    assert (code, text.splitlines()[-1]) == (1, sentence)
+@pytest.mark.parametrize(("before", "environment", "sentence"), REFUSED_BUILDS.values(), ids=REFUSED_BUILDS)
+def test_build_refuses_in_one_sentence(source_copy, before, environment, sentence):
+    program = "sys.argv = ['setup.py', '--version']; runpy.run_path('setup.py', run_name='__main__')"
+    code, text = run(sys.executable, "-c", f"import runpy, sys; {before}\n{program}", cwd=source_copy, **environment)
+    assert (code, text) == (1, f"{sentence}\n")
 
 
 def test_unknown_simd_level_is_refused():

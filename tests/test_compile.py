@@ -369,19 +369,6 @@ def test_window_inside_of_a_compiled_function() -> None:
     assert counter.frame_count == 1
 
 
-def test_sequence_lengths_like_inside_of_a_compiled_function() -> None:
-    counter = CompileCounterWithBackend("aot_eager")
-
-    def f(x: Tensor, lengths: Tensor) -> Tensor:
-        return dml.reverse_subsequences(x, dml.sequence_lengths_like(x, lengths, axis=1), 1)
-
-    g = compiled(f, counter, dynamic=True)
-    for sizes in ((3, 5, 2), (4, 6, 7), (2, 3, 5)):
-        x, lengths = values(sizes, torch.float32), torch.arange(sizes[0])
-        same(g(x, lengths), plain_torch.reverse_subsequences(x, lengths[:, None, None].expand(-1, 1, sizes[2]), 1))
-    assert counter.frame_count == 1
-
-
 # Sizes that depend on data: the rows that a mask selects.
 
 SELECTING: dict[str, Callable[..., Any]] = {

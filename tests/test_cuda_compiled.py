@@ -3,14 +3,13 @@ counts of tests/cuda_compiled work."""
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import host_build
 import numpy as np
 import pytest
 from cuda_compiled import build, ptx
-from processes import run_python
+from processes import run_program, run_python, started
 
 pytestmark = pytest.mark.thorough
 
@@ -29,17 +28,9 @@ def test_compiled_kernels_do_what_random_plans_say():
     kernels = [entry.kernel() for entry in build.ptx_entries("sm_90", "<unsigned int, int\\b")]
     assert len(kernels) >= 10
     program = build.random_plans(build.FOLDER / "short", kernels)
-    done = subprocess.run(
-        [program, str(CASES), str(SEED)],
-        env=build.environment(CUDA_COMPILED_PARTIAL="1"),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.startswith(f"{CASES} cases right: ")
-    large = [build.large_plans(build.FOLDER / "short", kernels)]
-    done = subprocess.run(large, env=build.environment(CUDA_COMPILED_PARTIAL="1"), capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    said = run_program(program, CASES, SEED, CUDA_COMPILED_PARTIAL="1")
+    assert said.startswith(f"{CASES} cases right: ")
+    run_program(build.large_plans(build.FOLDER / "short", kernels), CUDA_COMPILED_PARTIAL="1")
 
 
 @needs_sass
@@ -140,7 +131,7 @@ def self_test(bodies):
     host = host_build.objects([build.HERE / "self_test.cpp"], jobs=1)
     objects = [*build.translated_objects(kernels, jobs=2), *host]
     program = build.linked(build.FOLDER / f"self_test_{next(iter(bodies))}", objects, checked=False)
-    return {name: subprocess.run([program, name], capture_output=True, text=True).stdout for name in bodies}
+    return {name: started(program, name).stdout for name in bodies}
 
 
 def test_machine_sees_mistakes():

@@ -4,7 +4,6 @@ import ast
 import importlib.metadata
 import json
 import re
-import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from processes import run_python, started
 
 import torch_dml_ops
 from torch_dml_ops._required import require
@@ -25,9 +25,9 @@ OPTIONAL = ("matplotlib", "onnx", "onnxruntime", "onnxscript", "torch.distribute
 @cache
 def imported(*arguments: str) -> frozenset[str]:
     """The modules that Python imports with these arguments, as it tells itself."""
-    command = [sys.executable, "-X", "importtime", *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    lines = (line.split("|") for line in run.stderr.splitlines() if line.startswith("import time:"))
+    done = started(sys.executable, "-X", "importtime", *arguments)
+    assert done.returncode == 0, done.stderr
+    lines = (line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:"))
     return frozenset(line[2].strip() for line in lines)
 
 
@@ -176,8 +176,7 @@ def test_where_a_package_is_missing_one_sentence_says_what_installs_it() -> None
     """For each optional package and each way in; the others work on. What the sentence names brings no other torch."""
     packages = sorted(optional_packages() - {"torchvision"})  # without which onnx2torch works
     assert set(packages) == set().union(*NEEDS.values())
-    command = [sys.executable, "-c", WITHOUT_A_PACKAGE, MODEL, *packages]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = started(sys.executable, "-c", WITHOUT_A_PACKAGE, MODEL, *packages)
     said = dict(json.loads(line) for line in done.stdout.splitlines())
     assert list(said) == packages, done.stderr
     for missing in packages:
@@ -216,11 +215,10 @@ except AttributeError as error:
 
 
 def test_the_interface_is_what_dir_lists_and_its_modules_come_when_they_are_used() -> None:
-    run = subprocess.run([sys.executable, "-c", THE_INTERFACE], capture_output=True, text=True, check=False)
-    assert run.stdout.splitlines() == [
+    assert run_python("-c", THE_INTERFACE).splitlines() == [
         "True",
         "[]",
         "torch_dml_ops.directml.operator_descs ['directml']",
         "False False",
         "torch_dml_ops.viz needs matplotlib: pip install 'torch_dml_ops[viz]'",
-    ], run.stderr
+    ]

@@ -461,13 +461,6 @@ def test_fx_of_numbers_that_follow_from_the_input() -> None:
         same(traced(torch.zeros(n, n + 2), table), indexed(table, S[n::-1, n + 2]))
 
 
-def test_fx_of_numbers_for_a_tensor_that_is_not_traced() -> None:
-    table = torch.randn(9, 9)
-    traced = torch.fx.symbolic_trace(lambda n: dml.index(table)[n:0:-2, n])
-    for n in (3, 4):
-        same(traced(n), indexed(table, S[n:0:-2, n]))
-
-
 @every_index
 def test_tensors_without_data(index: Any) -> None:
     expected = indexed(torch.randn(3, 4, 5), index)

@@ -7,7 +7,6 @@ none is compiled.
 import contextlib
 import logging
 import re
-import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ import pytest
 import torch
 from operator_cases import ANY_SHAPE, CASES, same, values
 from oracle import as_list
-from processes import run_python
+from processes import run_python, started
 from test_compile import LAYOUTS, gradients
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -575,7 +574,7 @@ REMOVED = "import torch._inductor.lowering as there; del there.lowerings[torch.o
     "before", ["", pytest.param(REMOVED, marks=pytest.mark.thorough)], ids=["this torch", "a torch that lacks a name"]
 )
 def test_the_first_compilation_registers_the_formulas(before: str) -> None:
-    done = subprocess.run([sys.executable, "-c", LAZY.format(before=before)], capture_output=True, text=True)
+    done = started(sys.executable, "-c", LAZY.format(before=before))
     assert done.returncode == 0, done.stderr
     calls, reported = done.stdout.splitlines()
     warned = done.stderr.count("lacks a name that fusing the operators is built on")

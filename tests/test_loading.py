@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import started
 
 import torch_dml_ops
 from torch_dml_ops import _libraries
@@ -50,8 +51,7 @@ def copy_of_the_package(folder: Path) -> Path:
 
 def run(code: str, *arguments: object, folder: Path = PACKAGE.parent) -> tuple[str, str]:
     """What the program prints in the folder of a package, and its errors; it must end as it should."""
-    command = [sys.executable, "-c", PRELUDE + code, *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done = started(sys.executable, "-c", PRELUDE + code, *arguments, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from host_build import ROOT, program
-from processes import run_program
+from processes import run_program, run_python, started
 
 pytestmark = pytest.mark.thorough
 
@@ -77,13 +77,7 @@ def build(folder: Path, machine: str, **environment: str) -> None:
         f"import platform, runpy, sys; platform.machine = lambda: {machine!r}; "
         "sys.argv = ['setup.py', 'build_ext', '--inplace']; runpy.run_path('setup.py', run_name='__main__')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", as_there],
-        cwd=folder,
-        env=os.environ | {"TORCH_DML_OPS_CUDA": "0"} | environment,
-        capture_output=True,
-        text=True,
-    )
+    done = started(sys.executable, "-c", as_there, cwd=folder, TORCH_DML_OPS_CUDA="0", **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning: " not in done.stdout + done.stderr
 
@@ -101,13 +95,10 @@ def test_setup_builds_for_aarch64(tmp_path: Path) -> None:
     libraries = sorted((sources / "torch_dml_ops").glob("*.so"))
     assert libraries[0].name == "_C.abi3.so"  # the other one needs Python's headers for that machine
     for library in libraries:
-        header = subprocess.run(["readelf", "-hd", str(library)], capture_output=True, text=True, check=True).stdout
+        header = run_program("readelf", "-hd", library)
         assert re.search(r"Machine: +AArch64", header)
         assert "[libtorch.so]" in header
-        undefined = subprocess.run(
-            ["nm", "-D", "--undefined-only", str(library)], capture_output=True, text=True, check=True
-        ).stdout
-        assert "aoti_torch_" in undefined
+        assert "aoti_torch_" in run_program("nm", "-D", "--undefined-only", library)
 
 
 @needs_clang
@@ -119,13 +110,8 @@ def test_random_plans_compiled_by_clang() -> None:
 def test_setup_builds_with_clang(tmp_path: Path) -> None:
     """With every SIMD level, at which results are right."""
     build(tmp_path, os.uname().machine, CXX="clang++")
-    listed = subprocess.run(
-        [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(l.CPU_LIBRARY, *l.simd_levels())"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
+    program = "from torch_dml_ops import _libraries as l; print(l.CPU_LIBRARY, *l.simd_levels())"
+    listed = run_python("-c", program, cwd=tmp_path).split()
     library, *levels = listed
     assert Path(library).is_relative_to(tmp_path)
     all_levels = ["baseline", "avx2", "avx512", "avx512_gather"]
@@ -133,11 +119,4 @@ def test_setup_builds_with_clang(tmp_path: Path) -> None:
     options = ["-q", "-n", "0", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-k", "cpu and not on_host"]
     files = [ROOT / "tests" / "test_results.py", ROOT / "tests" / "test_negative_steps.py"]
     for level in levels:
-        done = subprocess.run(
-            list(map(str, [sys.executable, "-m", "pytest", *options, *files])),
-            cwd=tmp_path,  # whose package is then imported
-            env=os.environ | {"TORCH_DML_OPS_SIMD": level},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"{level}: {done.stdout}"
+        run_python("-m", "pytest", *options, *files, cwd=tmp_path, TORCH_DML_OPS_SIMD=level)  # imports what is there

@@ -1,6 +1,5 @@
 """Which `out` is taken, what is written there, and what is refused."""
 
-
 import numpy as np
 import oracle
 import pytest

@@ -9,7 +9,7 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE
-from contract_cases import lengths_of, maker
+from contract_cases import lengths_of, maker, named
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_cases import examples, graphs, same
@@ -74,87 +74,74 @@ def test_lengths_beyond_the_axis() -> None:
     assert dml.reverse_sequence(x, torch.tensor([99, -3]), 1).tolist() == [[3, 2, 1, 0], [4, 5, 6, 7]]
 
 
-REFUSED: list[tuple[Callable[[Tensor], Any], type[Exception], str]] = [
-    (
-        lambda x: (x.numpy(), torch.ones(2), 1),
-        TypeError,
-        "input must be a tensor, got an array of sizes [2, 3, 4]; write torch.from_numpy(array)",
-    ),
-    (lambda x: (x, [1, 2], 1), TypeError, "lengths must be a tensor, got [1, 2]; write torch.tensor(lengths)"),
-    (lambda x: (x, torch.tensor([1, 2]), 1.0), TypeError, "axis must be a whole number, got 1.0"),
-    (lambda x: (x, torch.tensor([1, 2]), 1, None), TypeError, "batch_axis must be a whole number, got None"),
-    (lambda x: (x, torch.tensor([1, 2]), -1), RuntimeError, "axis must be from 0 to 2, got -1; write 2 instead"),
-    (
-        lambda x: (x, torch.tensor([1, 2]), 1, -3),
-        RuntimeError,
-        "batch_axis must be from 0 to 2, got -3; write 0 instead",
-    ),
-    (lambda x: (x, torch.tensor([1, 2]), 3), RuntimeError, "axis must be from 0 to 2, got 3"),
-    (lambda x: (x, torch.tensor([1, 2]), 0), ValueError, "batch_axis must differ from axis, got 0 for both"),
-    (
-        lambda x: (x[0, 0, 0], torch.tensor([1]), 0),
-        ValueError,
-        "input must have at least 1 dimension, got a 0-d tensor",
-    ),
-    (
-        lambda x: (x, torch.tensor([1, 2, 3]), 1),
-        ValueError,
-        "lengths must have sizes [2], one for each index of axis 0 of input, got [3]",
-    ),
-    (
-        lambda x: (x, torch.tensor([[1], [2]]), 1),
-        ValueError,
-        "lengths must have sizes [2], one for each index of axis 0 of input, got [2, 1]",
-    ),
-    *(
+TWO = torch.tensor([1, 2], device="cpu")
+OF_THE_AXES = "must have sizes [{}], one for each index of axis {} of input, got {}"
+REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
+    TypeError: [
         (
-            lambda x, dtype=dtype: (x, torch.ones(2, dtype=dtype), 1),
-            RuntimeError,
-            f"lengths must have dtype uint32, uint64, int32 or int64, got {str(dtype).removeprefix('torch.')}",
-        )
-        for dtype in (torch.float32, torch.int16, torch.uint8, torch.bool, torch.complex64)
-    ),
-    (
-        lambda x: (x, torch.ones(2, dtype=torch.int64, device="meta"), 1),
-        RuntimeError,
-        "lengths must be on the device of input, cpu, got meta",
-    ),
-    (
-        lambda x: (x.to_sparse(), torch.tensor([1, 2]), 1),
-        RuntimeError,
-        "input must have strides, got layout sparse_coo; call to_dense() first",
-    ),
-    (
-        lambda x: (x, torch.tensor([1, 2]).to_sparse(), 1),
-        RuntimeError,
-        "lengths must have strides, got layout sparse_coo; call to_dense() first",
-    ),
-    (
-        lambda x: (torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), torch.tensor([1, 2]), 1),
-        RuntimeError,
-        "input must not be quantized; call dequantize() or int_repr() first",
-    ),
-    (
-        lambda x: (torch.nested.nested_tensor([x[0], x[1]]), torch.tensor([1, 2]), 1),
-        RuntimeError,
-        "input must not be a nested tensor; call to_padded_tensor() or unbind() first",
-    ),
-]
+            "input must be a tensor, got an array of sizes [2, 3, 4]; write torch.from_numpy(array)",
+            lambda x: (x.numpy(), TWO, 1),
+        ),
+        ("lengths must be a tensor, got [1, 2]; write torch.tensor(lengths)", lambda x: (x, [1, 2], 1)),
+        (
+            "lengths must be a tensor, got an array of sizes [2]; write torch.tensor(lengths)",
+            lambda x: (x, TWO.numpy(), 1),
+        ),
+        ("axis must be a whole number, got 1.0", lambda x: (x, TWO, 1.0)),
+        ("batch_axis must be a whole number, got None", lambda x: (x, TWO, 1, None)),
+    ],
+    ValueError: [
+        ("batch_axis must differ from axis, got 0 for both", lambda x: (x, TWO, 0)),
+        ("input must have at least 1 dimension, got a 0-d tensor", lambda x: (x[0, 0, 0], TWO[:1], 0)),
+        (f"lengths {OF_THE_AXES.format(2, 0, [3])}", lambda x: (x, torch.tensor([1, 2, 3]), 1)),
+        (f"lengths {OF_THE_AXES.format(2, 0, [2, 1])}", lambda x: (x, TWO[:, None], 1)),
+        (f"lengths {OF_THE_AXES.format(2, 0, [])}", lambda x: (x, TWO[0], 1)),
+        (f"lengths {OF_THE_AXES.format(4, 2, [2])}", lambda x: (x, TWO, 1, 2)),
+    ],
+    RuntimeError: [
+        ("axis must be from 0 to 2, got -1; write 2 instead", lambda x: (x, TWO, -1)),
+        ("axis must be from 0 to 2, got -4", lambda x: (x, TWO, -4)),
+        ("axis must be from 0 to 2, got 3", lambda x: (x, TWO, 3)),
+        ("batch_axis must be from 0 to 2, got -3; write 0 instead", lambda x: (x, TWO, 1, -3)),
+        ("batch_axis must be from 0 to 2, got 3", lambda x: (x, TWO, 1, 3)),
+        ("input must have strides, got layout sparse_coo; call to_dense() first", lambda x: (x.to_sparse(), TWO, 1)),
+        ("lengths must have strides, got layout sparse_coo; call to_dense() first", lambda x: (x, TWO.to_sparse(), 1)),
+        (
+            "input must not be quantized; call dequantize() or int_repr() first",
+            lambda x: (torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), TWO, 1),
+        ),
+        (
+            "input must not be a nested tensor; call to_padded_tensor() or unbind() first",
+            lambda x: (torch.nested.nested_tensor([x[0], x[1]]), TWO, 1),
+        ),
+    ],
+}
 
 
-@pytest.mark.parametrize(("arguments", "error", "sentence"), REFUSED, ids=[sentence for _, _, sentence in REFUSED])
-def test_what_is_refused(arguments: Callable[[Tensor], Any], error: type[Exception], sentence: str) -> None:
-    x = torch.zeros(2, 3, 4, device="cpu")
+@pytest.mark.parametrize("function", ["reverse_sequence", "sequence_lengths_like"])
+@pytest.mark.parametrize(
+    ("error", "sentence", "arguments"),
+    [pytest.param(error, *row, id=row[0]) for error, rows in REFUSED.items() for row in rows],
+)
+def test_what_is_refused(
+    function: str, error: type[Exception], sentence: str, arguments: Callable[[Tensor], Any]
+) -> None:
     with torch.device("cpu"), pytest.raises(error) as refused:
-        dml.reverse_sequence(*arguments(x))
-    assert str(refused.value) == f"reverse_sequence: {sentence}"
+        getattr(dml, function)(*arguments(torch.zeros(2, 3, 4)))
+    assert type(refused.value) is error
+    assert str(refused.value) == f"{function}: {sentence}"
 
 
-def test_sequence_lengths_like_refuses_tensors_without_strides_in_its_own_words() -> None:
-    x, lengths = torch.zeros(2, 3, 4), torch.tensor([1, 2])
-    for arguments in ((x, lengths.to_sparse(), 1), (torch.nested.nested_tensor([x[0], x[1]]), lengths, 1)):
-        with pytest.raises(RuntimeError, match=r"^sequence_lengths_like: (input|lengths) must .* first$"):
-            dml.sequence_lengths_like(*arguments)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16, torch.uint8, torch.bool, torch.complex64])
+def test_lengths_of_other_dtypes_or_devices_are_refused(dtype: torch.dtype) -> None:
+    x = torch.zeros(2, 3, 4, device="cpu")
+    for lengths, sentence in (
+        (TWO.to(dtype), f"have dtype uint32, uint64, int32 or int64, got {named(dtype)}"),
+        (TWO.to("meta"), "be on the device of input, cpu, got meta"),
+    ):
+        with pytest.raises(RuntimeError) as refused:
+            dml.reverse_sequence(x, lengths, 1)
+        assert str(refused.value) == f"reverse_sequence: lengths must {sentence}"
 
 
 # What follows from reverse_subsequences.

@@ -6,8 +6,6 @@ in one that has loaded all that the package can meet.
 
 import copy
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from processes import run_python
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -181,11 +180,9 @@ QUICK = (
 
 def assert_pass(before: str, names: tuple[str, ...], selected: str) -> None:
     folder = Path(__file__).parent
-    files = [str(folder / f"test_{name}.py") for name in names]
-    command = [sys.executable, "-c", before, "-q", "-k", f"({selected}) and not a_process_that", *files]
+    files = [folder / f"test_{name}.py" for name in names]
     path = os.pathsep.join(filter(None, [str(folder), str(folder.parent), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    run_python("-c", before, "-q", "-k", f"({selected}) and not a_process_that", *files, PYTHONPATH=path)
 
 
 def test_in_a_process_that_did_nothing_else() -> None:
