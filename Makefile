@@ -172,7 +172,7 @@ bench: $(VENV)/dev ## compare speed with torch's idioms, NumPy and ONNX Runtime 
 	$(BIN)/python benchmarks/bench.py
 
 bench-fused: $(VENV)/dev ## compare compiled functions with the operators fused and with calls of the kernels
-	$(BIN)/python benchmarks/fused.py
+	$(BIN)/python benchmarks/bench.py --fused
 
 bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with copies and the torch idioms there
 	$(BUILD_FOR_GPU)

@@ -19,11 +19,11 @@ import call_instructions
 import torch
 import torch.distributed as dist
 from frameworks import Call
+from timing import microseconds
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
-from worker import microseconds
 
 import torch_dml_ops as dml
 from torch_dml_ops._slices import Window

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +48,13 @@ class Case:
     lengths: str = "uniform"
     inner: int = 0  # the size of the last axis, where it is not the usual one: of two axes
     row: int = 0  # the same, of three
-    target: str = ""  # the group of cases that summary.py and gpu_summary.py set targets for
+    target: str = ""  # the group of cases that summary.py sets targets for
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a row of results says of it."""
+        names = ("name", "size", "form", "dtype", "layout", "lengths", "target", "row")
+        return {"case": self.key} | {name: getattr(self, name) for name in names}
 
     @property
     def key(self) -> str:
@@ -244,3 +251,8 @@ def gpu_cases() -> list[Case]:
     others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns()]] + _by_other_lengths("1 GB")
     cases += [replace(case, target="") for case in others]
     return [replace(case, form="fresh" if case.size == "64 KB" else "out") for case in cases]
+
+
+def selected(cases: Iterable[Any], texts: Sequence[str]) -> list[Any]:
+    """The cases whose keys contain one of the texts; all, where there is none."""
+    return [case for case in cases if not texts or any(text in case.key for text in texts)]

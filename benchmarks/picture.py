@@ -5,62 +5,101 @@ python benchmarks/picture.py benchmarks/results/….json draws those of a file o
 
 import argparse
 import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import gpu_summary
-import summary
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from results_file import Row
 
 # Colours that colour-blind readers can tell apart, and a marker each.
-COLORS = ["#E69F00", "#56B4E9", "#0072B2"]
-MARKERS = ["^", "s", "o"]
+COLORS = ["#E69F00", "#56B4E9", "#0072B2", "#009E73", "#D55E00", "#CC79A7"]
+MARKERS = ["^", "s", "o", "D", "v", "P"]
 
 
-def _dots(axes: Axes, rows: list[dict[str, Any]], sizes: list[str], names: list[str], ratio: str) -> None:
-    for size, color, marker in zip(sizes, COLORS, MARKERS, strict=False):
-        at = [r for r in rows if r["size"] == size and ratio in r]
-        speeds = [1 / r[ratio] for r in at]
-        axes.scatter(speeds, [names.index(r["name"]) for r in at], color=color, marker=marker, label=size, zorder=3)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    least, most = axes.get_xlim()
-    ticks = [t for t in (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32) if least < t < most]
-    axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+@dataclass(frozen=True)
+class Panel:
+    """Dots of these rows: how fast, by name and size."""
+
+    title: str
+    rows: Sequence[Row]
+    speed: Callable[[Row], float]
+
+    def draw(self, axes: Axes, names: Sequence[str], sizes: Sequence[str]) -> None:
+        for size, color, marker in zip(sizes, COLORS, MARKERS, strict=False):
+            at = [r for r in self.rows if r["size"] == size]
+            heights = [names.index(_label(r)) for r in at]
+            axes.scatter(list(map(self.speed, at)), heights, color=color, marker=marker, label=size, zorder=3)
+        axes.axvline(1, color="black", linewidth=1)
+        axes.set_xscale("log")
+        least, most = axes.get_xlim()
+        ticks = [t for t in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8, 16, 32) if least < t < most]
+        if most > 6 * least:
+            ticks = [t for t in ticks if t not in (0.75, 1.5, 3)]
+        axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
+        axes.minorticks_off()
+        axes.grid(alpha=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_title(self.title, fontsize=10)
 
 
-def draw(content: dict[str, Any], path: Path) -> None:
-    """Two pictures: of all cases that have a target, and beside it (….readme.png) of those that the README shows."""
-    threads = min(r["threads"] for r in content["rows"])
-    rows = [r for r in content["rows"] if r["threads"] == threads and r["target"] and r["layout"] == "contiguous"]
-    rows = [r for r in rows if r["dtype"] == "float32" and r["lengths"] == "uniform" and not r.get("row")]
-    title = f"torch_dml_ops, float32, {threads} thread{'s' if threads > 1 else ''}, {content['machine']}"
-    _draw_rows(rows, title, path)
-    _draw_at_a_glance([r for r in rows if r["form"] == "fresh"], path.with_suffix(".readme.png"))
+def _label(row: Row) -> str:
+    return f"{row['form']}: {row['name']}" if "fused" in row else row["name"]
 
 
-def _draw_rows(rows: list[dict[str, Any]], title: str, path: Path) -> None:
+def _by(peer: str, rows: Sequence[Row], title: str) -> Panel:
+    return Panel(title, [r for r in rows if f"ratio_to_{peer}" in r], lambda r: 1 / r[f"ratio_to_{peer}"])
+
+
+def _of_cpu(rows: Sequence[Row]) -> list[Panel]:
+    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # where call overhead dominates
     fresh = [r for r in rows if r["form"] == "fresh"]
-    given = [r for r in rows if r["form"] == "out" and r["size"] != "64 KB"]  # at 64 KB call overhead dominates
-    names = list(dict.fromkeys(r["name"] for r in fresh))
-    sizes = list(dict.fromkeys(r["size"] for r in fresh))
-    figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    _dots(left, fresh, sizes, names, "ratio_to_best_peer")
-    _dots(right, given, sizes, names, "ratio_to_copy")
-    left.set_yticks(range(len(names)), names)
-    left.invert_yaxis()
-    left.set_title("new result: times as fast as the best of torch, torch.compile, NumPy", fontsize=10)
-    left.set_xlabel("right of 1×, torch_dml_ops is faster")
-    right.set_title("into out: times as fast as out.copy_() of as many bytes", fontsize=10)
-    right.set_xlabel("right of 1×, torch_dml_ops is faster")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.suptitle(title, fontsize=12)
+    return [
+        _by("best_peer", fresh, "new result: times as fast as the best of torch, torch.compile, NumPy"),
+        _by("copy", given, "into out: times as fast as out.copy_() of as many bytes"),
+    ]
+
+
+def _of_gpu(rows: Sequence[Row]) -> list[Panel]:
+    large = [r for r in rows if r["size"] != "64 KB"]  # where the launch dominates
+    return [
+        _by("copy", large, "times as fast as a copy of as many bytes, in sectors of 32 bytes"),
+        _by("best_peer", large, "times as fast as the best torch idiom, compiled where it was measured"),
+    ]
+
+
+def _of_fused(rows: Sequence[Row]) -> list[Panel]:
+    sizes = ["1 KB", "64 KB", "1 MB", "4 MB", "16 MB", "128 MB"]
+    operators = [r for r in rows if "speed" in r and r["form"] != "program"]
+    title = "fused: times as fast as calls of the kernels"
+    return [Panel(title, sorted(operators, key=lambda r: (sizes.index(r["size"]), _label(r))), lambda r: r["speed"])]
+
+
+def draw(kind: str, content: dict[str, Any], path: Path) -> None:
+    """Of all cases that have a target; of the CPU's also (….readme.png) of those that the README shows."""
+    threads = min((r.get("threads", 0) for r in content["rows"]), default=0)
+    rows = [r for r in content["rows"] if r["dtype"] == "float32" and r.get("threads", 0) == threads]
+    if kind != "fused":
+        rows = [r for r in rows if r["target"] and not r.get("row")]
+        rows = [r for r in rows if kind == "gpu" or (r["layout"], r["lengths"]) == ("contiguous", "uniform")]
+    panels = {"cpu": _of_cpu, "gpu": _of_gpu, "fused": _of_fused}[kind](rows)
+    names = list(dict.fromkeys(_label(r) for panel in panels for r in panel.rows))
+    names = sorted(names) if kind == "fused" else names
+    sizes = list(dict.fromkeys(r["size"] for panel in panels for r in panel.rows))
+    figure = Figure(figsize=(4 + 4.5 * len(panels), 0.26 * len(names) + 1.8), layout="constrained")
+    all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for axes, panel in zip(all_axes, panels, strict=True):
+        panel.draw(axes, names, sizes)
+    all_axes[0].set_yticks(range(len(names)), names)
+    all_axes[0].invert_yaxis()
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    of_threads = f", {threads} thread{'s' if threads > 1 else ''}" if threads else ""
+    figure.suptitle(f"torch_dml_ops, float32{of_threads}, {content['machine']}: right of 1×, it is faster", fontsize=12)
     figure.savefig(path, dpi=110)
+    if kind == "cpu":
+        _draw_at_a_glance(panels[0], sizes, path.with_suffix(".readme.png"))
 
 
 # The rows of README's picture, as it names them.
@@ -74,12 +113,12 @@ AT_A_GLANCE = {
 }
 
 
-def _draw_at_a_glance(rows: list[dict[str, Any]], path: Path) -> None:
+def _draw_at_a_glance(fresh: Panel, sizes: Sequence[str], path: Path) -> None:
     """Can be read at the width of a phone."""
     names = list(AT_A_GLANCE)
     figure = Figure(figsize=(6.4, 3.2), layout="constrained")
     axes = figure.subplots()
-    _dots(axes, [r for r in rows if r["name"] in names], list(summary.SIZES), names, "ratio_to_best_peer")
+    replace(fresh, rows=[r for r in fresh.rows if r["name"] in names], title="").draw(axes, names, sizes)
     axes.set_xlim(*(limits := axes.get_xlim()))
     axes.axvspan(1, limits[1], color=COLORS[2], alpha=0.08, linewidth=0)
     axes.text(0.99, 0.03, "faster →", transform=axes.transAxes, ha="right")
@@ -90,69 +129,8 @@ def _draw_at_a_glance(rows: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def draw_gpu(content: dict[str, Any], path: Path) -> None:
-    rows = [r for r in content["rows"] if r["target"] and r["dtype"] == "float32"]
-    rows = [r for r in rows if r["size"] != "64 KB"]  # where the launch dominates
-    names = list(dict.fromkeys(r["name"] for r in rows))
-    figure = Figure(figsize=(12, 0.28 * len(names) + 1.8), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    sizes = list(dict.fromkeys(r["size"] for r in rows))
-    for size, color, marker in zip(sizes, COLORS, MARKERS, strict=False):
-        for axes, speed in ((left, lambda r: r["of_copy"]), (right, gpu_summary.by_best_idiom)):
-            at = [r for r in rows if r["size"] == size and speed(r)]
-            heights = [names.index(r["name"]) for r in at]
-            axes.scatter([speed(r) for r in at], heights, color=color, marker=marker, label=size, zorder=3)
-    for axes in (left, right):
-        axes.axvline(1, color="black", linewidth=1)
-        axes.grid(alpha=0.3)
-        axes.spines[["top", "right"]].set_visible(False)
-    left.set_xlim(left=0)
-    left.set_yticks(range(len(names)), names)
-    left.invert_yaxis()
-    left.set_title("fraction of a copy's bandwidth", fontsize=11)
-    left.set_xlabel("a copy of as many bytes, counted in the 32-byte sectors that are touched")
-    right.set_xscale("log")
-    right.set_title("times as fast as the best torch idiom", fontsize=11)
-    right.set_xlabel("eager, and compiled where it was measured")
-    left.legend(loc="lower left")
-    figure.suptitle(f"float32, {content['machine']}", fontsize=12)
-    figure.savefig(path, dpi=110)
-
-
-def draw_fused(content: dict[str, Any], path: Path) -> None:
-    """The rows of fused.py: how many times as fast as calls of the kernels, by operator, computation and size."""
-    rows = [r for r in content["rows"] if "speed" in r and r["form"] != "program" and r["dtype"] == "float32"]
-    rows = [r for r in rows if r["threads"] == 1]
-    labels = sorted({f"{r['form']}: {r['name']}" for r in rows})
-    sizes = [
-        size for size in ("1 KB", "64 KB", "1 MB", "4 MB", "16 MB", "128 MB") if any(r["size"] == size for r in rows)
-    ]
-    figure = Figure(figsize=(10, 0.24 * len(labels) + 1.6), layout="constrained")
-    axes = figure.subplots()
-    for k, size in enumerate(sizes):
-        at = [r for r in rows if r["size"] == size]
-        heights = [labels.index(f"{r['form']}: {r['name']}") for r in at]
-        color, marker = f"C{k}", "v^soDP"[k]
-        axes.scatter([r["speed"] for r in at], heights, color=color, marker=marker, label=size, zorder=3)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    least, most = axes.get_xlim()
-    ticks = [t for t in (0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4) if least < t < most]
-    axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
-    axes.minorticks_off()
-    axes.set_yticks(range(len(labels)), labels)
-    axes.invert_yaxis()
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel("right of 1×, fusing is faster than calling the kernels")
-    figure.legend(loc="outside lower center", ncols=6)
-    figure.suptitle(f"fused by torch.compile, float32, 1 thread, {content['machine']}", fontsize=12)
-    figure.savefig(path, dpi=110)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Draws benchmark results again.")
     parser.add_argument("results", type=Path, help="such as benchmarks/results/cpu-amd-epyc.json")
     results = parser.parse_args().results
-    draw_again = draw_gpu if results.name.startswith("gpu-") else draw
-    draw_again(json.loads(results.read_text()), results.with_suffix(".png"))
+    draw(results.name.partition("-")[0], json.loads(results.read_text()), results.with_suffix(".png"))

@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,25 @@ import torch
 from torch_dml_ops.__main__ import report
 
 FOLDER = Path(__file__).parent / "results"
+
+Row = dict[str, Any]
+Part = tuple[str, Sequence[Any], Callable[[Any], None]]  # of a benchmark: what it is, its cases, what measures each
+
+
+class Benchmark:
+    """A list of cases that are measured, whose results are one file."""
+
+    kind: str  # how the file's name begins
+    cases: dict[int, list[Any]]  # by the number of threads, 0 on a GPU
+    whole: bool  # so that the results replace older ones
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.skipped: list[str] = []
+        self.more: dict[str, Any] = {}  # that the file tells
+
+    def parts(self) -> Iterator[Part]:
+        raise NotImplementedError
 
 
 def machine_name(device: str) -> str:
@@ -62,10 +82,3 @@ def write(name: str, content: dict[str, Any], folder: Path = FOLDER) -> Path:
     unfinished = folder / f"{name}.part"
     unfinished.write_text(json.dumps(content, indent=1) + "\n")
     return unfinished.replace(folder / name)
-
-
-def copy_to(folder: str, written: Path) -> None:
-    """Copies a file of results, and the table and picture beside it, into another folder."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    for path in written.parent.glob(f"{written.stem}.*"):
-        shutil.copy(path, folder)

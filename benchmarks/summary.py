@@ -1,6 +1,6 @@
-"""Results against the targets: for each, the geometric mean of the ratios and the worst case.
+"""What results come to: tables of all cases, and the targets, each with the geometric mean of its ratios and the worst.
 
-python benchmarks/summary.py benchmarks/results/cpu-….json            prints that
+python benchmarks/summary.py benchmarks/results/cpu-….json            prints the latter
 python benchmarks/summary.py benchmarks/results/cpu-….json --update   writes what the pages quote of the results
 """
 
@@ -8,14 +8,13 @@ import argparse
 import json
 import math
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cases import COLUMN, OTHER, PLAIN, ROW, STRIDED
-
-Row = dict[str, Any]
+from cases import COLUMN, CROSSED, OTHER, PLAIN, ROW, STRIDED, UNEQUAL
+from results_file import Row
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:
@@ -50,15 +49,20 @@ class Target:
 
 
 def _by(
-    peer: str, form: str, sizes: tuple[str, ...], targets: tuple[str, ...] = (), odd: bool = False, threads: int = 1
+    peer: str,
+    form: str,
+    sizes: tuple[str, ...],
+    targets: tuple[str, ...] = (),
+    threads: int = 1,
+    where: Callable[[Row], object] = lambda row: not row.get("row"),
 ) -> Callable[[Row], float | None]:
     """Our time divided by a peer's ("best_peer" and "copy" among them); None where it did not run.
 
-    `odd`: of rows that are no power of two, else of the others.
+    `where`: of these rows alone; unless given, of those that are a power of two.
     """
 
     def ratio(row: Row) -> float | None:
-        if row["threads"] != threads or row["form"] != form or row["size"] not in sizes or bool(row.get("row")) != odd:
+        if row.get("threads", 1) != threads or row["form"] != form or row["size"] not in sizes or not where(row):
             return None
         if targets and row["target"] not in targets:
             return None
@@ -69,9 +73,8 @@ def _by(
     return ratio
 
 
-def _reversed_or_strided(row: Row) -> float | None:
-    wanted = row["name"].startswith("stride") and row["target"]
-    return _by("torch_eager", "fresh", ("64 KB",))(row) if wanted else None
+def _odd(row: Row) -> object:
+    return row.get("row")
 
 
 LARGE = ("4 MB", "128 MB")
@@ -89,65 +92,233 @@ TARGETS = [
     Target("fresh, 128 MB, by the best peer", _by("best_peer", "fresh", ("128 MB",)), each=1.05, mean=1 / 1.5),
     Target("fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE), mean=1 / 2),
     Target("64 KB, by eager torch", _by("torch_eager", "fresh", ("64 KB",)), each=1.5, mean=1),
-    Target("64 KB, strided and reversed, by eager torch", _reversed_or_strided, mean=1 / 1.3),
+    Target(
+        "64 KB, strided and reversed, by eager torch",
+        _by("torch_eager", "fresh", ("64 KB",), where=lambda row: row["name"].startswith("stride") and row["target"]),
+        mean=1 / 1.3,
+    ),
     Target(
         "64 KB, reversals by length, by eager torch",
-        lambda row: _by("torch_eager", "fresh", ("64 KB",))(row) if row["name"].startswith("reverse") else None,
+        _by("torch_eager", "fresh", ("64 KB",), where=lambda row: row["name"].startswith("reverse")),
         each=1 / 3,
     ),
     Target("into out by copy_ of the same layouts: " + OTHER, _by("copy", "out", LARGE, (OTHER,)), each=1.3),
     *(
         Target(
             f"{ODD}, into out by copy_ of the bytes touched: {name}",
-            _by("copy", "out", ("4 MB",), (name,), odd=True),
+            _by("copy", "out", ("4 MB",), (name,), where=_odd),
             each,
         )
         for name, each in ((PLAIN, 1.05), (STRIDED, 1.15), (COLUMN, 2), (ROW, 1.3))
     ),
-    Target(f"{ODD}, fresh, by eager torch", _by("torch_eager", "fresh", ("4 MB",), odd=True), each=1.05),
+    Target(f"{ODD}, fresh, by eager torch", _by("torch_eager", "fresh", ("4 MB",), where=_odd), each=1.05),
     Target("2 threads: fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE, threads=2), each=1),
     Target(
         f"2 threads, {ODD}, fresh, by eager torch",
-        _by("torch_eager", "fresh", LARGE, odd=True, threads=2),
+        _by("torch_eager", "fresh", LARGE, threads=2, where=_odd),
         each=1,
     ),
     Target(
         "huge pages: fresh, 128 MB in one piece, by the same without them",
-        lambda row: None if row["name"].startswith("split") else _by("ours_small_pages", "fresh", ("128 MB",))(row),
+        _by("ours_small_pages", "fresh", ("128 MB",), where=lambda row: not row["name"].startswith("split")),
     ),
 ]
 
 
-def _threads(rows: list[Row]) -> str | None:
-    """All threads compared with one."""
+ON_GPU = ("1 GB", "4 GB")
+
+
+def _of_copy(*targets: str, reversing: bool | None = None, narrow: bool = False) -> Callable[[Row], float | None]:
+    """By a copy, in cases of these targets; `reversing`: only those that reverse the last axis, or only the others."""
+    names = ("stride -1, last axis", "stride -1, all axes", "reverse last axis, a length per row")
+
+    def where(row: Row) -> bool:
+        return (row["dtype"] != "float32") == narrow and reversing in (None, row["name"] in names)
+
+    return _by("copy", "out", ON_GPU, targets, where=where)
+
+
+GPU_TARGETS = [
+    Target(
+        "windows, stride −1 of outer axes, split, join, slice_grad, one length per batch item; 1 and 4 GB, by a copy",
+        _of_copy(PLAIN, reversing=False),
+        each=1 / 0.92,
+    ),
+    Target(
+        f"stride −1 of the last axis, {ROW}; 1 and 4 GB, by a copy", _of_copy(PLAIN, ROW, reversing=True), each=1 / 0.88
+    ),
+    Target(f"{STRIDED}; 1 and 4 GB, by a copy of the sectors touched", _of_copy(STRIDED), each=1 / 0.85),
+    Target(f"{COLUMN}; 1 and 4 GB, by a copy", _of_copy(COLUMN), each=1 / 0.75),
+    Target(f"{CROSSED}; 1 and 4 GB, by a copy", _of_copy(CROSSED), each=1 / 0.80),
+    Target(f"uint8 and float16: {PLAIN}; 1 GB, by a copy", _of_copy(PLAIN, narrow=True), each=1 / 0.85),
+    Target(
+        f"{UNEQUAL}, by the better of torch's two ways; 16 MB", _by("best_peer", "out", ("16 MB",), (UNEQUAL,)), 1 / 3
+    ),
+    Target("any case, by the best torch idiom; 1 GB", _by("best_peer", "out", ("1 GB",)), each=1),
+    Target("64 KB in a graph, by clone", _by("copy", "fresh", ("64 KB",)), each=1.15),
+]
+
+
+def _threads(rows: list[Row]) -> list[Row]:
+    """What all threads take by what one takes."""
     ours = {(r["case"], r["threads"]): r["us"]["ours"] for r in rows if r["size"] in LARGE}
     most = max((threads for _, threads in ours), default=1)
-    gains = {case: ours[case, 1] / time for (case, threads), time in ours.items() if threads == most > 1}
-    if not gains:
-        return None
-    worst = min(gains, key=gains.__getitem__)
-    under = sum(gain < 1.6 for gain in gains.values())
-    verdict = f"no, {under} under" if under else "yes"
-    return (
-        f"| {most} threads by one, 4 and 128 MB, as a gain | each at least 1.60 | "
-        f"{geometric_mean(gains.values()):.2f} | {gains[worst]:.2f}: {worst} | {len(gains)} | {verdict} |"
-    )
+    found = {case: time / ours[case, 1] for (case, threads), time in ours.items() if threads == most > 1}
+    return [{"case": case, "ratio": ratio} for case, ratio in found.items()]
 
 
-def table(content: dict[str, Any]) -> str:
-    rows, calls = content["rows"], content["calls"]
-    lines = [target.line(rows) for target in TARGETS]
-    lines.append(_threads(rows))
-    overhead = [c | {"case": c["name"], "target": "", "form": ""} for c in calls if c["peer"] == "bare op"]
-    lines.append(
-        Target("a call of 16 elements, by the bare op below autograd", lambda c: c["ratio"], each=1.3).line(overhead)
-    )
-    head = [
-        "| ratio of times | wanted, at most | geometric mean | worst | cases | reached |",
-        "|---|---|---|---|---|---|",
-    ]
-    return "\n".join([*head, *(line for line in lines if line)]) + "\n"
+def _of_cpu(content: dict[str, Any]) -> list[str | None]:
+    lines = [target.line(content["rows"]) for target in TARGETS]
+    by_one = Target("all threads by one, 4 and 128 MB", lambda r: r["ratio"], each=1 / 1.6)
+    by_op = Target("a call of 16 elements, by the bare op below autograd", lambda r: r["ratio"], each=1.3)
+    overhead = [c | {"case": c["name"]} for c in content["calls"] if c["peer"] == "bare op"]
+    return [*lines, by_one.line(_threads(content["rows"])), by_op.line(overhead)]
 
+
+def _table(head: Sequence[str], lines: Iterable[str]) -> list[str]:
+    return [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines]
+
+
+def targets(kind: str, content: dict[str, Any]) -> str:
+    """In Markdown, what the results come to."""
+    if kind == "fused":
+        return f"{_by_reason(content['rows'])}\n{_overhead(content['rows'])}"
+    lines = _of_cpu(content) if kind == "cpu" else [target.line(content["rows"]) for target in GPU_TARGETS]
+    head = "ratio of times", "wanted, at most", "geometric mean", "worst", "cases", "reached"
+    return "\n".join(_table(head, filter(None, lines))) + "\n"
+
+
+def _by_reason(rows: list[Row]) -> str:
+    """For every line of the rule that fused something: the mean and the worst."""
+    measured = [row for row in rows if "speed" in row]
+    lines = []
+    groups = {because: [r for r in measured if r["fused"] == [because]] for r in measured for because in r["fused"]}
+    for because, group in [*groups.items(), ("all", measured)]:
+        if group:
+            worst = min(group, key=lambda row: row["speed"])
+            mean = geometric_mean(row["speed"] for row in group)
+            lines.append(f"| {because} | {len(group)} | {mean:.2f} | {worst['speed']:.2f}: {worst['case']} |")
+    slower = [row for row in measured if row["speed"] < 0.95]
+    lines = _table(("fused, as", "cases", "mean", "worst"), lines)
+    return "\n".join([*lines, "", f"Slower by more than 5 %: {len(slower)} of {len(measured)}.", ""])
+
+
+def _overhead(rows: list[Row]) -> str:
+    """What a compiled call takes, beside that of a function of torch's own."""
+    lines = []
+    for row in rows:
+        if "torch" in row.get("us", {}):
+            us = {name: f"{time:.1f} µs" for name, time in row["us"].items()}
+            lines.append(
+                f"{row['case']}: {us['fused']} fused, {us['kernels']} with a kernel, {us['torch']} of torch's own"
+            )
+    return "\n".join([*lines, ""])
+
+
+# ---- Every case ----
+
+
+def _fused_cases(rows: Iterable[Row]) -> list[str]:
+    def line(row: Row) -> str:
+        if "speed" not in row:
+            return f"| {row['case']} | | | {'; '.join(row['kept'])} |"
+        us = row["us"]
+        return f"| {row['case']} | {us['kernels']:.1f} | {us['fused']:.1f} | {row['speed']:.2f} |"
+
+    return _table(("case", "kernels, µs", "fused, µs", "speed"), map(line, rows))
+
+
+def _cases(rows: Sequence[Row]) -> Iterable[str]:
+    """Each with its time, its spread over the passes, and its ratios; a table per number of threads."""
+    for threads in sorted({r.get("threads", 0) for r in rows}):
+        if threads:
+            yield from (f"## {threads} thread{'s' if threads > 1 else ''}", "")
+        yield from _table(("case", "µs", "by the best peer", "by copy_"), ())
+        for r in (r for r in rows if r.get("threads", 0) == threads):
+            peer = f"{r['ratio_to_best_peer']:.2f} ({r['best_peer']})" if "best_peer" in r else ""
+            copy = f"{r['ratio_to_copy']:.2f}" if "copy" in r else ""
+            spread = f" ± {50 * r['spread']['ours']:.0f} %" if r["spread"]["ours"] else ""  # none of a single pass
+            rate = f", {r['bytes'] / r['us']['ours'] / 1000:.0f} GB/s" if "bytes" in r else ""
+            yield f"| {r['case']} | {r['us']['ours']:.1f}{spread}{rate} | {peer} | {copy} |"
+        yield ""
+
+
+def _exported(rows: Iterable[Row]) -> Iterable[str]:
+    """A table of the cases whose operator was also exported to ONNX, beside the node that one would write by hand."""
+    if not (found := [r for r in rows if "onnx_exported" in r["us"]]):
+        return
+    yield from ("## Exported to ONNX, in ONNX Runtime", "")
+    yield from _table(("case", "threads", "µs", "by torch_dml_ops", "by a node written by hand"), ())
+    for r in found:
+        us = r["us"]
+        by_hand = f"{us['onnx_exported'] / us['onnx_runtime']:.2f}" if "onnx_runtime" in us else ""
+        ratio = us["onnx_exported"] / us["ours"]
+        yield f"| {r['case']} | {r['threads']} | {us['onnx_exported']:.1f} | {ratio:.2f} | {by_hand} |"
+    yield ""
+
+
+def cases(kind: str, content: dict[str, Any]) -> str:
+    """Every case, in Markdown."""
+    rows = content["rows"]
+    lines = _fused_cases(rows) if kind == "fused" else [*_cases(rows), *_exported(rows)]
+    if calls := content.get("calls"):
+        lines += ["## Calls", "", *_table(("call", "threads", "µs", "by"), map(_call, calls))]
+    if skipped := content.get("skipped"):
+        lines += ["", *(f"Skipped: {line}" for line in skipped)]
+    return "\n".join(lines) + "\n"
+
+
+def _call(row: Row) -> str:
+    return f"| {row['name']} | {row['threads']} | {row['ours_us']:.1f} | {row['ratio']:.2f} ({row['peer']}) |"
+
+
+# By kind: a title, what made it, and what a reader needs to know before the tables.
+HEADS = {
+    "cpu": (
+        "Benchmark",
+        "make bench",
+        """\
+A ratio is the time of torch_dml_ops divided by another's: **below 1, torch_dml_ops is faster**. "fresh" allocates a
+new result each time; its best peer is the fastest of eager torch, torch.compile and NumPy (which cannot reverse by
+lengths). "out" writes into given memory; its peer is ONNX Runtime, whose arena keeps its memory, and its yardstick
+`out.copy_()` of as many bytes: for strides along the last axis, the cache lines read and the bytes written; for other
+layouts, a copy between the same layouts. torch.compile is not measured on rows of 500 items and the like; all threads
+are on a third of the cases. A few of the operators also run in ONNX Runtime, exported. ± is half the range
+of the passes. Arrays are (4, 32, 128), (16, 128, 512) and (64, 512, 1024) float32, unless stated otherwise.""",
+    ),
+    "gpu": (
+        "Benchmark",
+        "make bench-gpu",
+        """\
+A ratio is the time of torch_dml_ops divided by another's: **below 1, torch_dml_ops is faster**. The best peer is the
+fastest of eager torch, its split into given memory, and torch.compile where it was measured; the yardstick is a copy
+of as many bytes, counted in the 32-byte sectors that are touched. ± is half the range of the passes.""",
+    ),
+    "fused": (
+        "Fused by torch.compile",
+        "make bench-fused",
+        """\
+A speed is the time of the compiled function in which every operator is a call of its kernel, divided by the time with
+the operators fused by the rule: **above 1, fusing is faster**. Where the rule keeps the kernel, both are the same.""",
+    ),
+}
+
+
+def page(kind: str, content: dict[str, Any]) -> str:
+    title, made_by, explained = HEADS[kind]
+    versions = ", ".join(f"{name} {number}" for name, number in content["versions"].items())
+    return f"""# {title} on {content["machine"]}
+
+{content["machine"]}, {content["cores"]} cores, {content["build"]["SIMD level"]}; {versions};
+{content["date"]}, commit {content["commit"]}. Made by `{made_by}`.
+
+{explained}
+
+{targets(kind, content)}
+{cases(kind, content)}"""
+
+
+# ---- What the pages quote ----
 
 # The rows of the table in docs/performance.md.
 SHOWN = [
@@ -176,10 +347,7 @@ COLUMNS = [
 def _table_of_some(rows: list[Row]) -> str:
     """How many times as fast as others, one thread."""
     by_case = {r["case"]: r for r in rows}
-    lines = [
-        "| times as fast as | new result, 64 KB | 4 MB | 128 MB | into `out`, 4 MB | 128 MB |",
-        "|---|---|---|---|---|---|",
-    ]
+    lines = _table(("times as fast as", "new result, 64 KB", "4 MB", "128 MB", "into `out`, 4 MB", "128 MB"), ())
     for name in SHOWN:
         ratios = [by_case[f"{name}, {size}, {form}"][f"ratio_to_{peer}"] for form, size, peer in COLUMNS]
         lines.append(f"| {name} | " + " | ".join(f"{1 / ratio:.1f}×" for ratio in ratios) + " |")
@@ -188,7 +356,7 @@ def _table_of_some(rows: list[Row]) -> str:
 
 def _worst_cases(rows: list[Row]) -> str:
     """In each column, how many of all cases are slower, and the three slowest, whether the table shows them or not."""
-    lines = ["| all cases | slower in | the slowest, and how many times as long they take |", "|---|---|---|"]
+    lines = _table(("all cases", "slower in", "the slowest, and how many times as long they take"), ())
     for form, size, peer in COLUMNS:
         ratio = f"ratio_to_{peer}"
         found = [r for r in rows if r["form"] == form and r["size"] == size and ratio in r]
@@ -316,6 +484,6 @@ if __name__ == "__main__":
     parser.add_argument("--update", action="store_true", help="write it into the pages")
     arguments = parser.parse_args()
     results = json.load(arguments.results)
-    print(table(results))
+    print(targets("cpu", results))
     for path in PAGES if arguments.update else []:
         path.write_text(quoted(path.read_text(encoding="utf-8"), results), encoding="utf-8")

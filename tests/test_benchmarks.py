@@ -313,7 +313,7 @@ def test_gpu_check_understands_compute_sanitizer(tmp_path: Path) -> None:
 
 def test_fused_code_is_compared_with_kernels() -> None:
     names = ["relu(op * 2 + 1): stride -1, last axis, 64 KB, 1 thread", "op: window, last axis halved, 1 KB"]
-    printed = run_python(FOLDER / "fused.py", "--threads", 1, "--seconds", 0.01, "--case", *names)
+    printed = run_python(FOLDER / "bench.py", "--fused", "--threads", 1, "--seconds", 0.01, "--case", *names)
     assert re.search(r"\| the result is small \| 1 \| [\d.]+ \| [\d.]+: relu\(op", printed), printed
     assert re.search(r"\| all \| 2 \| [\d.]+ \|", printed), printed
 
@@ -327,28 +327,29 @@ def test_gpu_benchmark_prepares_checks_and_calls_every_case(tmp_path: Path) -> N
     assert len(rows) > 150
     for size in ("64 KB", "16 MB", "1 GB", "4 GB"):
         assert sum(f", {size}, " in case for case in rows) >= 23
-    assert all({"ours", "copy", "torch_eager"} <= set(us) for us in rows.values())
-    assert set(rows["split last axis in 64 unequal, 16 MB, out"]) == {"ours", "copy", "torch_eager", "torch_out"}
+    assert all({"ours", "torch_copy", "torch_eager"} <= set(us) for us in rows.values())
+    assert set(rows["split last axis in 64 unequal, 16 MB, out"]) == {"ours", "torch_copy", "torch_eager", "torch_out"}
     assert sum("torch_compiled" in us for us in rows.values()) > 40
     text = (tmp_path / "gpu-dry-run.md").read_text()
-    assert "| split into 64 unequal pieces, by the better of torch's two ways; 16 MB | 3.00 | 1.00 |" in text
-    assert len(re.findall(r"\| (?:yes|no, \d+ under) \|", text)) == 9  # a line for every target
+    assert "| split into 64 unequal pieces, by the better of torch's two ways; 16 MB | each 0.33 | 1.00 |" in text
+    assert len(re.findall(r"\| (?:yes|no, \d+ over) \|", text)) == 9  # a line for every target
     assert (tmp_path / "gpu-dry-run.png").stat().st_size > 10_000
 
-    compiled = json.loads((tmp_path / "gpu-fused-dry-run.json").read_text())["rows"]
+    compiled = json.loads((tmp_path / "fused-dry-run.json").read_text())["rows"]
     assert len(compiled) == 48
     assert all(row["us"]["fused"] and row["us"]["kernels"] for row in compiled)
 
 
 KILLED = """
-import os, gpu, sys
-measure = gpu.Benchmark.measure
+import os, sys, bench, gpu
+measure = gpu.OnGpu.measure
 def measure_two(self, case):
     if len(self.rows) == 2:
         os._exit(0)
     measure(self, case)
-gpu.Benchmark.measure = measure_two
-gpu.main(["--dry-run", "--also", sys.argv[1]])
+gpu.OnGpu.measure = measure_two
+sys.argv[1:] = ["--device", "cuda", "--dry-run", "--also", sys.argv[1]]
+bench.main()
 """
 
 
@@ -371,7 +372,7 @@ def test_gpu_benchmark_says_what_it_skips() -> None:
 
 CUDA_TIMER = """
 import contextlib, types, torch
-from gpu_timing import CudaTimer
+from timing import on_gpu
 now = 0.0  # milliseconds
 launched = []  # while a graph is captured, instead of running
 capturing = False
@@ -402,7 +403,7 @@ def sleep(cycles):
 torch.cuda = types.SimpleNamespace(Event=Event, _sleep=sleep, synchronize=lambda: None, CUDAGraph=Graph, graph=graph)
 calls = [call(2.0), call(4.0)]
 for replayed in (False, True):
-    measure = CudaTimer().measurement(calls, replayed)
+    measure = on_gpu(calls, replayed)
     assert [measure(), measure()] == [3000.0, 3000.0], measure()
 assert len(launched) == 200
 """

@@ -448,7 +448,7 @@ def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
 def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
     line: _inductor.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
-    cases = {case.key: case for case in benchmark("fused").all_cases(1)}
+    cases = {case.key: case for case in benchmark("fused_cases").cpu_cases(1)}
     f, arguments = cases[line.case].function()
     with caplog.at_level(logging.DEBUG, _inductor.log.name):
         generated(f, "rule", *arguments, dynamic=False)
@@ -457,8 +457,7 @@ def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
 
 
 def test_the_benchmark_cases_that_lines_for_gpus_name_are_measured(benchmark: Callable[[str], ModuleType]) -> None:
-    gpu = benchmark("gpu_fused")
-    measured = {f"{form}: {name}, 128 MB" for form in gpu.MEASURED for name in gpu.OPERATIONS}
+    measured = {case.key for case in benchmark("fused_cases").gpu_cases()}
     assert {line.case for line in _inductor.RULE if "GPU" in line.because} <= measured
 
 

@@ -409,7 +409,7 @@ class Line(NamedTuple):
     because: str
     fuses: bool
     holds: Callable[[Call], bool]
-    case: str  # of benchmarks/fused.py, or for GPUs of gpu_fused.py, that shows what it gains
+    case: str  # of benchmarks/fused_cases.py that shows what it gains
 
 
 # The first line that holds decides.
