@@ -84,7 +84,7 @@ def model_of(
     nodes: Sequence[NodeProto],
     feeds: Mapping[str, np.ndarray],
     outputs: Mapping[str, np.dtype],
-    constants: Mapping[str, np.ndarray] | None = None,
+    constants: Mapping[str, np.ndarray | TensorProto] | None = None,
     opset: int = 18,
 ) -> ModelProto:
     def info(name: str, dtype: np.dtype, rank: int | None) -> onnx.ValueInfoProto:
@@ -96,9 +96,26 @@ def model_of(
         "graph",
         [info(name, array.dtype, array.ndim) for name, array in feeds.items()],
         [info(name, dtype, None) for name, dtype in outputs.items()],
-        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+        [
+            c if isinstance(c, TensorProto) else numpy_helper.from_array(c, name)
+            for name, c in (constants or {}).items()
+        ],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def one(
+    op: str,
+    feeds: Mapping[str, np.ndarray],
+    constants: Mapping[str, np.ndarray] | None = None,
+    outputs: Sequence[str] = ("y",),
+    opset: int = 18,
+    **attributes: Any,
+) -> ModelProto:
+    """A model of one node, which reads the feeds and then the constants, and gives the dtype of the first of them."""
+    given = {**feeds, **(constants or {})}
+    node = helper.make_node(op, [*given], outputs, **attributes)
+    return model_of([node], feeds, dict.fromkeys(outputs, next(iter(given.values())).dtype), constants, opset)
 
 
 # The cases of the onnx package.
@@ -240,7 +257,7 @@ def test_slice_downwards(constants: Sequence[str], start: int, end: int, selecte
     feeds["steps"] = np.array([-1])
     node = helper.make_node("Slice", [*feeds], ["y"])
     agrees(node, feeds, 13, constants)
-    (y,) = onnxruntime_outputs(model_of([node], feeds, {"y": feeds["x"].dtype}), feeds)
+    (y,) = onnxruntime_outputs(one("Slice", feeds), feeds)
     assert y.tolist() == selected
 
 
@@ -444,8 +461,7 @@ def test_clip_of_every_whole_dtype(dtype: str) -> None:
     limits = np.iinfo(dtype)
     x = np.array([limits.min, 0, 1, 5, 7, 100, limits.max], dtype)
     feeds = {"x": x, "least": np.array(1, dtype), "most": np.array(7, dtype)}
-    model = model_of([helper.make_node("Clip", [*feeds], ["y"])], feeds, {"y": x.dtype})
-    assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(np.clip(x, *[feeds[n] for n in ("least", "most")]))]
+    assert outputs_of(from_onnx(one("Clip", feeds)), [*feeds.values()]) == [bits(np.clip(*feeds.values()))]
 
 
 GLUED = """
@@ -531,37 +547,21 @@ def test_names_of_python_and_of_modules() -> None:
         assert outputs_of(from_onnx(model_of([named], {"other": x}, {name: x.dtype})), [x]) == joined, name
 
 
-NO_NUMBERS = np.array([], np.int64)
+NO_NUMBERS = {"numbers": np.array([], np.int64)}
 
 
 @pytest.mark.parametrize(
-    ("op", "numbers"),
+    ("op", "lists"),
     [
-        ("Transpose", []),
-        ("Flatten", []),
-        ("Identity", []),
-        ("Squeeze", []),
-        ("Expand", [NO_NUMBERS]),
-        ("Reshape", [NO_NUMBERS]),
-        ("Squeeze", [NO_NUMBERS]),
-        ("Tile", [NO_NUMBERS]),
-        ("Unsqueeze", [NO_NUMBERS]),
+        *((op, {}) for op in ("Transpose", "Flatten", "Identity", "Squeeze")),
+        *((op, NO_NUMBERS) for op in ("Expand", "Reshape", "Squeeze", "Tile", "Unsqueeze")),
     ],
 )
-def test_operators_of_0_d_tensors(op: str, numbers: list[np.ndarray]) -> None:
+def test_operators_of_0_d_tensors(op: str, lists: Mapping[str, np.ndarray]) -> None:
     if op == "Tile" and tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24):
         pytest.skip("this ONNX Runtime, as the last for Python 3.10, refuses a Tile of a 0-d tensor")
-    x = np.array(3.0, np.float32)
-    attributes = {"axis": 0} if op == "Flatten" else {}
-    lists = {f"numbers_{k}": array for k, array in enumerate(numbers)}
-    model = model_of([helper.make_node(op, ["x", *lists], ["y"], **attributes)], {"x": x}, {"y": x.dtype}, lists)
-    assert outputs_of(from_onnx(model), [x]) == [bits(y) for y in onnxruntime_outputs(model, {"x": x})]
-
-
-def test_squeeze_of_no_axes() -> None:
-    """Is of all that have size 1, as without the list."""
-    feeds = {"x": filled((2, 1, 3, 1), np.dtype(np.float32)), "axes": NO_NUMBERS}
-    model = model_of([helper.make_node("Squeeze", [*feeds], ["y"])], feeds, {"y": feeds["x"].dtype})
+    feeds = {"x": np.array(3.0, np.float32)}
+    model = one(op, feeds, lists, **({"axis": 0} if op == "Flatten" else {}))
     assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(y) for y in onnxruntime_outputs(model, feeds)]
 
 
@@ -595,15 +595,13 @@ def test_padding_keeps_the_bits_of_its_constant(dtype: str) -> None:
         constant = (infinity.view(kind) + np.array(5, kind)).view(dtype)
     elif dtype.startswith(("int", "uint")):
         constant = np.array(np.iinfo(dtype).max, dtype)
-    node = helper.make_node("Pad", ["x", "pads", "constant"], ["y"])
-    module = from_onnx(model_of([node], {"x": x}, {"y": x.dtype}, {"pads": np.array([2, -1]), "constant": constant}))
+    module = from_onnx(one("Pad", {"x": x}, {"pads": np.array([2, -1]), "constant": constant}))
     assert outputs_of(module, [x]) == [bits(np.concatenate([constant[None], constant[None], x[:2]]))]
 
 
 def test_gradient_of_the_constant_of_a_padding() -> None:
     x, constant = np.arange(3.0, dtype=np.float32), np.array(7.0, np.float32)
-    node = helper.make_node("Pad", ["x", "pads", "constant"], ["y"])
-    module = from_onnx(model_of([node], {"x": x}, {"y": x.dtype}, {"pads": np.array([2, 1]), "constant": constant}))
+    module = from_onnx(one("Pad", {"x": x}, {"pads": np.array([2, 1]), "constant": constant}))
     given = tensor_of(x).requires_grad_()
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     for run in (module, compiled):
@@ -617,8 +615,7 @@ def test_gradient_of_the_constant_of_a_padding() -> None:
 
 @pytest.mark.parametrize(("op", "a", "b"), [("Add", MOST, 1), ("Sub", LEAST, 1), ("Mul", MOST, MOST)])
 def test_constants_that_leave_int64(op: str, a: int, b: int) -> None:
-    constants = {"a": np.array([a]), "b": np.array([b])}
-    model = model_of([helper.make_node(op, ["a", "b"], ["y"])], {}, {"y": np.dtype(np.int64)}, constants)
+    model = one(op, {}, {"a": np.array([a]), "b": np.array([b])})
     with pytest.raises(ValueError, match=rf"^from_onnx: graph\.node\[0\] cannot be computed: {op}: .* fit int64, got "):
         from_onnx(model)
 
@@ -656,19 +653,12 @@ def test_local_functions_are_followed() -> None:
 @pytest.mark.parametrize("raw", [True, False])
 def test_initializers_of_every_dtype(name: str, raw: bool) -> None:
     array = np.array([[0, 1, 1], [1, 0, 1]]).astype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(name)))
-    graph_input = helper.make_tensor_value_info("x", TensorProto.DataType.Value(name), [2, "n"])
     proto = numpy_helper.from_array(array, "w")
     if not raw:
         values = array.flatten().tolist() if name != "BFLOAT16" else array.astype(np.float32).flatten().tolist()
         proto = helper.make_tensor("w", proto.data_type, array.shape, values)
-    graph = helper.make_graph(
-        [helper.make_node("Transpose", ["x"], ["y"]), helper.make_node("Transpose", ["w"], ["z"])],
-        "g",
-        [graph_input],
-        [helper.make_tensor_value_info(name, proto.data_type, None) for name in ("y", "z")],
-        [proto],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    nodes = [helper.make_node("Transpose", [x], [y]) for x, y in ("xy", "wz")]
+    model = model_of(nodes, {"x": array}, dict.fromkeys("yz", array.dtype), {"w": proto}, opset=21)
     assert outputs_of(from_onnx(model), [array]) == [bits(array.T)] * 2
 
 
@@ -744,7 +734,7 @@ def test_what_was_imported_is_exported_for_every_size() -> None:
 # What is refused.
 
 
-def refusal(model: str | ModelProto) -> str:
+def refusal(model: str | Path | ModelProto) -> str:
     with pytest.raises((NotImplementedError, ValueError)) as caught:
         from_onnx(parser.parse_model(model) if isinstance(model, str) else model)
     return str(caught.value)
@@ -851,8 +841,7 @@ def test_what_else_is_refused(text: str, sentence: str) -> None:
 
 @pytest.mark.parametrize("opset", [-1, 0, onnx.defs.onnx_opset_version() + 1, 2**31 - 1, 2**31, MOST])
 def test_opsets_that_onnx_does_not_know(opset: int) -> None:
-    x = np.zeros(2, np.float32)
-    model = model_of([helper.make_node("Identity", ["x"], ["y"])], {"x": x}, {"y": x.dtype})
+    model = one("Identity", {"x": np.zeros(2, np.float32)})
     model.opset_import[0].version = opset
     last = f"{onnx.defs.onnx_opset_version()}, the last of onnx {onnx.__version__}"
     assert refusal(model) == f"from_onnx: model must use an opset from 1 to {last}, got {opset}"
@@ -924,56 +913,45 @@ def test_inputs_that_a_node_must_have(op: str, inputs: list[str], rule: str) -> 
     attributes = {"axis": 0} if op == "Concat" else {}
     feeds = {name: np.zeros(2, np.int64) for name in ("x", "e")}
     model = model_of([helper.make_node(op, inputs, ["y"], **attributes)], feeds, {"y": np.dtype("int64")})
-    with pytest.raises(ValueError) as caught:
-        from_onnx(model)
-    assert str(caught.value) == f"from_onnx: graph.node[0] must {rule}"
-
-
-def refusal_of_file(file: Path) -> str | None:
-    try:
-        from_onnx(file)
-    except (NotImplementedError, ValueError) as error:
-        return str(error)
-    return None
+    assert refusal(model) == f"from_onnx: graph.node[0] must {rule}"
 
 
 def test_damaged_files(tmp_path: Path) -> None:
     """A file in which some bytes are others is read as what it is then, or refused in one sentence."""
     content = parser.parse_model(HALVES).SerializeToString()
     random = np.random.default_rng(0)
-    refused = 0
+    sentences = []
     for _ in range(400):
         damaged = bytearray(content)
         for at in random.integers(0, len(content), random.integers(1, 4)):
             damaged[at] = random.integers(0, 256)
         (tmp_path / "a.onnx").write_bytes(damaged)
-        sentence = refusal_of_file(tmp_path / "a.onnx")
-        assert sentence is None or (re.fullmatch(r"from_onnx: [^\n]+", sentence) and len(sentence) < 400)
-        refused += sentence is not None
-    assert refused > 100
+        try:
+            from_onnx(tmp_path / "a.onnx")
+        except (NotImplementedError, ValueError) as error:
+            sentences.append(str(error))
+    assert len(sentences) > 100
+    assert [sentence for sentence in sentences if not re.fullmatch(r"from_onnx: [^\n]{,388}", sentence)] == []
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:
     file = tmp_path / "a.onnx"
     for content in (b"no model", b"\x08", b""):
         file.write_bytes(content)
-        with pytest.raises(ValueError, match=r"^from_onnx: [^\n]+$") as caught:
-            from_onnx(file)
-        assert len(str(caught.value)) < 300
+        assert re.fullmatch(r"from_onnx: [^\n]{,288}", refusal(file))
     with pytest.raises(FileNotFoundError):
         from_onnx(tmp_path / "none.onnx")
     with pytest.raises(TypeError, match=r"^from_onnx: model must be a path or an onnx\.ModelProto, got 5$"):
         from_onnx(5)  # type: ignore[arg-type]
 
 
+DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
 def with_initializer(change: Callable[[TensorProto], None]) -> ModelProto:
-    proto = numpy_helper.from_array(np.arange(6, dtype=np.float32).reshape(2, 3), "w")
+    proto = numpy_helper.from_array(DATA, "w")
     change(proto)
-    graph_input = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, "n"])
-    graph_output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    node = helper.make_node("Concat", ["x", "w"], ["y"], axis=1)
-    graph = helper.make_graph([node], "graph", [graph_input], [graph_output], [proto])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return one("Concat", {"x": np.zeros((2, 1), np.float32)}, {"w": proto}, axis=1)
 
 
 @pytest.mark.parametrize(
@@ -991,15 +969,11 @@ def with_initializer(change: Callable[[TensorProto], None]) -> ModelProto:
     ],
 )
 def test_initializers_that_are_malformed(change: Callable[[TensorProto], None]) -> None:
-    with pytest.raises((NotImplementedError, ValueError), match=r"^from_onnx: [^\n]+$"):
-        from_onnx(with_initializer(change))
+    assert re.fullmatch(r"from_onnx: [^\n]+", refusal(with_initializer(change)))
 
 
 def external(location: str, **more: int) -> Callable[[TensorProto], None]:
     return lambda proto: external_data_helper.set_external_data(proto, location, **more)
-
-
-DATA = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def saved(folder: Path, location: str, **more: int) -> Path:
@@ -1038,10 +1012,9 @@ def test_data_outside_of_the_model_s_folder(tmp_path: Path) -> None:
         "circle.bin",
         "a\0b",
     ):
-        with pytest.raises(ValueError) as caught:
-            from_onnx(saved(folder, location))
         shown = repr(location) if len(location) < 58 else repr(location)[:59] + "…"
-        assert str(caught.value) == f"from_onnx: the data of tensor 'w' must lie in the model's folder, got {shown}"
+        sentence = f"from_onnx: the data of tensor 'w' must lie in the model's folder, got {shown}"
+        assert refusal(saved(folder, location)) == sentence
 
 
 def test_data_of_a_node_outside_of_the_model_s_folder(tmp_path: Path) -> None:
@@ -1053,24 +1026,21 @@ def test_data_of_a_node_outside_of_the_model_s_folder(tmp_path: Path) -> None:
     model.graph.node.insert(0, node)
     del model.graph.initializer[:]
     (folder / "model.onnx").write_bytes(model.SerializeToString())
-    with pytest.raises(ValueError, match=r"^from_onnx: the data of tensor 'w' must lie in the model's folder, got "):
-        from_onnx(folder / "model.onnx")
+    sentence = "from_onnx: the data of tensor 'w' must lie in the model's folder, got "
+    assert refusal(folder / "model.onnx").startswith(sentence)
 
 
 @pytest.mark.parametrize("more", [{"offset": 100}, {"length": 1000}, {"length": 4}, {"offset": 2}])
 def test_data_that_the_file_does_not_have(tmp_path: Path, more: dict[str, int]) -> None:
     (tmp_path / "w.bin").write_bytes(DATA.tobytes())
-    with pytest.raises(ValueError, match=r"^from_onnx: [^\n]+$"):
-        from_onnx(saved(tmp_path, "w.bin", **more))
+    assert re.fullmatch(r"from_onnx: [^\n]+", refusal(saved(tmp_path, "w.bin", **more)))
 
 
 def test_data_without_a_file_or_a_folder(tmp_path: Path) -> None:
     file = saved(tmp_path, "gone.bin")
     with pytest.raises((OSError, ValueError), match=r"gone\.bin"):
         from_onnx(file)
-    with pytest.raises(ValueError) as caught:
-        from_onnx(onnx.load(file, load_external_data=False))
-    assert str(caught.value) == (
+    assert refusal(onnx.load(file, load_external_data=False)) == (
         "from_onnx: the data of tensor 'w' must lie in the model's folder, got 'gone.bin' and a ModelProto, which has "
         "none; write the model's path"
     )
@@ -1128,9 +1098,7 @@ def test_numbers_that_do_not_fit(op: str, attributes: dict[str, int], inputs: li
     """Known only when the module runs."""
     feeds = {"x": np.zeros((2, 3), np.float32)} | {f"n{k}": np.array(numbers) for k, numbers in enumerate(inputs)}
     outputs = ["y", "z"] if op == "Split" else ["y"]
-    model = model_of(
-        [helper.make_node(op, [*feeds], outputs, **attributes)], feeds, dict.fromkeys(outputs, feeds["x"].dtype)
-    )
+    model = one(op, feeds, outputs=outputs, **attributes)
     with pytest.raises((RuntimeError, ValueError)) as caught:
         from_onnx(untyped(model))(*map(tensor_of, feeds.values()))
     assert str(caught.value) == sentence
@@ -1146,10 +1114,7 @@ def test_numbers_that_do_not_fit(op: str, attributes: dict[str, int], inputs: li
 def test_a_size_that_does_not_divide(opset: int, size: int, sentence: str) -> None:
     number = {"num_outputs": 3} if opset >= 18 else {}
     x = np.zeros(size, np.float32)
-    names = ["a", "b", "c"]
-    model = model_of(
-        [helper.make_node("Split", ["x"], names, **number)], {"x": x}, dict.fromkeys(names, x.dtype), None, opset
-    )
+    model = one("Split", {"x": x}, outputs=["a", "b", "c"], opset=opset, **number)
     with pytest.raises(ValueError) as caught:
         from_onnx(model)(torch.from_numpy(x))
     assert str(caught.value) == sentence
@@ -1160,11 +1125,11 @@ def test_a_size_that_does_not_divide(opset: int, size: int, sentence: str) -> No
 )
 def test_empty_pieces_are_checked_as_others(sizes: list[tuple[int, ...]], dtypes: str) -> None:
     feeds = {f"x{k}": np.zeros(s, dtype) for k, (s, dtype) in enumerate(zip(sizes, dtypes, strict=True))}
-    node = helper.make_node("Concat", [*feeds], ["y"], axis=1)
+    model = untyped(one("Concat", feeds, axis=1))
     with pytest.raises(
         ValueError, match=r"^Concat: inputs\[1\] must have dtype float32 and sizes \[2, 0\], as inputs\[0\] has"
     ):
-        from_onnx(untyped(model_of([node], feeds, {"y": np.dtype("float32")})))(*map(tensor_of, feeds.values()))
+        from_onnx(model)(*map(tensor_of, feeds.values()))
 
 
 # Whole models, by onnx2torch.
