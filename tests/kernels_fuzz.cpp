@@ -360,6 +360,7 @@ void choose_tuning(bool non_temporal = chance(0.5), bool low = chance(0.5)) {
                    .non_temporal_bytes = cpu::tuning.non_temporal_bytes,
                    .staging_bytes = 256,
                    .prefetch_bytes = 300,
+                   .prefetch_rows_from_bytes = 300,
                    .short_segment_bytes = 64,
                    .non_temporal_segment_bytes = 64,
                    .non_temporal_strided_segment_bytes = 64,
@@ -498,10 +499,11 @@ int64_t alignment_cases() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::string(argv[1]) == "tuning") {
-    const cpu::Tuning of = cpu::tuning_for(std::atoll(argv[2]), std::atoll(argv[3]));
-    std::printf("%lld %lld %lld\n", (long long)of.chunk_bytes, (long long)of.panel_bytes,
-                (long long)of.non_temporal_bytes);
+  if (argc == 5 && std::string(argv[1]) == "tuning") {
+    const cpu::Tuning of =
+        cpu::tuning_for(std::atoll(argv[2]), std::atoll(argv[3]), std::string_view(argv[4]) == "amd");
+    std::printf("%lld %lld %lld %lld\n", (long long)of.chunk_bytes, (long long)of.panel_bytes,
+                (long long)of.non_temporal_bytes, (long long)of.prefetch_rows_from_bytes);
     return 0;
   }
   const std::string last = argv[argc - 1];

@@ -80,17 +80,22 @@ def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
     assert [way for way, n in ways.items() if n == 0] == []
 
 
+NEVER = (1 << 63) - 1
+
+
 @pytest.mark.parametrize(
-    ("l2", "l3", "expected"),
+    ("make", "l2", "l3", "expected"),
     [
-        (0, 0, (64 << 10, 1 << 20, 32 << 20)),  # unknown
-        (1 << 20, 32 << 20, (64 << 10, 1 << 20, 32 << 20)),
-        (2 << 20, 260 << 20, (64 << 10, 2 << 20, 32 << 20)),
-        (256 << 10, 8 << 20, (16 << 10, 256 << 10, 8 << 20)),
+        ("intel", 0, 0, (64 << 10, 1 << 20, 32 << 20, NEVER)),  # unknown
+        ("intel", 1 << 20, 32 << 20, (64 << 10, 1 << 20, 32 << 20, NEVER)),
+        ("intel", 2 << 20, 260 << 20, (64 << 10, 2 << 20, 32 << 20, NEVER)),
+        ("intel", 256 << 10, 8 << 20, (16 << 10, 256 << 10, 8 << 20, NEVER)),
+        ("amd", 0, 0, (64 << 10, 1 << 20, 32 << 20, NEVER)),
+        ("amd", 1 << 20, 32 << 20, (64 << 10, 1 << 20, 8 << 20, 2 << 20)),
     ],
 )
-def test_limits_follow_the_processors_caches(l2, l3, expected):
-    assert tuple(map(int, run_program(program("kernels_fuzz"), "tuning", l2, l3).split())) == expected
+def test_limits_follow_the_processors_caches(make, l2, l3, expected):
+    assert tuple(map(int, run_program(program("kernels_fuzz"), "tuning", l2, l3, make).split())) == expected
 
 
 @pytest.mark.thorough

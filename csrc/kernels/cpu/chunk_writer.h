@@ -92,6 +92,7 @@ class ChunkWriter {
   ChunkWriter(int64_t item_size, int64_t total)
       : item_size_(item_size),
         non_temporal_(total * item_size >= tuning.non_temporal_bytes),
+        prefetches_rows_(total * item_size >= tuning.prefetch_rows_from_bytes),
         copy_tile_(inner_loops().copy_tile[index_of_item_size(item_size)]),
         dilate_(inner_loops().dilate[index_of_item_size(item_size)]),
         copy_windowed_rows_(inner_loops().copy_windowed_rows[index_of_item_size(item_size)]),
@@ -115,6 +116,10 @@ class ChunkWriter {
 
   int64_t bytes(int64_t items) const { return items * item_size_; }
   int64_t items(int64_t bytes) const { return bytes / item_size_; }
+  // How many rows ahead the source of contiguous rows is prefetched, each of so many bytes.
+  int64_t prefetch_rows(int64_t bytes) const {
+    return prefetches_rows_ ? (tuning.prefetch_bytes + bytes - 1) / bytes : 0;
+  }
 
   // Writes indices [begin, end) of the first dimension and all of the others. `dst` and `src` are those of index 0; a
   // null source stands for zeros.
@@ -124,7 +129,8 @@ class ChunkWriter {
     if (dims.size() == 2 && src && d.reads_all() && dims[1].reads_all()) {
       const CopyDim& row = dims[1];
       copy_tile_({dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride), end - begin, d.dst_stride,
-                  d.src_stride, row.size, row.dst_stride, row.src_stride, non_temporal_});
+                  d.src_stride, row.size, row.dst_stride, row.src_stride, non_temporal_,
+                  prefetch_rows(bytes(row.size))});
       return;
     }
     if (dims.size() == 2 && src && d.reads_all() && dims[1].count > 0 && dims[1].dst_stride == 1) {
@@ -188,7 +194,10 @@ class ChunkWriter {
     }
     const SegmentBatch none{nullptr, 0, 0, 0};
     SegmentBatch all{segments.data(), int64_t(segments.size()), 0, rows};
-    if (!non_temporal_) return all;
+    if (!non_temporal_) {
+      all.prefetch_rows = prefetch_rows(bytes);
+      return all;
+    }
     if (src_stride == 1 && rows > 1 && least >= kCacheLineBytes) all.sharing = line_sharing(segments);
     if (aligned.value() < kCacheLineBytes && all.sharing == LineSharing::kNone &&
         least < (src_stride == 1 ? tuning.non_temporal_segment_bytes : tuning.non_temporal_strided_segment_bytes))
@@ -255,7 +264,7 @@ class ChunkWriter {
   }
 
   const int64_t item_size_;
-  const bool non_temporal_;
+  const bool non_temporal_, prefetches_rows_;
   void (*const copy_tile_)(const Tile&);
   void (*const dilate_)(char*, const char*, int64_t, int64_t, int64_t);
   void (*const copy_windowed_rows_)(const WindowedRows&);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 
 #include "../affine_copy.h"
 #include "../reverse_copy.h"
@@ -46,6 +47,10 @@ struct Tuning {
   // would be wasted.
   int64_t prefetch_bytes = 4 << 10;
 
+  // Results of at least this size, where they are not written with non-temporal stores, have their source prefetched as
+  // far ahead, row by row.
+  int64_t prefetch_rows_from_bytes = std::numeric_limits<int64_t>::max();
+
   // If any segment is shorter than this, a few rows of each segment are copied at a time, otherwise all segments of a
   // row. At least kCacheLineBytes.
   int64_t short_segment_bytes = 512;
@@ -61,11 +66,15 @@ struct Tuning {
 
 // For a processor with caches of these sizes, in bytes; 0 where that is unknown. A larger L3 cache than 32 MB is shared
 // with what else runs, of a larger L2 cache than 2 MB nothing was measured.
-inline Tuning tuning_for(int64_t l2_bytes, int64_t l3_bytes) {
+//
+// AMD's processors prefetch less by themselves between rows that are not read in order or not whole, and what is written
+// leaves less of their L3 cache to what is read. [case reverse axis 1, a length per batch item, 4 MB, out, rows of 500]
+inline Tuning tuning_for(int64_t l2_bytes, int64_t l3_bytes, bool amd) {
   Tuning result;
   if (l2_bytes > 0) result.panel_bytes = std::clamp<int64_t>(l2_bytes, 256 << 10, 2 << 20);
   if (l2_bytes > 0) result.chunk_bytes = std::clamp<int64_t>(l2_bytes / 16, 16 << 10, kMaxChunkBytes);
-  if (l3_bytes > 0) result.non_temporal_bytes = std::clamp<int64_t>(l3_bytes, 4 << 20, 32 << 20);
+  if (l3_bytes > 0) result.non_temporal_bytes = std::clamp<int64_t>(amd ? l3_bytes / 4 : l3_bytes, 4 << 20, 32 << 20);
+  if (amd && l2_bytes > 0) result.prefetch_rows_from_bytes = 2 * l2_bytes;
   return result;
 }
 

@@ -19,6 +19,7 @@ struct Tile {
   int64_t rows, dst_row_stride, src_row_stride;
   int64_t n, dst_stride, src_stride;
   bool prefetch = false;  // whether a transposition prefetches what it does next: where the caches do not hold it
+  int64_t prefetch_rows = 0;  // how many rows ahead the source of contiguous and of reversed rows is prefetched; 0: not
 };
 
 // Bytes that are contiguous in the destination, in each of a number of rows: such as a piece of a split or join.
@@ -41,7 +42,7 @@ struct SegmentBatch {
   const Segment* segments;
   int64_t count, row_begin, row_end;
   LineSharing sharing = LineSharing::kNone;
-  int64_t prefetch_rows = 0;  // how many rows ahead the source is prefetched
+  int64_t prefetch_rows = 0;  // how many rows ahead the source is prefetched; 0: not, by ordinary stores
 };
 
 // Rows of `size` contiguous items: src[i · src_stride] at begin + i · step for i in [0, n), and zeros elsewhere. n is
@@ -59,6 +60,7 @@ struct ReversedRows {
   const char* src;
   const int64_t* lengths;                           // one for each row, clamped to [0, n]
   int64_t rows, n, dst_row_stride, src_row_stride;  // strides in items
+  int64_t prefetch_rows;                            // as for a Tile
 };
 
 // Neighbouring columns (stride 1 in source and destination) along the whole axis of a reversal, each with a length of

@@ -150,7 +150,8 @@ class ReverseExecutor {
   void reverse_rows(const Chunk& c, int64_t j, int64_t end, char* dst) const {
     std::array<int64_t, kRowsAtOnce> lengths;
     for (int64_t k = j; k < end; ++k) lengths[std::size_t(k - j)] = length(c, k);
-    reverse_rows_({dst, src_at(c, j, 0), lengths.data(), end - j, axis_.size, column_.dst_stride, column_.src_stride});
+    reverse_rows_({dst, src_at(c, j, 0), lengths.data(), end - j, axis_.size, column_.dst_stride, column_.src_stride,
+                   writer_.prefetch_rows(writer_.bytes(axis_.size))});
   }
 
   // All columns share one length: rows of columns are copied whole.

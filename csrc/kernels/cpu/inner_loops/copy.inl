@@ -50,6 +50,7 @@ struct ContiguousRows {
   char* dst;
   const char* src;
   int64_t rows, dst_row_stride, src_row_stride, bytes;
+  int64_t prefetch_rows = 0;  // as for a Tile
 };
 
 // Rows of sizeof(Part) to 2 · sizeof(Part) bytes, as one Part or two that overlap. A call of memcpy would cost more
@@ -72,8 +73,8 @@ void copy_by_overlap(const ContiguousRows t) {
 }
 
 // One row of a segment, at least kVectorBytes. Faster than memcpy, which chooses its method again for every row.
-// [case window, last axis halved, 4 MB]
-inline void copy_segment(char* __restrict dst, const char* __restrict src, int64_t bytes) {
+// [case window, last axis halved, 4 MB] `ahead`: how far from src the bytes are that are prefetched meanwhile; 0: none.
+inline void copy_segment(char* __restrict dst, const char* __restrict src, int64_t bytes, int64_t ahead = 0) {
   constexpr int64_t kAlignFrom = 512;  // bytes; from here on aligning the stores to the vector size pays
   const auto move = [&](int64_t at) {
     reinterpret_cast<UnalignedVector*>(dst + at)->bits = reinterpret_cast<const UnalignedVector*>(src + at)->bits;
@@ -83,8 +84,11 @@ inline void copy_segment(char* __restrict dst, const char* __restrict src, int64
     move(0);
     at = kVectorBytes - int64_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);
   }
-  for (; at + 4 * kVectorBytes <= bytes; at += 4 * kVectorBytes)
+  for (; at + 4 * kVectorBytes <= bytes; at += 4 * kVectorBytes) {
+    if (ahead) prefetch_row(src + at + ahead, 4 * kVectorBytes);
     for (int64_t k = 0; k < 4; ++k) move(at + k * kVectorBytes);
+  }
+  if (ahead) prefetch_row(src + at + ahead, bytes - at);
   for (; at + kVectorBytes <= bytes; at += kVectorBytes) move(at);
   if (at < bytes) move(bytes - kVectorBytes);
 }
@@ -107,7 +111,8 @@ inline void copy_contiguous_rows(const ContiguousRows t) {
   }
   if (t.bytes >= kVectorBytes && t.bytes <= 2 * kVectorBytes) return copy_by_overlap<UnalignedVector>(t);
   for (int64_t r = 0; r < t.rows; ++r)
-    copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes);
+    copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes,
+                 t.prefetch_rows * t.src_row_stride);
 }
 
 // One row of any length.
@@ -135,12 +140,13 @@ void copy_segments(const SegmentBatch& batch) {
     for (int64_t row = batch.row_begin; row < batch.row_end; ++row)
       for (const Segment& segment : segments)
         copy_segment(segment.dst + row * segment.dst_row_stride, segment.src + row * segment.src_row_stride,
-                     segment.bytes);
+                     segment.bytes, batch.prefetch_rows * segment.src_row_stride);
   }
 }
 
 template <class T>
 void copy_contiguous_tile(const Tile t) {
   constexpr auto kItem = int64_t(sizeof(T));
-  copy_contiguous_rows({t.dst, t.src, t.rows, t.dst_row_stride * kItem, t.src_row_stride * kItem, t.n * kItem});
+  copy_contiguous_rows({t.dst, t.src, t.rows, t.dst_row_stride * kItem, t.src_row_stride * kItem, t.n * kItem,
+                        t.prefetch_rows});
 }

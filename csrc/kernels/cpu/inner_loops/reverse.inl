@@ -54,9 +54,13 @@ __attribute__((always_inline)) inline void reverse_row(T* __restrict dst, const 
 // [case stride -1, last axis, 4 MB]
 template <class T>
 void copy_reversed_rows(const Tile t) {
-  for (int64_t r = 0; r < t.rows; ++r)
-    reverse_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
-                reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
+  constexpr auto kSize = int64_t(sizeof(T));
+  for (int64_t r = 0; r < t.rows; ++r) {
+    const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    if (t.prefetch_rows)
+      prefetch_row(reinterpret_cast<const char*>(src + t.prefetch_rows * t.src_row_stride - t.n + 1), t.n * kSize);
+    reverse_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride, src, t.n);
+  }
 }
 
 // [case reverse last axis, a length per row]
@@ -67,6 +71,8 @@ void reverse_rows(const ReversedRows& rows) {
     const int64_t length = t.lengths[r];
     T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    if (t.prefetch_rows)
+      prefetch_row(reinterpret_cast<const char*>(src + t.prefetch_rows * t.src_row_stride), t.n * int64_t(sizeof(T)));
     reverse_row(dst, src + length - 1, length);
     copy_row(reinterpret_cast<char*>(dst + length), reinterpret_cast<const char*>(src + length),
              (t.n - length) * int64_t(sizeof(T)));
