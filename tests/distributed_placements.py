@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch._dynamo  # as in distributed_worker.py
 import torch.distributed as dist
+from processes import assert_returns
 from torch import Tensor
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -184,7 +185,7 @@ def check_compiled_ranks_send_what_the_others_expect(ranks: int) -> None:
     queue = multiprocessing.get_context("fork").SimpleQueue()
     graphs_of_ranks = []
     for rank in range(ranks):
-        in_a_process_of_its_own(rank, ranks, partial(put_what_is_sent, queue))
+        assert_returns(run, rank, ranks, partial(put_what_is_sent, queue))
         assert not queue.empty(), rank
         graphs_of_ranks.append(queue.get())
     for graphs in zip(*graphs_of_ranks, strict=True):
@@ -204,13 +205,6 @@ def check_numbers_of_a_graph_that_is_recorded(rank: int, ranks: int) -> None:
         assert torch.equal(torch.fx.symbolic_trace(call)(1).to_local(), call(1).to_local())
 
 
-def in_a_process_of_its_own(*arguments: Any) -> None:
-    process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
-    process.start()
-    process.join()
-    assert process.exitcode == 0, arguments
-
-
 def run(rank: int, ranks: int, check: Callable[[int, int], None]) -> None:
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
     check(rank, ranks)
@@ -221,8 +215,8 @@ def main() -> None:
     torch.set_num_threads(1)  # a forked process cannot use the threads of OpenMP
     # torch keeps what it has computed for another rank of an equal mesh.
     for rank, ranks in ((0, 2), (5, 8), (0, 512), (511, 512)):
-        in_a_process_of_its_own(rank, ranks, check_placements)
-    in_a_process_of_its_own(5, 8, check_parts_have_the_sizes_that_this_rank_has_to_have)
+        assert_returns(run, rank, ranks, check_placements)
+    assert_returns(run, 5, 8, check_parts_have_the_sizes_that_this_rank_has_to_have)
     check_compiled_ranks_send_what_the_others_expect(4)
     for rank in range(3):
         run(rank, 3, check_plans_are_those_of_the_process_group)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -60,6 +61,19 @@ def graphs(f: Callable[..., Any], calls: Sequence[tuple[Any, ...]], backend: str
     for arguments in calls:
         same(g(*arguments), f(*arguments))
     return counter.frame_count
+
+
+WHOLE: dict[str, Callable[[int], Any]] = {  # what is a whole number
+    "int": int,
+    **{t.__name__: t for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)},
+    "0-d array": np.array,
+    "0-d array of uint8": lambda n: np.array(n, np.uint8),
+    "tensor": torch.tensor,
+    "int32 tensor": lambda n: torch.tensor(n, dtype=torch.int32),
+    "uint8 tensor": lambda n: torch.tensor(n, dtype=torch.uint8),  # a mask to torch, a number to NumPy
+    "int of a class of its own": type("Whole", (int,), {}),
+    "what has __index__": lambda n: type("Index", (), {"__index__": lambda self: n})(),
+}
 
 
 class PassingMode(TorchFunctionMode):

@@ -109,8 +109,9 @@ def each_apart(work, arguments):
 
 
 def assert_works(program: str, *arguments: str) -> None:
-    """The program does its work in processes that have not imported the package."""
-    done = started(sys.executable, "-c", EACH_APART + program, *arguments, cwd=Path(__file__).parent)
+    """The program does its work, for each of the arguments, in processes that have not imported the package."""
+    each = "\neach_apart(work, sys.argv[1:])" if arguments else ""
+    done = started(sys.executable, "-c", EACH_APART + program + each, *arguments, cwd=Path(__file__).parent)
     ended = [line.rpartition(" ")[2] for line in done.stdout.splitlines()]
     assert ended, done.stderr
     assert set(ended) == {"0"}, done.stdout + done.stderr

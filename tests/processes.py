@@ -1,17 +1,28 @@
 """Processes that tests start."""
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 SECONDS = 1800  # after which a program counts as hanging
 
 
 def started(*command: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The program when it has ended, however it did."""
+    """The program when it has ended, however it did. If it hangs, it is killed with the processes that it started."""
     words, variables = list(map(str, command)), os.environ | environment
-    return subprocess.run(words, cwd=cwd, env=variables, capture_output=True, text=True, timeout=SECONDS)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=cwd, env=variables, start_new_session=True, **pipes) as process:
+        try:
+            printed, errors = process.communicate(timeout=SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, printed, errors)
 
 
 def run_program(*command: object, cwd: Path | None = None, **environment: str) -> str:
@@ -23,3 +34,11 @@ def run_program(*command: object, cwd: Path | None = None, **environment: str) -
 
 def run_python(*arguments: object, cwd: Path | None = None, **environment: str) -> str:
     return run_program(sys.executable, *arguments, cwd=cwd, **environment)
+
+
+def assert_returns(function: Callable[..., None], *arguments: Any) -> None:
+    """In a process that is forked for it, which may not end otherwise than by returning."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    process.start()
+    process.join(SECONDS)
+    assert process.exitcode == 0, arguments

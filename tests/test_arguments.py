@@ -22,7 +22,7 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
-from operator_cases import graphs, same
+from operator_cases import WHOLE, graphs, same
 from torch import Tensor
 from torch.func import grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -157,16 +157,6 @@ def test_sequences_of_every_kind(call: Call, kind: str) -> None:
 
 # What is a whole number, and what is not.
 
-WHOLE: dict[str, Callable[[int], Any]] = {
-    "int": int,
-    **{
-        np.dtype(t).name: np.dtype(t).type
-        for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
-    },
-    "0-d array": np.array,
-    "tensor": torch.tensor,
-    "int32 tensor": lambda n: torch.tensor(n, dtype=torch.int32),
-}
 NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
     "float": (lambda n: n + 0.9, "{n}.9"),
     "float of a whole number": (float, "{n}.0"),

@@ -4,21 +4,17 @@ Groups of processes on this machine run distributed_worker.py. Groups that send 
 one process that runs distributed_placements.py.
 """
 
-import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from processes import run_python
 
 from torch_dml_ops.distributed._shards import Run, leaving, received, shard, transfers
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parent / "examples" / "japanese_vowels_distributed.py"
-SECONDS = 500  # for a group of processes, which needs a tenth of that; then they are killed
 
 
 # Which indices go where.
@@ -89,44 +85,24 @@ def test_as_in_one_process(tmp_path: Path, ranks: int) -> None:
     try:
         # Inductor finds out what the processor can do by compiling for half a minute, if it is not told.
         cache = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache"), "TORCHINDUCTOR_VEC_ISA_OK": "0"}
-        python(str(HERE / "distributed_worker.py"), str(ranks), str(tmp_path), OMP_NUM_THREADS="1", **cache)
+        run_python(str(HERE / "distributed_worker.py"), str(ranks), str(tmp_path), OMP_NUM_THREADS="1", **cache)
     except AssertionError as error:
         logs = [f"--- {log.stem}\n{log.read_text()[-6000:]}" for log in sorted(tmp_path.glob("rank *.txt"))]
         raise AssertionError("\n".join([str(error), *logs])) from None
 
 
-def python(*arguments: str, **environment: str) -> str:
-    """What Python prints. If it takes too long, it is killed, and so are the processes that it started."""
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | environment,
-        start_new_session=True,
-    )
-    try:
-        printed, errors = process.communicate(timeout=SECONDS)
-    except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        raise
-    assert process.returncode == 0, printed + errors
-    return printed
-
-
 @pytest.mark.thorough
 def test_the_example_trains_as_one_process_does_which_reads_its_checkpoint(tmp_path: Path) -> None:
     launch = "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(EXAMPLE)
-    printed = python(*launch, "--checkpoint", str(tmp_path / "saved"), GLOO_SOCKET_IFNAME="lo")
+    printed = run_python(*launch, "--checkpoint", str(tmp_path / "saved"), GLOO_SOCKET_IFNAME="lo")
     for way in ("ddp", "fsdp", "tensor"):  # it raises where they differ by more than rounding
         assert f"{way}, 2 processes: losses and parameters differ from it by at most " in printed
     (accuracy,) = (line for line in printed.splitlines() if line.startswith("accuracy: "))
-    assert python(str(EXAMPLE), "--evaluate", str(tmp_path / "saved")) == f"{accuracy}\n"
+    assert run_python(str(EXAMPLE), "--evaluate", str(tmp_path / "saved")) == f"{accuracy}\n"
 
 
 # Groups that send nothing.
 
 
 def test_placements_and_plans() -> None:
-    assert python(str(HERE / "distributed_placements.py")) == "done\n"
+    assert run_python(str(HERE / "distributed_placements.py")) == "done\n"

@@ -15,7 +15,7 @@ from backends import DEVICE
 from contract_cases import maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import Mine, PassingMode, examples, graphs, same
+from operator_cases import WHOLE, Mine, PassingMode, examples, graphs, same
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
@@ -107,19 +107,6 @@ def test_the_layout_is_the_same_every_way(way: str) -> None:
     for given_x in (x, x.permute(2, 0, 3, 1), x.contiguous(memory_format=torch.channels_last), x[:, ::2]):
         for index in (np.s_[::-1], np.s_[:, 1], np.s_[..., 1], np.s_[1, ::-1, None], np.s_[:, :, None, ::-2, 0]):
             assert WAYS[way](given_x, index).stride() == WAYS["plain"](given_x, index).stride()
-
-
-WHOLE: dict[str, Callable[[int], Any]] = {
-    "int": int,
-    **{t.__name__: t for t in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)},
-    "0-d array": np.array,
-    "0-d array of uint8": lambda n: np.array(n, np.uint8),
-    "tensor": torch.tensor,
-    "int32 tensor": lambda n: torch.tensor(n, dtype=torch.int32),
-    "uint8 tensor": lambda n: torch.tensor(n, dtype=torch.uint8),  # a mask to torch, a number to NumPy
-    "int of a class of its own": type("Whole", (int,), {}),
-    "what has __index__": lambda n: type("Index", (), {"__index__": lambda self: n})(),
-}
 
 
 @every_way

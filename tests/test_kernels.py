@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import host_build
+import oracle
 import pytest
 import torch
 from host_build import program
@@ -144,15 +145,14 @@ def test_what_launches_ask_of_the_cuda_runtime():
     ]
 
 
-def on_host(name, *arguments):
+def on_host(name, *arguments, **out):
     """The result of the CUDA kernels' code, and its accesses."""
-    host_build.cuda_on_host()
     host_build.take_accesses()
-    result = getattr(torch.ops.torch_dml_ops_on_host, name)(*arguments)
+    result = getattr(torch.ops.torch_dml_ops_on_host, name)(*arguments, **out)
     return result, host_build.take_accesses()
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128])
+@pytest.mark.parametrize("dtype", oracle.DTYPE_OF_SIZE.values())
 def test_aligned_copies_move_16_bytes_at_a_time(dtype):
     x = torch.zeros(8, 64, 32, dtype=dtype)
     total = 8 * 32 * 32 * x.element_size()
@@ -296,15 +296,11 @@ def test_panels_are_moved_in_words(dtype):
     assert accesses["widths_stored"] == {dtype.itemsize: narrow.numel()}
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64, torch.complex128])
+@pytest.mark.parametrize("dtype", oracle.DTYPE_OF_SIZE.values())
 def test_a_transposed_source_is_read_and_written_along_both_of_its_dimensions(dtype):
     x = torch.zeros(2, 192, 128, dtype=dtype)
-    host_build.cuda_on_host()
-    slice_into = torch.ops.torch_dml_ops_on_host.slice1.out
     contiguous = torch.empty(2, 128, 192, dtype=dtype)
-    host_build.take_accesses()
-    slice_into(x.mT, [0, 0, 0], [2, 128, 192], [1, 1, 1], out=contiguous)
-    accesses = host_build.take_accesses()
+    _, accesses = on_host("slice1", x.mT, [0, 0, 0], [2, 128, 192], [1, 1, 1], out=contiguous)
     size = x.numel() * dtype.itemsize
     for kind in ("loaded", "stored"):
         assert accesses[f"bytes_{kind}"] == accesses[f"distinct_bytes_{kind}"] == size
@@ -319,11 +315,8 @@ def test_tiles_are_moved_in_words_wherever_the_rows_of_the_source_begin(dtype, r
     x = torch.arange(2 * 260 * columns).reshape(2, 260, columns).to(dtype)
     for first in range(4):
         contiguous = torch.empty(2, rows, 260, dtype=dtype)
-        host_build.cuda_on_host()
-        host_build.take_accesses()
-        slice_into = torch.ops.torch_dml_ops_on_host.slice1.out
-        slice_into(x.mT, [0, first, 0], list(contiguous.shape), [1, 1, 1], out=contiguous)
-        accesses = host_build.take_accesses()
+        window = [0, first, 0], list(contiguous.shape), [1, 1, 1]
+        _, accesses = on_host("slice1", x.mT, *window, out=contiguous)
         assert torch.equal(contiguous, x.mT[:, first : first + rows])
         assert accesses["widths_stored"] == {4: contiguous.numel() * dtype.itemsize // 4}
         assert accesses["widths_loaded"][4] > 10 * accesses["widths_loaded"].get(dtype.itemsize, 0)
@@ -393,7 +386,7 @@ def test_lengths_of_columns_are_reversed_in_panels(axis_size):
         assert accesses[f"sectors_{kind}"] * 32 <= 1.02 * x.numel() * 4
 
 
-@pytest.mark.parametrize("length_type", [torch.int32, torch.uint32, torch.int64, torch.uint64])
+@pytest.mark.parametrize("length_type", oracle.LENGTH_DTYPES)
 def test_a_length_is_loaded_once_for_each_vector(length_type):
     x = torch.zeros(8, 64, 128)
     row, item = torch.full((8, 64, 1), 100).to(length_type), torch.full((8, 1, 1), 50).to(length_type)

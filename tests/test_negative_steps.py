@@ -6,6 +6,7 @@ import inspect
 import operator
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator
+from functools import partial
 from typing import Any
 
 import hypothesis.extra.numpy as hnp
@@ -18,10 +19,11 @@ from contract_cases import maker
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_cases import Mine, PassingMode, examples, graphs, same
+from test_index import TRANSFORMS as TORCH_FUNC
 from test_planning import instructions
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch.func import functionalize, grad, jacfwd, jacrev, vmap
+from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
@@ -404,11 +406,7 @@ def both(x: Tensor) -> Tensor:
 
 
 TRANSFORMS: dict[str, Callable[[Tensor], Any]] = {
-    "grad": lambda x: grad(lambda x: both(x).sum())(x),
-    "jacrev": lambda x: jacrev(both)(x),
-    "jacfwd": lambda x: jacfwd(both)(x),
-    "vmap": lambda x: vmap(both)(torch.stack([x, x + 1])),
-    "functionalize": lambda x: functionalize(both)(x),
+    **{name: partial(transform, both) for name, transform in TORCH_FUNC.items()},
     "make_fx": lambda x: make_fx(both)(x)(x),
     "make_fx, functionalized": lambda x: make_fx(functionalize(both), tracing_mode="symbolic")(x)(x),
     "jit.trace": lambda x: torch.jit.trace(both, x)(x),
@@ -429,7 +427,7 @@ def test_within_a_transform_and_around_one(transform: str) -> None:
     with dml.negative_steps():
         around = TRANSFORMS[transform](x)
     same(inside, around)
-    if transform not in ("grad", "jacrev", "jacfwd", "vmap"):
+    if transform not in TORCH_FUNC:
         torch.testing.assert_close(inside, both(x))  # compiled, the last bit of a sine may be another
 
 

@@ -54,8 +54,6 @@ def work(name):
         assert str(error).startswith("slice1: window_offsets must have length 1"), error
     else:
         raise AssertionError("it was not refused")
-
-each_apart(work, sys.argv[1:])
 """
 
 
@@ -91,8 +89,6 @@ def work(name):
     else:
         raise AssertionError("torch.func.grad works")
     assert torch.func.jvp(turned, (x,), (torch.ones(3),))[1].tolist() == [0, 0, 0]
-
-each_apart(work, sys.argv[1:])
 """
 
 
@@ -128,8 +124,6 @@ def work(name):
         assert name.rpartition(".")[2] in said, said
         del said
     assert dml.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]
-
-each_apart(work, sys.argv[1:])
 """
 
 
@@ -160,8 +154,6 @@ def work(name):
     assert dml.slice1(torch.empty(3, device="meta"), [0], [3], [-1], out=out) is out
     compiled = torch.compile(lambda x: dml.index(x)[0, ::-1] * 2, backend="aot_eager", fullgraph=True, dynamic=True)
     same(compiled(x), x[0].flip(0) * 2)
-
-each_apart(work, sys.argv[1:])
 """
 
 
@@ -181,8 +173,6 @@ def work(name):
     [warning] = caught
     assert f"lacks a name that fusing the operators is built on ({name})" in str(warning.message), warning
     assert report()["torch.compile"].startswith("calls of the kernels only"), report()
-
-each_apart(work, sys.argv[1:])
 """
 
 
@@ -200,8 +190,6 @@ def work(name):
         import torch_dml_ops.onnx
     assert [w for w in caught if f"has another registry ({name})" in str(w.message)], caught
     assert len(torch_dml_ops.onnx.translation_table()) == 5
-
-each_apart(work, sys.argv[1:])
 """
 
 

@@ -321,8 +321,11 @@ def test_vmap_of_rank_8_examples(data: st.DataObject) -> None:
     window, steps = data.draw(windows(sizes))
     x = data.draw(blocks((n, *sizes), torch.float32))
     lengths = data.draw(length_blocks((n, *sizes), axis + 1))
-    vmapped = torch.func.vmap(lambda x: dml.slice1(x, *window, steps))(x.tensor("cpu"))
-    assert oracle.equal(vmapped, np.stack([oracle.slice1(example, *window, steps) for example in x.items()]))
+    parts = torch.func.vmap(lambda x: dml.slice1(x, *window, steps))(x.tensor("cpu"))
+    expected = [oracle.slice1(example, *window, steps) for example in x.items()]
+    assert oracle.equal(parts, np.stack(expected))
+    vmapped = torch.func.vmap(lambda part: dml.slice_grad(part, sizes, *window))(parts)
+    assert oracle.equal(vmapped, np.stack([oracle.slice_grad(part, sizes, *window) for part in expected]))
     vmapped = torch.func.vmap(lambda x, n: dml.reverse_subsequences(x, n, axis))(x.tensor("cpu"), lengths.tensor("cpu"))
     pairs = zip(x.items(), _lengths(lengths), strict=True)
     assert oracle.equal(vmapped, np.stack([oracle.reverse_subsequences(*pair, axis) for pair in pairs]))

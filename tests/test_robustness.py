@@ -19,7 +19,7 @@ import torch
 from backends import DEVICE, Backend
 from contract_cases import given_as_out, same_sizes
 from oracle import as_list
-from processes import run_python
+from processes import assert_returns, run_python
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -181,14 +181,6 @@ def test_offsets_past_2_31(dtype: torch.dtype) -> None:
 # Results of more than 32 MB, whose pieces do not keep within rows of their own.
 
 
-def assert_exits(function: Callable[[], None]) -> None:
-    """In a process of its own, which may not end otherwise than by returning."""
-    process = multiprocessing.get_context("fork").Process(target=function)
-    process.start()
-    process.join(timeout=60)
-    assert process.exitcode == 0
-
-
 def test_pieces_that_reach_into_one_anothers_rows() -> None:
     def split() -> None:
         torch.set_num_threads(1)
@@ -202,7 +194,7 @@ def test_pieces_that_reach_into_one_anothers_rows() -> None:
         assert right.equal(x[:, 2:])
         assert room[[1, *range(4 * n + 2, 4 * n + 8)]].eq(-1).all()
 
-    assert_exits(split)
+    assert_returns(split)
 
 
 def test_pieces_with_room_between_their_rows() -> None:
@@ -215,7 +207,7 @@ def test_pieces_with_room_between_their_rows() -> None:
         assert room[:, :, :4].equal(torch.cat(xs, 2))
         assert room[:, :, 4:].eq(-1).all()
 
-    assert_exits(join)
+    assert_returns(join)
 
 
 # Threads.

@@ -8,7 +8,7 @@ import plain_torch
 import pytest
 import torch
 from operator_cases import CASES, FIVE, Case, by_name, same, values
-from oracle import as_list
+from oracle import LENGTH_DTYPES, as_list
 from refusals import ARGUMENTS
 from torch import Tensor
 from torch.func import vmap
@@ -54,7 +54,7 @@ def test_every_input_may_be_batched_in_any_dimension(case: Case, in_dims: tuple[
 
 
 @pytest.mark.parametrize("in_dims", placements(2), ids=str)
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint32, torch.uint64], ids=str)
+@pytest.mark.parametrize("dtype", LENGTH_DTYPES, ids=str)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_lengths_may_be_batched_or_not(axis: int, dtype: torch.dtype, in_dims: tuple[int | None, int | None]) -> None:
     sizes = (2, 3, 4)
@@ -106,23 +106,6 @@ def test_in_chunks(case: Case) -> None:
     tensors = [batched(x, 0) for x in case.tensors()]
     whole, chunked = (vmap(lambda *xs: tuple(case.results(dml, *xs)), chunk_size=n)(*tensors) for n in (None, 2))
     same(chunked, whole)
-
-
-RANK_8 = (2, 1, 3, 1, 2, 1, 2, 4)
-OF_RANK_8: dict[str, Callable[..., Any]] = {
-    "slice1": lambda ops, x: ops.slice1(x, [0] * 8, RANK_8, [-1, 1, 2, 1, -1, 1, 1, -3]),
-    "slice_grad": lambda ops, x: ops.slice_grad(x, [3, *RANK_8[1:]], [1] + [0] * 7, RANK_8, [-1] * 8),
-    "split": lambda ops, x: ops.split(x, [1, 3], 7),
-    "join": lambda ops, x: ops.join([x, x * 2], 2),
-    "reverse_subsequences": lambda ops, x: ops.reverse_subsequences(x, torch.full((2, 1, 1, 1, 2, 1, 2, 4), 2), 2),
-}
-
-
-@pytest.mark.parametrize("op", OF_RANK_8)
-def test_examples_of_rank_8_make_rank_9_inside(op: str) -> None:
-    x = batched(values(RANK_8), 4)
-    expected = loop(lambda x: OF_RANK_8[op](plain_torch, x), [x], [4])
-    same(as_list(vmap(lambda x: OF_RANK_8[op](dml, x), 4)(x)), expected)
 
 
 REFUSED = [
