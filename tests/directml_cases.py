@@ -40,25 +40,24 @@ def window(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int])
     return {"input_window_offsets": offsets, "input_window_sizes": sizes, "input_window_strides": strides}
 
 
+def op_desc(op: str, *fields: Any, **more: Any) -> Any:
+    """A descriptor by its fields in order, but for the counts, which it knows itself."""
+    names = [field.name for field in dataclasses.fields(DESCS[op]) if not field.name.endswith("_count")]
+    return DESCS[op](**dict(zip(names, fields, strict=False)), **more)
+
+
 def plain(op: str, rank: int, data_type: TensorDataType, length_type: TensorDataType = UINT32) -> OperatorDesc:
     """A valid descriptor of this many dimensions but for what the feature level says."""
-    sizes, ones = [2] * rank, [1] * rank
-    x, y = TensorDesc(data_type, sizes), TensorDesc(data_type, sizes)
-    if op == "SLICE":
-        return SliceOperatorDesc(input_tensor=x, output_tensor=y, offsets=[0] * rank, sizes=sizes, strides=ones)
-    if op == "SLICE1":
-        return Slice1OperatorDesc(input_tensor=x, output_tensor=y, **window([0] * rank, sizes, ones))
-    if op == "SPLIT":
-        return SplitOperatorDesc(input_tensor=x, output_tensors=[y], axis=0)
-    if op == "JOIN":
-        return JoinOperatorDesc(input_tensors=[x], output_tensor=y, axis=0)
-    if op == "REVERSE_SUBSEQUENCES":
-        lengths = TensorDesc(length_type, [1, *sizes[1:]])
-        return ReverseSubsequencesOperatorDesc(input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=y, axis=0)
-    if op == "SLICE_GRAD":
-        walk = window([0] * rank, sizes, ones)
-        return SliceGradOperatorDesc(input_gradient_tensor=x, output_gradient_tensor=y, **walk)
-    return ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=y)
+    zeros, ones, twos = [0] * rank, [1] * rank, [2] * rank
+    x = TensorDesc(data_type, twos)
+    lengths = TensorDesc(length_type, [1, *twos[1:]])
+    fields: dict[str, list[Any]] = {
+        "SPLIT": [x, [x], 0],
+        "JOIN": [[x], x, 0],
+        "REVERSE_SUBSEQUENCES": [x, lengths, x, 0],
+        "ELEMENT_WISE_IDENTITY": [x, x],
+    }
+    return op_desc(op, *fields.get(op, [x, x, zeros, twos, ones]))
 
 
 # Random ones.
@@ -109,35 +108,21 @@ def descs(draw: st.DrawFn, op: str) -> OperatorDesc:
         offsets, extents, strides, steps = (list(values) for values in zip(*chosen, strict=True))
         whole = draw(tensor_descs(sizes, data_type, written=op == "SLICE_GRAD"))
         part = draw(tensor_descs(steps, data_type, written=op != "SLICE_GRAD"))
-        if op == "SLICE":
-            return SliceOperatorDesc(
-                input_tensor=whole, output_tensor=part, offsets=offsets, sizes=steps, strides=strides
-            )
-        if op == "SLICE1":
-            return Slice1OperatorDesc(input_tensor=whole, output_tensor=part, **window(offsets, extents, strides))
-        return SliceGradOperatorDesc(
-            input_gradient_tensor=part, output_gradient_tensor=whole, **window(offsets, extents, strides)
-        )
+        if op == "SLICE_GRAD":
+            return op_desc(op, part, whole, offsets, extents, strides)
+        return op_desc(op, whole, part, offsets, steps if op == "SLICE" else extents, strides)
+    x, y = draw(tensor_descs(sizes, data_type)), draw(tensor_descs(sizes, data_type, written=True))
     if op == "ELEMENT_WISE_IDENTITY":
-        return ElementWiseIdentityOperatorDesc(
-            input_tensor=draw(tensor_descs(sizes, data_type)),
-            output_tensor=draw(tensor_descs(sizes, data_type, written=True)),
-        )
+        return op_desc(op, x, y)
     axis = draw(st.integers(0, rank - 1))
     if op == "REVERSE_SUBSEQUENCES":
-        return ReverseSubsequencesOperatorDesc(
-            input_tensor=draw(tensor_descs(sizes, data_type)),
-            sequence_lengths_tensor=draw(tensor_descs(along(sizes, axis, 1), draw(st.sampled_from([UINT32, UINT64])))),
-            output_tensor=draw(tensor_descs(sizes, data_type, written=True)),
-            axis=axis,
-        )
+        lengths = draw(tensor_descs(along(sizes, axis, 1), draw(st.sampled_from([UINT32, UINT64]))))
+        return op_desc(op, x, lengths, y, axis)
     counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
     written = op == "SPLIT"
     pieces = [draw(tensor_descs(along(sizes, axis, n), data_type, written=written)) for n in counts]
     whole = draw(tensor_descs(along(sizes, axis, sum(counts)), data_type, written=not written))
-    if op == "SPLIT":
-        return SplitOperatorDesc(input_tensor=whole, output_tensors=pieces, axis=axis)
-    return JoinOperatorDesc(input_tensors=pieces, output_tensor=whole, axis=axis)
+    return op_desc(op, *((whole, pieces) if written else (pieces, whole)), axis)
 
 
 def arguments_of_infer_output(desc: Any) -> dict[str, Any]:

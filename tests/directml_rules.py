@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from directml_cases import UINT32, UINT64, window
+from directml_cases import UINT32, UINT64, op_desc, window
 
 from torch_dml_ops.directml import (
     ElementWiseIdentityOperatorDesc,
@@ -24,23 +24,13 @@ X = TensorDesc(F32, [4, 6])
 WINDOW = window([0, 1], [4, 5], [-2, 2])  # takes at most 2 by 3
 
 VALID: dict[str, OperatorDesc] = {
-    "SLICE": SliceOperatorDesc(
-        input_tensor=X, output_tensor=TensorDesc(F32, [2, 3]), offsets=[1, 0], sizes=[2, 3], strides=[2, 2]
-    ),
-    "SLICE1": Slice1OperatorDesc(input_tensor=X, output_tensor=TensorDesc(F32, [2, 3]), **WINDOW),
-    "SPLIT": SplitOperatorDesc(
-        input_tensor=X, output_tensors=[TensorDesc(F32, [4, 2]), TensorDesc(F32, [4, 4])], axis=1
-    ),
-    "JOIN": JoinOperatorDesc(input_tensors=[TensorDesc(F32, [4, 2]), TensorDesc(F32, [4, 4])], output_tensor=X, axis=1),
-    "REVERSE_SUBSEQUENCES": ReverseSubsequencesOperatorDesc(
-        input_tensor=X, sequence_lengths_tensor=TensorDesc(UINT32, [4, 1]), output_tensor=X, axis=1
-    ),
-    "SLICE_GRAD": SliceGradOperatorDesc(
-        input_gradient_tensor=TensorDesc(F32, [2, 3]), output_gradient_tensor=X, **WINDOW
-    ),
-    "ELEMENT_WISE_IDENTITY": ElementWiseIdentityOperatorDesc(
-        input_tensor=X, output_tensor=TensorDesc(F32, [4, 6], strides=[1, 4])
-    ),
+    "SLICE": op_desc("SLICE", X, TensorDesc(F32, [2, 3]), [1, 0], [2, 3], [2, 2]),
+    "SLICE1": op_desc("SLICE1", X, TensorDesc(F32, [2, 3]), **WINDOW),
+    "SPLIT": op_desc("SPLIT", X, [TensorDesc(F32, [4, 2]), TensorDesc(F32, [4, 4])], 1),
+    "JOIN": op_desc("JOIN", [TensorDesc(F32, [4, 2]), TensorDesc(F32, [4, 4])], X, 1),
+    "REVERSE_SUBSEQUENCES": op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(UINT32, [4, 1]), X, 1),
+    "SLICE_GRAD": op_desc("SLICE_GRAD", TensorDesc(F32, [2, 3]), X, **WINDOW),
+    "ELEMENT_WISE_IDENTITY": op_desc("ELEMENT_WISE_IDENTITY", X, TensorDesc(F32, [4, 6], strides=[1, 4])),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from directml_cases import UINT32, along, data_types, tensor_descs, walks, window
+from directml_cases import UINT32, along, data_types, op_desc, tensor_descs, walks, window
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -16,22 +16,16 @@ from torch_dml_ops.directml import (
     Graph,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
-    JoinOperatorDesc,
     Operator,
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
-    ReverseSubsequencesOperatorDesc,
-    Slice1OperatorDesc,
-    SliceGradOperatorDesc,
-    SliceOperatorDesc,
-    SplitOperatorDesc,
     TensorDataType,
     TensorDesc,
 )
 
 
 def identity(read: TensorDesc, written: TensorDesc) -> ElementWiseIdentityOperatorDesc:
-    return ElementWiseIdentityOperatorDesc(input_tensor=read, output_tensor=written)
+    return op_desc("ELEMENT_WISE_IDENTITY", read, written)
 
 
 def into(source: int, node: int, k: int = 0, name: str | None = None) -> InputGraphEdgeDesc:
@@ -89,37 +83,26 @@ def added(draw: st.DrawFn, graph: Graph, x: Expression) -> list[Expression]:
     if op in ("SLICE", "SLICE1"):
         chosen = [draw(walks(size, forwards=op == "SLICE")) for size in desc.sizes]
         offsets, extents, strides, steps = (list(values) for values in zip(*chosen, strict=True))
-        tensors: dict[str, Any] = {"input_tensor": desc, "output_tensor": written(steps)}
-        if op == "SLICE":
-            return expressions(
-                graph.add(SliceOperatorDesc(**tensors, offsets=offsets, sizes=steps, strides=strides), x)
-            )
-        return expressions(graph.add(Slice1OperatorDesc(**tensors, **window(offsets, extents, strides)), x))
+        extents = steps if op == "SLICE" else extents
+        return expressions(graph.add(op_desc(op, desc, written(steps), offsets, extents, strides), x))
     if op == "SLICE_GRAD":
         strides = [draw(st.sampled_from([1, -1, 2])) for _ in desc.sizes]
         extents = [1 + (n - 1) * abs(s) for n, s in zip(desc.sizes, strides, strict=True)]
         whole = written([n + draw(st.integers(0, 1)) for n in extents])
         walk = window([0] * rank, extents, strides)
-        return expressions(
-            graph.add(SliceGradOperatorDesc(input_gradient_tensor=desc, output_gradient_tensor=whole, **walk), x)
-        )
+        return expressions(graph.add(op_desc("SLICE_GRAD", desc, whole, **walk), x))
     if op == "SPLIT":
         first = draw(st.integers(1, desc.sizes[axis]))
         counts = [n for n in (first, desc.sizes[axis] - first) if n]
         pieces = [written(along(desc.sizes, axis, n)) for n in counts]
-        return expressions(graph.add(SplitOperatorDesc(input_tensor=desc, output_tensors=pieces, axis=axis), x))
+        return expressions(graph.add(op_desc("SPLIT", desc, pieces, axis), x))
     if op == "JOIN":
         count = draw(st.integers(1, 3))
         whole = written(along(desc.sizes, axis, count * desc.sizes[axis]))
-        join = JoinOperatorDesc(input_tensors=[desc] * count, output_tensor=whole, axis=axis)
+        join = op_desc("JOIN", [desc] * count, whole, axis)
         return expressions(graph.add(join, *[x] * count))
     lengths = graph.input(draw(tensor_descs(along(desc.sizes, axis, 1), UINT32)))
-    reverse = ReverseSubsequencesOperatorDesc(
-        input_tensor=desc,
-        sequence_lengths_tensor=lengths.output_desc,
-        output_tensor=written(desc.sizes),
-        axis=axis,
-    )
+    reverse = op_desc("REVERSE_SUBSEQUENCES", desc, lengths.output_desc, written(desc.sizes), axis)
     return expressions(graph.add(reverse, x, lengths))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 from bad_models import good
+from directml_cases import op_desc
 from directml_rules import VALID, X
 
 from torch_dml_ops import directml
@@ -688,7 +689,7 @@ def test_long_arguments(name: str, argument: str, tmp_path: Path, monkeypatch: p
         try:
             made = call(*given.values()) if isinstance(call, enum.EnumMeta) else call(**given)
             if isinstance(made, TensorDesc):
-                made = SplitOperatorDesc(input_tensor=made, output_tensors=[made], axis=0)
+                made = op_desc("SPLIT", made, [made], 0)
             if isinstance(made, OperatorDesc):
                 Operator(made)
         except OSError:

@@ -23,8 +23,8 @@ from directml_cases import (
     along,
     arguments_of_infer_output,
     descs,
+    op_desc,
     plain,
-    window,
 )
 from directml_rules import CONSTRAINTS, F16, F32, I8, INFERRED_FROM_BAD, VALID, X
 from hypothesis import given, settings
@@ -230,10 +230,13 @@ def test_constraint(op: str, changes: dict[str, Any], sentences: list[str]) -> N
 
 
 def test_every_rule_that_is_broken_is_listed() -> None:
-    desc = Slice1OperatorDesc(
-        input_tensor=TensorDesc(TensorDataType.FLOAT64, [4, 6], guaranteed_base_offset_alignment=4),
-        output_tensor=TensorDesc(TensorDataType.FLOAT64, [3, 3]),
-        **window([0, 9], [4, 0], [2, 0]),
+    desc = op_desc(
+        "SLICE1",
+        TensorDesc(TensorDataType.FLOAT64, [4, 6], guaranteed_base_offset_alignment=4),
+        TensorDesc(TensorDataType.FLOAT64, [3, 3]),
+        [0, 9],
+        [4, 0],
+        [2, 0],
     )
     assert broken(desc, FeatureLevel.LEVEL_2_1) == [
         f"{name}.{rule}"
@@ -546,20 +549,12 @@ def test_repr_of_huge_numbers() -> None:
         f"TensorDesc(FLOAT32, [{FAR_OFF}], strides=[-{FAR_OFF[:-2]}…], total_tensor_size_in_bytes={FAR_OFF}, "
         f"dimension_count={FAR_OFF})"
     )
-    split = SplitOperatorDesc(input_tensor=X, output_tensors=[tensor], axis=HUGE)
+    split = op_desc("SPLIT", X, [tensor], HUGE)
     assert repr(split).endswith(f"axis={FAR_OFF})")
 
 
 def test_sentences_on_huge_numbers() -> None:
-    sentences = broken(
-        SliceOperatorDesc(
-            input_tensor=TensorDesc(F32, [HUGE, HUGE]),
-            output_tensor=X,
-            offsets=[-HUGE, 2 * HUGE],
-            sizes=[HUGE, 6],
-            strides=[HUGE, 1],
-        )
-    )
+    sentences = broken(op_desc("SLICE", TensorDesc(F32, [HUGE, HUGE]), X, [-HUGE, 2 * HUGE], [HUGE, 6], [HUGE, 1]))
     assert f"input_tensor.sizes[0] must be from 1 to 4294967295, got {FAR_OFF}" in sentences
     assert f"input_tensor.sizes must reach over at most 4294967295 elements, got {FAR_OFF}" in sentences
     assert f"offsets[0] must be at least 0, got -{FAR_OFF[:-2]}…" in sentences
@@ -612,12 +607,12 @@ def test_arguments_may_come_from_any_iterable() -> None:
 def test_numbers_of_numpy_are_whole_numbers() -> None:
     tensor = TensorDesc(F32, np.array([4, 6]), total_tensor_size_in_bytes=np.int64(96), dimension_count=np.int8(2))
     split = SplitOperatorDesc(input_tensor=tensor, output_count=np.int64(1), output_tensors=[tensor], axis=np.int64(1))
-    assert split == SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=1)
+    assert split == op_desc("SPLIT", X, [X], 1)
     assert json.loads(json.dumps(split.to_json())) == split.to_json()
 
 
 def test_tensors_may_come_from_any_iterable() -> None:
-    split = SplitOperatorDesc(input_tensor=X, output_tensors=(t for t in (X,)), axis=0)  # type: ignore[arg-type]
+    split = op_desc("SPLIT", X, (t for t in (X,)), 0)  # type: ignore[arg-type]
     assert split == SplitOperatorDesc(input_tensor=X, output_count=1, output_tensors=[X], axis=0)
 
 
@@ -895,7 +890,7 @@ def test_a_description_that_breaks_rules_is_not_viewed() -> None:
 
 def test_a_level_without_the_operator_names_what_else_is_too_new() -> None:
     x = TensorDesc(TensorDataType.FLOAT64, [1] * 5)
-    desc = SplitOperatorDesc(input_tensor=x, output_tensors=[x], axis=0)
+    desc = op_desc("SPLIT", x, [x], 0)
     window = {name: [1] * 5 for name in ("input_window_sizes", "input_window_strides")}
     slice1 = Slice1OperatorDesc(input_tensor=x, output_tensor=x, input_window_offsets=[0] * 5, **window)
     assert [v.split("; ")[-1] for v in broken(slice1, FeatureLevel.LEVEL_1_0)] == [
@@ -943,9 +938,7 @@ def test_flags_that_do_not_exist() -> None:
 def test_largest_numbers() -> None:
     at_most, over = 2**32 - 1, 2**32
     for stride, right in ((at_most, True), (over, False)):
-        desc = SliceOperatorDesc(
-            input_tensor=X, output_tensor=TensorDesc(F32, [1, 1]), offsets=[0, 0], sizes=[1, 1], strides=[1, stride]
-        )
+        desc = op_desc("SLICE", X, TensorDesc(F32, [1, 1]), [0, 0], [1, 1], [1, stride])
         assert (broken(desc) == []) == right
     for total, right in ((2**64 - 4, True), (2**64, False)):
         assert (list(TensorDesc(F32, [1], total_tensor_size_in_bytes=total).violations()) == []) == right
@@ -1047,7 +1040,7 @@ def test_tensors_of_four_bits(count: int, least: int) -> None:
 def test_an_unknown_data_type_is_never_right() -> None:
     unknown = TensorDesc(TensorDataType.UNKNOWN, [4])
     assert list(map(str, unknown.violations())) == ["data_type must be a known type, got UNKNOWN"]
-    sentences = broken(SplitOperatorDesc(input_tensor=unknown, output_tensors=[unknown], axis=0))
+    sentences = broken(op_desc("SPLIT", unknown, [unknown], 0))
     assert sentences == [
         f"{name}.data_type must be a known type, got UNKNOWN" for name in ("input_tensor", "output_tensors[0]")
     ]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from directml_cases import DATA_TYPES
+from directml_cases import DATA_TYPES, op_desc
 from graph_cases import between, graphs, identity, into, memory, one_by_one, out_of, shuffled
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,18 +23,14 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch_dml_ops.directml import (
     CompiledGraph,
     DescriptorError,
-    ElementWiseIdentityOperatorDesc,
     FeatureLevel,
     Graph,
     InputGraphEdgeDesc,
-    JoinOperatorDesc,
     Model,
     Operator,
     OperatorDesc,
     OperatorGraphNodeDesc,
-    ReverseSubsequencesOperatorDesc,
     Slice1OperatorDesc,
-    SplitOperatorDesc,
     TensorDataType,
     TensorDesc,
     TensorFlags,
@@ -121,7 +117,7 @@ def test_transposed_and_broadcast() -> None:
     graph = Graph()
     x = graph.input(TensorDesc(F32, [1, 3], total_tensor_size_in_bytes=12))
     rows = x.reinterpret(sizes=[2, 3], strides=[0, 1])
-    y = graph.add(ElementWiseIdentityOperatorDesc(input_tensor=rows.output_desc, output_tensor=X), rows)
+    y = graph.add(op_desc("ELEMENT_WISE_IDENTITY", rows.output_desc, X), rows)
     columns = y.reinterpret(sizes=[3, 2], strides=[1, 3])
     graph.output(graph.add(identity(columns.output_desc, TensorDesc(F32, [3, 2])), columns))
     (result,) = graph.compile()(torch.tensor([[1.0, 2.0, 3.0]]))
@@ -223,7 +219,7 @@ def owned_and_given() -> Graph:
     """The rows of an owned tensor between those of one that is given twice; the owned one transposed."""
     graph = Graph()
     first, owned, last = (graph.input(desc) for desc in (X, OWNED, X))
-    join = JoinOperatorDesc(input_tensors=[X, OWNED, X], output_tensor=TensorDesc(F32, [6, 3]), axis=0)
+    join = op_desc("JOIN", [X, OWNED, X], TensorDesc(F32, [6, 3]), 0)
     columns = owned.reinterpret(sizes=[3, 2], strides=[1, 3])
     graph.output(graph.add(join, first, owned, last))
     graph.output(graph.add(identity(columns.output_desc, TensorDesc(F32, [3, 2])), columns))
@@ -257,9 +253,7 @@ def test_the_strides_of_dimensions_of_size_1_mean_nothing() -> None:
 def test_owned_inputs_given_in_inference_mode_serve_outside() -> None:
     lengths = TensorDesc(TensorDataType.UINT32, [3, 1], flags=TensorFlags.OWNED_BY_DML)
     rows = TensorDesc(F32, [3, 4])
-    desc = ReverseSubsequencesOperatorDesc(
-        input_tensor=rows, sequence_lengths_tensor=lengths, output_tensor=rows, axis=1
-    )
+    desc = op_desc("REVERSE_SUBSEQUENCES", rows, lengths, rows, 1)
     graph = Graph()
     graph.output(graph.add(desc, graph.input(rows), graph.input(lengths)))
     with torch.inference_mode():
@@ -340,7 +334,7 @@ def test_what_is_compiled_does_not_change_with_the_graph() -> None:
 
 IDENTITY = identity(X, X)
 Y, WIDE = TensorDesc(F32, [3, 2]), TensorDesc(F32, [2, 3], total_tensor_size_in_bytes=32)
-HALVES = SplitOperatorDesc(input_tensor=X, output_tensors=[TensorDesc(F32, [2, 1]), TensorDesc(F32, [2, 2])], axis=1)
+HALVES = op_desc("SPLIT", X, [TensorDesc(F32, [2, 1]), TensorDesc(F32, [2, 2])], 1)
 
 
 def described(**parts: Any) -> Graph:
@@ -438,7 +432,7 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
         f"nodes[1].output_tensors[0] {NO_OUTPUT}",
     ]),
     "one of several inputs unconnected": (
-        {"nodes": [IDENTITY, JoinOperatorDesc(input_tensors=[X, X], output_tensor=TensorDesc(F32, [4, 3]), axis=0)]},
+        {"nodes": [IDENTITY, op_desc("JOIN", [X, X], TensorDesc(F32, [4, 3]), 0)]},
         [f"nodes[1].input_tensors[1] {NO_INPUT}"],
     ),
     "no nodes": ({"nodes": [], "input_edges": [], "intermediate_edges": [], "output_edges": []}, [
@@ -508,7 +502,7 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
          "inputs[2].data_type must be a known type, got UNKNOWN"],
     ),
     "bad operators": (
-        {"nodes": [identity(X, Y), OperatorGraphNodeDesc(operator=SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=2), name="s")]},
+        {"nodes": [identity(X, Y), OperatorGraphNodeDesc(operator=op_desc("SPLIT", X, [X], 2), name="s")]},
         ["nodes[0].output_tensor.sizes[0] must be 2, the size of input_tensor there, got 3",
          "nodes[0].output_tensor.sizes[1] must be 3, the size of input_tensor there, got 2",
          "nodes[1].axis of 's' must be from 0 to 1, a dimension of input_tensor, got 2"],
@@ -697,16 +691,12 @@ def differentiable() -> tuple[Callable[..., Any], list[Tensor]]:
     whole = copied.reinterpret(sizes=[5, 3], strides=[1, 5])  # transposed, with the padding
     row = graph.input(TensorDesc(F64, [1, 4]))
     rows = row.reinterpret(sizes=[3, 4], strides=[0, 1])
-    both = graph.add(
-        JoinOperatorDesc(input_tensors=[x, rows.output_desc], output_tensor=TensorDesc(F64, [6, 4]), axis=0), a, rows
-    )
-    reverse = ReverseSubsequencesOperatorDesc(
-        input_tensor=x, sequence_lengths_tensor=lengths.output_desc, output_tensor=x, axis=1
-    )
+    both = graph.add(op_desc("JOIN", [x, rows.output_desc], TensorDesc(F64, [6, 4]), 0), a, rows)
+    reverse = op_desc("REVERSE_SUBSEQUENCES", x, lengths.output_desc, x, 1)
     pieces = [TensorDesc(F64, [5, 1]), TensorDesc(F64, [5, 2])]
-    split = SplitOperatorDesc(input_tensor=whole.output_desc, output_tensors=pieces, axis=1)
+    split = op_desc("SPLIT", whole.output_desc, pieces, 1)
     graph.output(*graph.add(split, whole), both, graph.add(reverse, a, lengths))
-    window = Slice1OperatorDesc(input_tensor=x, output_tensor=TensorDesc(F64, [2, 2]), **walk)
+    window = op_desc("SLICE1", x, TensorDesc(F64, [2, 2]), **walk)
     graph.output(graph.add(window, a))
     run = graph.compile()
     counts = torch.tensor([[2], [4], [0]]).to(torch.uint32)

@@ -13,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from directml_cases import OPERATORS, UINT32, arguments_of_infer_output, descs, plain, window
+from directml_cases import OPERATORS, UINT32, arguments_of_infer_output, descs, op_desc, plain, window
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples, values
@@ -111,7 +111,7 @@ def test_results(op: str, data: st.DataObject) -> None:
 def test_example_2_of_slice1() -> None:
     x = TensorDesc(F32, [1, 1, 4, 4])
     walk = window([0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2])
-    desc = Slice1OperatorDesc(input_tensor=x, output_tensor=Slice1OperatorDesc.infer_output(x, **walk), **walk)
+    desc = op_desc("SLICE1", x, Slice1OperatorDesc.infer_output(x, **walk), **walk)
     result = Operator(desc)(torch.arange(1.0, 17.0).reshape(1, 1, 4, 4))
     assert result.tolist() == [[[[14, 16], [6, 8]]]]
 
@@ -119,7 +119,7 @@ def test_example_2_of_slice1() -> None:
 def test_padding_of_a_new_result_is_zero() -> None:
     x = TensorDesc(F32, [2, 2])
     y = TensorDesc(F32, [2, 2], strides=[5, 1], total_tensor_size_in_bytes=40)
-    result = Operator(SplitOperatorDesc(input_tensor=x, output_tensors=[y], axis=0))(torch.ones(2, 2))[0]
+    result = Operator(op_desc("SPLIT", x, [y], 0))(torch.ones(2, 2))[0]
     assert result.stride() == (5, 1)
     assert oracle.storage_bytes(result).view(np.float32).tolist() == [1, 1, 0, 0, 0, 1, 1]
 
@@ -128,14 +128,14 @@ def test_padding_of_a_new_result_is_zero() -> None:
 def test_what_follows_the_last_element_is_not_allocated(strides: list[int] | None) -> None:
     x = TensorDesc(F32, [2, 2])
     y = TensorDesc(F32, [2, 2], strides=strides, total_tensor_size_in_bytes=2**64 - 4)
-    result = Operator(JoinOperatorDesc(input_tensors=[x], output_tensor=y, axis=0))(torch.ones(2, 2))
+    result = Operator(op_desc("JOIN", [x], y, 0))(torch.ones(2, 2))
     assert torch.equal(result, torch.ones(2, 2))
     assert result.untyped_storage().nbytes() == (28 if strides else 16)
 
 
 def test_a_result_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = TensorDesc(F64, [2]), TensorDesc(F64, [2], strides=[2**32 - 2])
-    operator = Operator(SplitOperatorDesc(input_tensor=tensors[0], output_tensors=tensors[1:], axis=0))
+    operator = Operator(op_desc("SPLIT", tensors[0], tensors[1:], 0))
 
     def refuse(*_: object) -> None:
         raise RuntimeError("DefaultCPUAllocator: not enough memory")
@@ -162,7 +162,7 @@ def test_memory_that_the_function_itself_lacks(monkeypatch: pytest.MonkeyPatch) 
 def test_a_result_is_packed_where_the_descriptor_has_no_strides() -> None:
     x = torch.arange(6.0).reshape(3, 2).t()
     desc = TensorDesc(F32, [2, 3])
-    result = Operator(SplitOperatorDesc(input_tensor=desc, output_tensors=[desc], axis=0))(x)[0]
+    result = Operator(op_desc("SPLIT", desc, [desc], 0))(x)[0]
     assert result.is_contiguous()
     assert torch.equal(result, x)
 
@@ -170,7 +170,7 @@ def test_a_result_is_packed_where_the_descriptor_has_no_strides() -> None:
 def test_a_tensor_that_repeats_may_have_more_elements_than_a_buffer() -> None:
     whole = TensorDesc(F32, [65536, 65537], strides=[0, 1])
     walk = window([65534, 65533], [2, 4], [1, 3])
-    desc = Slice1OperatorDesc(input_tensor=whole, output_tensor=Slice1OperatorDesc.infer_output(whole, **walk), **walk)
+    desc = op_desc("SLICE1", whole, Slice1OperatorDesc.infer_output(whole, **walk), **walk)
     x = torch.arange(65537.0).expand(65536, 65537)
     assert Operator(desc)(x).tolist() == [[65533, 65536]] * 2
 
@@ -178,15 +178,11 @@ def test_a_tensor_that_repeats_may_have_more_elements_than_a_buffer() -> None:
 # What is refused.
 
 X = TensorDesc(F32, [4, 6])
-SPLIT = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=SplitOperatorDesc.infer_output(X, 1, [2, 4]), axis=1))
+SPLIT = Operator(op_desc("SPLIT", X, SplitOperatorDesc.infer_output(X, 1, [2, 4]), 1))
 PADDED = Operator(
-    JoinOperatorDesc(input_tensors=[X], output_tensor=TensorDesc(F32, [4, 6], strides=[8, 1]), axis=0),
+    op_desc("JOIN", [X], TensorDesc(F32, [4, 6], strides=[8, 1]), 0),
 )
-REVERSE = Operator(
-    ReverseSubsequencesOperatorDesc(
-        input_tensor=X, sequence_lengths_tensor=TensorDesc(UINT32, [4, 1]), output_tensor=X, axis=1
-    )
-)
+REVERSE = Operator(op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(UINT32, [4, 1]), X, 1))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +233,7 @@ def test_tensors_other_than_described(call: Callable[[], object], sentence: str)
 def test_an_out_may_have_any_stride_where_the_size_is_1() -> None:
     x = TensorDesc(F32, [2, 1, 3])
     out = torch.zeros(6).as_strided((2, 1, 3), (3, 100, 1))
-    Operator(ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=x))(torch.ones(2, 1, 3), out=out)
+    Operator(op_desc("ELEMENT_WISE_IDENTITY", x, x))(torch.ones(2, 1, 3), out=out)
     assert out.eq(1).all()
 
 
@@ -253,7 +249,7 @@ def test_no_tensors() -> None:
 def test_operators_do_not_run_in_place() -> None:
     x = torch.ones(4, 6)
     with pytest.raises(RuntimeError, match=r"^split: out\[0\] must not share memory"):
-        Operator(SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=0))(x, out=[x])
+        Operator(op_desc("SPLIT", X, [X], 0))(x, out=[x])
 
 
 def test_only_valid_descriptors_make_operators() -> None:
@@ -272,28 +268,18 @@ PADDED_64 = {"strides": [9, 1], "total_tensor_size_in_bytes": 400}
 
 def differentiable(op: str, padded: bool) -> OperatorDesc:
     """A descriptor of FLOAT64 tensors, whose first output is padded or packed."""
-    x = TensorDesc(F64, [3, 4])
-    y = TensorDesc(F64, [2, 2])
-    if op == "SLICE":
-        desc: Any = SliceOperatorDesc(input_tensor=x, output_tensor=y, offsets=[0, 1], sizes=[2, 2], strides=[2, 2])
-    elif op == "SLICE1":
-        desc = Slice1OperatorDesc(input_tensor=x, output_tensor=y, **window([0, 1], [3, 3], [-2, 2]))
-    elif op == "SLICE_GRAD":
-        walk = window([0, 1], [3, 3], [-2, 2])
-        desc = SliceGradOperatorDesc(input_gradient_tensor=y, output_gradient_tensor=x, **walk)
-    elif op == "SPLIT":
-        desc = SplitOperatorDesc(
-            input_tensor=x, output_tensors=[TensorDesc(F64, [3, 1]), TensorDesc(F64, [3, 3])], axis=1
-        )
-    elif op == "JOIN":
-        desc = JoinOperatorDesc(
-            input_tensors=[TensorDesc(F64, [3, 1]), TensorDesc(F64, [3, 3])], output_tensor=x, axis=1
-        )
-    elif op == "ELEMENT_WISE_IDENTITY":
-        desc = ElementWiseIdentityOperatorDesc(input_tensor=x, output_tensor=x)
-    else:
-        lengths = TensorDesc(UINT32, [3, 1])
-        desc = ReverseSubsequencesOperatorDesc(input_tensor=x, sequence_lengths_tensor=lengths, output_tensor=x, axis=1)
+    x, y, pieces = TensorDesc(F64, [3, 4]), TensorDesc(F64, [2, 2]), [TensorDesc(F64, [3, n]) for n in (1, 3)]
+    walk = [0, 1], [3, 3], [-2, 2]
+    fields: dict[str, tuple[Any, ...]] = {
+        "SLICE": (x, y, [0, 1], [2, 2], [2, 2]),
+        "SLICE1": (x, y, *walk),
+        "SPLIT": (x, pieces, 1),
+        "JOIN": (pieces, x, 1),
+        "REVERSE_SUBSEQUENCES": (x, TensorDesc(UINT32, [3, 1]), x, 1),
+        "SLICE_GRAD": (y, x, *walk),
+        "ELEMENT_WISE_IDENTITY": (x, x),
+    }
+    desc = op_desc(op, *fields[op])
     if not padded:
         return desc
     (field,) = desc.output_fields
@@ -358,8 +344,8 @@ def test_out_compiles_too() -> None:
     assert (out[:, 6:] == -1).all()
 
 
-HALVES = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=[TensorDesc(F32, [2, 6])] * 2, axis=0))
-COPY = Operator(SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=0))
+HALVES = Operator(op_desc("SPLIT", X, [TensorDesc(F32, [2, 6])] * 2, 0))
+COPY = Operator(op_desc("SPLIT", X, [X], 0))
 GRAD = "with out there is no automatic differentiation, and"
 
 
@@ -451,7 +437,7 @@ def owned(desc: Any, *fields: str) -> Any:
 
 
 THREE = [TensorDesc(F32, [1, 6]), TensorDesc(F32, [2, 6]), TensorDesc(F32, [1, 6])]
-JOIN = JoinOperatorDesc(input_tensors=THREE, output_tensor=X, axis=0)
+JOIN = op_desc("JOIN", THREE, X, 0)
 
 
 @pytest.mark.parametrize("op", OPERATORS)

@@ -296,10 +296,10 @@ CASES: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {
         for size, values in ((0, "11, 10, 9, 8"), (2, "11, 10, 9, 8"), (4, "19, 18, 17, 16"))
     ],
     ("Bindings", "`elementCount`"): [
-        ({f"{BIND}/InputTensor": {"name": "x", "elementCount": count}}, OUTCOME) for count in (0, 3, 4, 5)
+        ({f"{BIND}/InputTensor": {"name": "x", "elementCount": count}}, OUTCOME) for count in (0, 1, 3, 4, 5, 2**64 - 1)
     ],
     ("Bindings", "`format`, `counter`, `counterOffsetBytes`"): [
-        ({f"{BIND}/InputTensor": {"name": "x", "format": "R32_FLOAT", "counter": "y", "counterOffsetBytes": 4}}, OUTCOME),
+        ({f"{BIND}/InputTensor": {"name": "x", "format": "R32_FLOAT", "counter": "none", "counterOffsetBytes": 4}}, OUTCOME),
     ],
     ("Bindings", "`shape`"): [({f"{BIND}/InputTensor": {"name": "x", "shape": [2, 2]}}, OUTCOME)],
     ("Bindings", "`elementStride`"): [({f"{BIND}/InputTensor": {"name": "x", "elementStride": 4}}, OUTCOME)],

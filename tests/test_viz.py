@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from directml_cases import op_desc
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -19,7 +20,6 @@ import torch_dml_ops as dml
 from torch_dml_ops import viz
 from torch_dml_ops.directml import (
     DescriptorError,
-    ReverseSubsequencesOperatorDesc,
     Slice1OperatorDesc,
     SplitOperatorDesc,
     TensorDataType,
@@ -316,10 +316,9 @@ def pixels(figure: Figure) -> Any:
 
 @pytest.mark.parametrize("case", [case for case in WINDOWS if case[4] is None], ids=str)
 def test_descriptor_of_slice1(case: Any) -> None:
-    sizes, offsets, extents, strides, _ = case
+    sizes, *walk, _ = case
     x = TensorDesc(TensorDataType.FLOAT32, sizes)
-    window = {"input_window_offsets": offsets, "input_window_sizes": extents, "input_window_strides": strides}
-    desc = Slice1OperatorDesc(input_tensor=x, output_tensor=Slice1OperatorDesc.infer_output(x, **window), **window)
+    desc = op_desc("SLICE1", x, Slice1OperatorDesc.infer_output(x, *walk), *walk)
     assert np.array_equal(pixels(viz.plot_slice1(desc)), pixels(viz.plot_slice1(*case)))
 
 
@@ -327,7 +326,7 @@ def test_descriptor_of_slice1(case: Any) -> None:
 def test_descriptor_of_split(case: Any) -> None:
     sizes, parts, axis = case
     x = TensorDesc(TensorDataType.FLOAT32, sizes)
-    desc = SplitOperatorDesc(input_tensor=x, output_tensors=SplitOperatorDesc.infer_output(x, axis, parts), axis=axis)
+    desc = op_desc("SPLIT", x, SplitOperatorDesc.infer_output(x, axis, parts), axis)
     assert np.array_equal(pixels(viz.plot_split(desc)), pixels(viz.plot_split(*case)))
 
 
@@ -335,10 +334,7 @@ def test_descriptor_of_split(case: Any) -> None:
 def test_descriptor_of_reverse_subsequences(case: Any) -> None:
     sizes, lengths, axis = case
     x, lengths = TensorDesc(TensorDataType.FLOAT32, sizes), torch.tensor(lengths)
-    length_desc = TensorDesc(TensorDataType.UINT32, lengths.shape)
-    desc = ReverseSubsequencesOperatorDesc(
-        input_tensor=x, sequence_lengths_tensor=length_desc, output_tensor=x, axis=axis
-    )
+    desc = op_desc("REVERSE_SUBSEQUENCES", x, TensorDesc(TensorDataType.UINT32, lengths.shape), x, axis)
     drawn = pixels(viz.plot_reverse_subsequences(desc, lengths))
     assert np.array_equal(drawn, pixels(viz.plot_reverse_subsequences(sizes, lengths, axis)))
 
@@ -347,14 +343,7 @@ def test_descriptor_of_reverse_subsequences(case: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [
-        iter,
-        tuple,
-        np.array,
-        lambda numbers: [np.int32(number) for number in numbers],
-        lambda numbers: (number for number in numbers),
-    ],
+    "kind", [iter, tuple, np.array, lambda ns: [np.int32(n) for n in ns], lambda ns: (n for n in ns)]
 )
 def test_numbers_of_every_kind(kind: Callable[[list[int]], Any]) -> None:
     sizes, *window = WINDOWS[2]
@@ -380,194 +369,160 @@ def test_a_tensor_without_data_is_drawn_by_its_sizes() -> None:
 # Refusals.
 
 X = TensorDesc(TensorDataType.FLOAT32, [4])
-SPLIT = SplitOperatorDesc(input_tensor=X, output_tensors=[X], axis=0)
-REVERSE = ReverseSubsequencesOperatorDesc(
-    input_tensor=X, sequence_lengths_tensor=TensorDesc(TensorDataType.UINT32, [1]), output_tensor=X, axis=0
-)
-WHOLE = {"input_window_offsets": [0], "input_window_sizes": [4], "input_window_strides": [1]}
-SLICE1 = Slice1OperatorDesc(input_tensor=X, output_tensor=X, **WHOLE)
-BROKEN = Slice1OperatorDesc(input_tensor=X, output_tensor=X, **WHOLE | {"input_window_strides": [0]})
+SPLIT = op_desc("SPLIT", X, [X], 0)
+REVERSE = op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(TensorDataType.UINT32, [1]), X, 0)
+SLICE1, BROKEN = (op_desc("SLICE1", X, X, [0], [4], [stride]) for stride in (1, 0))
 LENGTHS = torch.tensor([2])
 WINDOW: dict[str, Any] = {"window_offsets": [0], "window_sizes": [4], "window_strides": [1]}
 
-REFUSALS: list[tuple[Callable[[], Figure], type[Exception], str]] = [
-    (lambda: viz.plot_slice1([4], [0], [4], [0]), RuntimeError, "slice1: window_strides[0] must not be 0"),
-    (
-        lambda: viz.plot_slice1([4], [1], [4], [1]),
-        RuntimeError,
-        "slice1: window_offsets[0] + window_sizes[0] must be at most 4, the size of input in dimension 0, got 1 + 4",
-    ),
-    (
-        lambda: viz.plot_slice1([4], [0], [4], [2], [3]),
-        RuntimeError,
-        "slice1: output_sizes[0] must be from 1 to 2, got 3",
-    ),
-    (
-        lambda: viz.plot_slice1([1] * 5, [0] * 5, [1] * 5, [1] * 5),
-        ValueError,
-        "plot_slice1: input must have from 1 to 4 dimensions to be drawn, got 5",
-    ),
-    (
-        lambda: viz.plot_split(torch.tensor(1), [1], 0),
-        ValueError,
-        "plot_split: input must have from 1 to 4 dimensions to be drawn, got 0",
-    ),
-    (
-        lambda: viz.plot_split(torch.empty(0, 3), [3], 1),
-        ValueError,
-        "plot_split: input must have sizes of at least 1 to be drawn, got [0, 3]",
-    ),
-    (
-        lambda: viz.plot_split([0, *[10**18] * 3], [1], 0),
-        ValueError,
-        f"plot_split: input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)",
-    ),
-    (
-        lambda: viz.plot_split([25, 41], [41], 1),
-        ValueError,
-        "plot_split: input must have at most 1024 elements, so that they can be read, got 1025",
-    ),
-    (
-        lambda: viz.plot_split([10**6] * 4, [10**6], 1),
-        ValueError,
-        f"plot_split: input must have at most 1024 elements, so that they can be read, got {10**24}",
-    ),
-    (
-        lambda: viz.plot_slice1([1024], [0], [1024], [1]),
-        ValueError,
-        "plot_slice1: with the smallest text that can be read, the picture must fit into 9 by 12 inches, got",
-    ),
-    (lambda: viz.plot_split([4], [1, 0, 3], 0), RuntimeError, "split: split_sizes[1] must be at least 1, got 0"),
-    (
-        lambda: viz.plot_split([4], [1, 2], 0),
-        RuntimeError,
-        "split: split_sizes must sum to 4, the size of input along axis 0, got [1, 2]",
-    ),
-    (
-        lambda: viz.plot_split([4], [4], -1),
-        RuntimeError,
-        "split: axis must be from 0 to 0, got -1; write 0 instead",
-    ),
-    (
-        lambda: viz.plot_reverse_subsequences([3, 4], torch.tensor([1, 2, 3]), 1),
-        RuntimeError,
-        "reverse_subsequences: sequence_lengths must have sizes [3, 1], those of input with 1 at axis 1, got [3]",
-    ),
-    (
-        lambda: viz.plot_reverse_subsequences([4], torch.tensor([2.0]), 0),
-        RuntimeError,
-        "reverse_subsequences: sequence_lengths must have dtype uint32, uint64, int32 or int64, got float32",
-    ),
-    (
-        lambda: viz.plot_reverse_subsequences([4], [2], 0),
-        TypeError,
-        "plot_reverse_subsequences: sequence_lengths must be a tensor, got list",
-    ),
-    (
-        lambda: viz.plot_slice1([4], [0], [4]),
-        TypeError,
-        "plot_slice1: window_strides is required, unless a descriptor is given",
-    ),
-    (lambda: viz.plot_split([4], [4]), TypeError, "plot_split: axis is required, unless a descriptor is given"),
-    (
-        lambda: viz.plot_slice1(SLICE1, output_sizes=[4]),
-        TypeError,
-        "plot_slice1: output_sizes must not be given beside a descriptor, which has it",
-    ),
-    (
-        lambda: viz.plot_split(SPLIT, [4]),
-        TypeError,
-        "plot_split: split_sizes must not be given beside a descriptor, which has it",
-    ),
-    (
-        lambda: viz.plot_reverse_subsequences(REVERSE, LENGTHS, 0),
-        TypeError,
-        "plot_reverse_subsequences: axis must not be given beside a descriptor, which has it",
-    ),
-    (
-        lambda: viz.plot_slice1(SPLIT),
-        TypeError,
-        "plot_slice1: input must be a tensor, a list of sizes or a Slice1OperatorDesc, got SplitOperatorDesc",
-    ),
-    (
-        lambda: viz.plot_split([2.0], [2], 0),
-        TypeError,
-        "plot_split: input must be a tensor, a list of sizes or a SplitOperatorDesc, got list",
-    ),
-    (
-        lambda: viz.plot_slice1(BROKEN),
-        DescriptorError,
-        "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0",
-    ),
-]
-
-
-REFUSALS += [
-    *(
-        (lambda given=given: viz.plot_slice1([4], **WINDOW | given), kind, f"plot_slice1: {sentence}")
-        for given, kind, sentence in [
-            ({"window_offsets": [0.0]}, TypeError, "window_offsets[0] must be a whole number, got 0.0"),
-            ({"window_sizes": b"\4"}, TypeError, "window_sizes must be a list of whole numbers, got b"),
-            ({"window_strides": 1}, TypeError, "window_strides must be a list of whole numbers, got 1"),
-            ({"output_sizes": "4"}, TypeError, "output_sizes must be a list of whole numbers, got '4'"),
-            ({"window_sizes": [10**5000]}, ValueError, "window_sizes[0] must be a whole number of 64 bits, got one of"),
-            ({"window_offsets": [-(2**63) - 1]}, ValueError, "window_offsets[0] must be a whole number of 64 bits"),
-        ]
-    ),
-    (
-        lambda: viz.plot_slice1([10**4000] * 2, [0, 0], [1, 1], [1, 1]),
-        ValueError,
-        "plot_slice1: input[0] must be a whole number of 64 bits, got one of 13288 bits",
-    ),
-    (
-        lambda: viz.plot_split(b"\4", [4], 0),
-        TypeError,
-        "plot_split: input must be a tensor, a list of sizes or a SplitOperatorDesc, got bytes",
-    ),
-    (lambda: viz.plot_split([4], [4], 0.0), TypeError, "plot_split: axis must be a whole number, got 0.0"),
-    (lambda: viz.plot_split([4], [4], 2**64), ValueError, "plot_split: axis must be a whole number of 64 bits, got"),
-    (
-        lambda: viz.plot_reverse_subsequences([4], LENGTHS, 0.0),
-        TypeError,
-        "plot_reverse_subsequences: axis must be a whole number, got 0.0",
-    ),
-    *(
+REFUSALS: dict[type[Exception], list[tuple[Callable[[], Figure], str]]] = {
+    RuntimeError: [  # as the operators have it
+        (lambda: viz.plot_slice1([4], [0], [4], [0]), "slice1: window_strides[0] must not be 0"),
         (
-            lambda tensor=tensor: viz.plot_split(tensor, [4], 0),
-            ValueError,
-            f"plot_split: input must have values that can be shown, got a {kind} on cpu",
-        )
-        for tensor, kind in [
-            (torch.ones(4).to_sparse(), "sparse_coo tensor of float32"),
-            (torch.empty(4, dtype=torch.bits8), "strided tensor of bits8"),
-        ]
-    ),
-    *(
+            lambda: viz.plot_slice1([4], [1], [4], [1]),
+            "slice1: window_offsets[0] + window_sizes[0] must be at most 4, the size of input in dimension 0, got 1",
+        ),
+        (lambda: viz.plot_slice1([4], [0], [4], [2], [3]), "slice1: output_sizes[0] must be from 1 to 2, got 3"),
+        (lambda: viz.plot_split([4], [1, 0, 3], 0), "split: split_sizes[1] must be at least 1, got 0"),
         (
-            lambda lengths=lengths: viz.plot_reverse_subsequences([4], lengths, 0),
-            ValueError,
-            f"plot_reverse_subsequences: sequence_lengths must have values that can be shown, got a {kind}",
-        )
-        for lengths, kind in [
-            (torch.ones(1, dtype=torch.int32, device="meta"), "strided tensor of int32 on meta"),
-            (torch.ones(1, dtype=torch.int32).to_sparse(), "sparse_coo tensor of int32 on cpu"),
-        ]
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "kind", "sentence"), REFUSALS, ids=[sentence[:60] for *_, sentence in REFUSALS])
-def test_refusals(call: Callable[[], Figure], kind: type[Exception], sentence: str) -> None:
-    with pytest.raises(kind) as caught:
-        call()
-    assert str(caught.value).startswith(sentence)
+            lambda: viz.plot_split([4], [1, 2], 0),
+            "split: split_sizes must sum to 4, the size of input along axis 0, got [1, 2]",
+        ),
+        (lambda: viz.plot_split([4], [4], -1), "split: axis must be from 0 to 0, got -1; write 0 instead"),
+        (
+            lambda: viz.plot_reverse_subsequences([3, 4], torch.tensor([1, 2, 3]), 1),
+            "reverse_subsequences: sequence_lengths must have sizes [3, 1], those of input with 1 at axis 1, got [3]",
+        ),
+        (
+            lambda: viz.plot_reverse_subsequences([4], torch.tensor([2.0]), 0),
+            "reverse_subsequences: sequence_lengths must have dtype uint32, uint64, int32 or int64, got float32",
+        ),
+    ],
+    ValueError: [
+        (
+            lambda: viz.plot_slice1([1] * 5, [0] * 5, [1] * 5, [1] * 5),
+            "plot_slice1: input must have from 1 to 4 dimensions to be drawn, got 5",
+        ),
+        (
+            lambda: viz.plot_split(torch.tensor(1), [1], 0),
+            "plot_split: input must have from 1 to 4 dimensions to be drawn, got 0",
+        ),
+        (
+            lambda: viz.plot_split(torch.empty(0, 3), [3], 1),
+            "plot_split: input must have sizes of at least 1 to be drawn, got [0, 3]",
+        ),
+        (
+            lambda: viz.plot_split([0, *[10**18] * 3], [1], 0),
+            f"plot_split: input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)",
+        ),
+        *(
+            (
+                lambda sizes=sizes: viz.plot_split(sizes, sizes[1:2], 1),
+                f"plot_split: input must have at most 1024 elements, so that they can be read, got {math.prod(sizes)}",
+            )
+            for sizes in ([25, 41], [10**6] * 4)
+        ),
+        (
+            lambda: viz.plot_slice1([1024], [0], [1024], [1]),
+            "plot_slice1: with the smallest text that can be read, the picture must fit into 9 by 12 inches, got",
+        ),
+        (
+            lambda: viz.plot_slice1([4], **WINDOW | {"window_sizes": [10**5000]}),
+            "plot_slice1: window_sizes[0] must be a whole number of 64 bits, got one of",
+        ),
+        (
+            lambda: viz.plot_slice1([4], **WINDOW | {"window_offsets": [-(2**63) - 1]}),
+            "plot_slice1: window_offsets[0] must be a whole number of 64 bits",
+        ),
+        (
+            lambda: viz.plot_slice1([10**4000] * 2, [0, 0], [1, 1], [1, 1]),
+            "plot_slice1: input[0] must be a whole number of 64 bits, got one of 13288 bits",
+        ),
+        (lambda: viz.plot_split([4], [4], 2**64), "plot_split: axis must be a whole number of 64 bits, got"),
+        *(
+            (
+                lambda tensor=tensor: viz.plot_split(tensor(), [4], 0),
+                f"plot_split: input must have values that can be shown, got a {kind}",
+            )
+            for tensor, kind in [
+                (lambda: torch.ones(4).to_sparse(), "sparse_coo tensor of float32 on cpu"),
+                (lambda: torch.empty(4, dtype=torch.bits8), "strided tensor of bits8 on cpu"),
+                (lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8), "strided "),
+            ]
+        ),
+        *(
+            (
+                lambda lengths=lengths: viz.plot_reverse_subsequences([4], lengths, 0),
+                f"plot_reverse_subsequences: sequence_lengths must have values that can be shown, got a {kind}",
+            )
+            for lengths, kind in [
+                (torch.ones(1, dtype=torch.int32, device="meta"), "strided tensor of int32 on meta"),
+                (torch.ones(1, dtype=torch.int32).to_sparse(), "sparse_coo tensor of int32 on cpu"),
+            ]
+        ),
+    ],
+    TypeError: [
+        (
+            lambda: viz.plot_reverse_subsequences([4], [2], 0),
+            "plot_reverse_subsequences: sequence_lengths must be a tensor, got list",
+        ),
+        (
+            lambda: viz.plot_slice1([4], [0], [4]),
+            "plot_slice1: window_strides is required, unless a descriptor is given",
+        ),
+        (lambda: viz.plot_split([4], [4]), "plot_split: axis is required, unless a descriptor is given"),
+        *(
+            (call, f"{field} must not be given beside a descriptor, which has it")
+            for call, field in [
+                (lambda: viz.plot_slice1(SLICE1, output_sizes=[4]), "plot_slice1: output_sizes"),
+                (lambda: viz.plot_split(SPLIT, [4]), "plot_split: split_sizes"),
+                (lambda: viz.plot_reverse_subsequences(REVERSE, LENGTHS, 0), "plot_reverse_subsequences: axis"),
+            ]
+        ),
+        (
+            lambda: viz.plot_slice1(SPLIT),
+            "plot_slice1: input must be a tensor, a list of sizes or a Slice1OperatorDesc, got SplitOperatorDesc",
+        ),
+        *(
+            (
+                lambda given=given: viz.plot_split(given, [2], 0),
+                f"plot_split: input must be a tensor, a list of sizes or a SplitOperatorDesc, got {kind}",
+            )
+            for given, kind in (([2.0], "list"), (b"\4", "bytes"))
+        ),
+        *(
+            (lambda given=given: viz.plot_slice1([4], **WINDOW | given), f"plot_slice1: {sentence}")
+            for given, sentence in [
+                ({"window_offsets": [0.0]}, "window_offsets[0] must be a whole number, got 0.0"),
+                ({"window_sizes": b"\4"}, "window_sizes must be a list of whole numbers, got b"),
+                ({"window_strides": 1}, "window_strides must be a list of whole numbers, got 1"),
+                ({"output_sizes": "4"}, "output_sizes must be a list of whole numbers, got '4'"),
+            ]
+        ),
+        (lambda: viz.plot_split([4], [4], 0.0), "plot_split: axis must be a whole number, got 0.0"),
+        (
+            lambda: viz.plot_reverse_subsequences([4], LENGTHS, 0.0),
+            "plot_reverse_subsequences: axis must be a whole number, got 0.0",
+        ),
+    ],
+    DescriptorError: [
+        (
+            lambda: viz.plot_slice1(BROKEN),
+            "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0",
+        ),
+    ],
+}
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
-def test_quantized_tensors() -> None:
-    quantized = torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8)
-    with pytest.raises(ValueError, match=r"^plot_split: input must have values that can be shown, got a strided "):
-        viz.plot_split(quantized, [4], 0)
+@pytest.mark.parametrize(
+    ("kind", "call", "sentence"),
+    [pytest.param(kind, *row, id=row[1][:60]) for kind, rows in REFUSALS.items() for row in rows],
+)
+def test_refusals(kind: type[Exception], call: Callable[[], Figure], sentence: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).startswith(sentence)
 
 
 # Matplotlib.
@@ -587,11 +542,12 @@ def test_notebooks_show_it() -> None:
     assert viz.plot_slice1(*WINDOWS[1])._repr_png_().startswith(b"\x89PNG")
 
 
-def test_the_package_needs_no_matplotlib() -> None:
-    code = "import sys, torch_dml_ops, torch_dml_ops.directml; print('matplotlib' in sys.modules)"
-    assert run_python("-c", code) == "False\n"
-
-
-def test_pyplot_is_left_alone() -> None:
-    plot = "from torch_dml_ops import viz; viz.plot_split([2], [2], 0)"
-    assert run_python("-c", f"import sys; {plot}; print('matplotlib.pyplot' in sys.modules)") == "False\n"
+@pytest.mark.parametrize(
+    ("code", "module"),
+    [
+        ("import torch_dml_ops.directml", "matplotlib"),
+        ("from torch_dml_ops import viz; viz.plot_split([2], [2], 0)", "matplotlib.pyplot"),
+    ],
+)
+def test_what_is_not_imported(code: str, module: str) -> None:
+    assert run_python("-c", f"import sys; {code}; print({module!r} in sys.modules)") == "False\n"
