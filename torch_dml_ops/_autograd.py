@@ -123,12 +123,12 @@ def call(name: str, first: Any, *others: Any) -> Any:
 
 
 def _recorded_number(others: Sequence[Any]) -> Any:
-    """What stands for a number in a graph that is being recorded: of a list, torch itself looks at the first one."""
+    """What stands for a number in a list while torch.fx records; torch itself looks at the first number only."""
     return recorded_among(*(n for a in others if isinstance(a, (list, tuple)) for n in a))
 
 
 def call_out(name: str, first: Any, *others: Any, out: Any) -> None:
-    """The same for an operator that writes into `out`; it counts as a write."""
+    """As `call`, but the operator writes into `out`, which counts as a write."""
     op = getattr(_ops, name).out
     if is_compiling():
         op(first, *others, out=out)
@@ -223,7 +223,13 @@ class _Linear:
         return list(results) if self.gives_list else results
 
 
-class _LinearFunction(_Base):  # type: ignore[misc]
+class _Recorded(_Base):  # type: ignore[misc]
+    @staticmethod
+    def _compiled_autograd_key(ctx: Any) -> tuple[int]:
+        return (ctx._autograd_function_id,)  # as autograd.Function has it
+
+
+class _LinearFunction(_Recorded):
     """A recorded call. The first arguments of `apply` are a _Linear, dispatch keys and the number of linear inputs."""
 
     @staticmethod
@@ -258,10 +264,6 @@ class _LinearFunction(_Base):  # type: ignore[misc]
         # torch fills in zeros where only some of the inputs have a tangent
         return ctx.linear.call(tangents[: ctx.count], _others(ctx))
 
-    @staticmethod
-    def _compiled_autograd_key(ctx: Any) -> tuple[int]:
-        return (ctx._autograd_function_id,)  # as autograd.Function has it
-
 
 def _others(ctx: Any) -> tuple[Any, ...]:
     """The other arguments of a recorded call, as they were given."""
@@ -271,7 +273,7 @@ def _others(ctx: Any) -> tuple[Any, ...]:
     return tuple(next(saved) if t else a for t, a in zip(ctx.is_tensor, ctx.others, strict=True))
 
 
-class _PlainFunction(_Base):  # type: ignore[misc]
+class _PlainFunction(_Recorded):
     """A recorded call of plain tensors: forward mode cannot reach it, nor can a transform.
 
     `forward` is of csrc/python/fast_calls.cpp, and so is what autograd calls in the backward pass; that calls
@@ -283,10 +285,6 @@ class _PlainFunction(_Base):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
         return ctx._forward_cls.transposed(ctx.recorded, ctx.saved_tensors, cotangents)
-
-    @staticmethod
-    def _compiled_autograd_key(ctx: Any) -> tuple[int]:
-        return (ctx._autograd_function_id,)
 
 
 def _named(name: str, base: Any, **attributes: Any) -> Any:
@@ -355,7 +353,7 @@ def _register_out(name: str) -> None:
     missing = (None,) * (len(names) - 1)  # for arguments that have defaults
 
     def check(keyset: Any, *args: Any, out: Any) -> None:
-        # (Of the short way's functions, None asks for a new result.)
+        # (To the short way, None as `out` means that a new result is wanted.)
         if out is not None and short_way(*args, *missing[len(args) :], out) is not None:
             return
         _load_rules_for_dtensors()
@@ -368,7 +366,7 @@ def _register_out(name: str) -> None:
             op.redispatch(keyset & private._after_ADInplaceOrView_keyset, *args, out=out)
         torch.autograd.graph.increment_version(tuple(_as_list(out)))
 
-    # (What calls it with plain tensors is C++, TorchScript for example.)
+    # (Plain tensors come this far from C++, TorchScript for example.)
     _library.impl(f"{name}.out", check, "Autograd", with_keyset=True)
     _library.impl(f"{name}.out", count_write, "ADInplaceOrView", with_keyset=True)
 

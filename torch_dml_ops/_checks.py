@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._private import CHECK
-from torch_dml_ops._text import Shown, in_full, text
+from torch_dml_ops._text import Shown, dtype_name, in_full, text
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
@@ -42,10 +42,6 @@ def _raise_unless(condition: bool, message: Callable[[], str]) -> None:
 _check: Callable[..., None] = _raise_unless if CHECK.missing else CHECK._check
 
 
-def dtype_name(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
-
-
 def rank(op: str, argument: str, tensor: Tensor) -> None:
     require(tensor.dim() >= 1, f"{op}: {argument} must have at least 1 dimension, got a 0-d tensor")
 
@@ -66,7 +62,7 @@ def same_kind(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) 
     same_device(op, name, tensor, like_name, like)
     require(
         tensor.dtype == like.dtype,
-        f"{op}: {name} must have the dtype of {like_name}, {dtype_name(like)}, got {dtype_name(tensor)}",
+        f"{op}: {name} must have the dtype of {like_name}, {dtype_name(like.dtype)}, got {dtype_name(tensor.dtype)}",
     )
 
 

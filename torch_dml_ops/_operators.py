@@ -4,6 +4,8 @@ Each has a result without data, for torch.compile, torch.export and tensors on t
 transpose, from which its derivatives follow.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +18,7 @@ from torch_dml_ops import _fusion
 from torch_dml_ops._autograd import call, register_linear
 from torch_dml_ops._layout import new_dense
 from torch_dml_ops._overlap import check_memory
-from torch_dml_ops._text import with_sum
+from torch_dml_ops._text import dtype_name, with_sum
 
 _ops = torch.ops.torch_dml_ops
 _library = torch.library.Library("torch_dml_ops", "IMPL")
@@ -226,7 +228,7 @@ class ReverseSubsequences(Operator):
         checks.axis(op, axis, input.dim())
         checks.require(
             lengths.dtype in checks.LENGTH_DTYPES,
-            f"{op}: sequence_lengths must have dtype uint32, uint64, int32 or int64, got {checks.dtype_name(lengths)}",
+            f"{op}: sequence_lengths must have dtype uint32, uint64, int32 or int64, got {dtype_name(lengths.dtype)}",
         )
         checks.same_device(op, "sequence_lengths", lengths, "input", input)
         expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]

@@ -30,7 +30,7 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def digits(value: int) -> str:
-    """As many as fit: Python does not write out numbers of very many digits."""
+    """The digits, or as many as fit into a sentence: of very many, Python refuses to write them all."""
     if -(2**63) <= value < 2**63:
         return str(value)
     if value.bit_length() > _MOST_BITS:
@@ -105,6 +105,10 @@ def _shown(value: Any) -> str:
     return cut(type(value).__name__)
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
 def _line(text: str) -> str:
     return cut(re.sub(r"\s*\n\s*", " ", text))
 
@@ -114,7 +118,7 @@ def _shown_tensor(tensor: Tensor) -> str:
         try:
             return _shown(tensor.item())
         except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
-            return f"a 0-d tensor of dtype {str(tensor.dtype).removeprefix('torch.')} without a value"
+            return f"a 0-d tensor of dtype {dtype_name(tensor.dtype)} without a value"
     return f"a tensor of sizes {text(tensor.shape)}"
 
 
@@ -141,7 +145,7 @@ def as_json(value: object) -> str:
 
 
 def names(values: Iterable[str]) -> str:
-    """The first of them, if not all."""
+    """As many of them as fit into a sentence."""
     return cut(", ".join(map(as_json, islice(values, 20))), 200)
 
 

@@ -39,7 +39,7 @@ from torch_dml_ops._autograd import call, call_out, fast
 from torch_dml_ops._checks import LENGTH_DTYPES
 from torch_dml_ops._layout import known
 from torch_dml_ops._slices import Window, as_slice, numbers_in, text_of, walk_of
-from torch_dml_ops._text import shown, text
+from torch_dml_ops._text import dtype_name, shown, text
 
 
 def slice1(
@@ -437,7 +437,7 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
         return result
     column, axis = _lengths_like("reverse_sequence", input, lengths, axis, batch_axis)
     if lengths.dtype not in LENGTH_DTYPES:
-        dtype = str(lengths.dtype).removeprefix("torch.")
+        dtype = dtype_name(lengths.dtype)
         raise RuntimeError(f"reverse_sequence: lengths must have dtype uint32, uint64, int32 or int64, got {dtype}")
     if lengths.device != input.device:
         raise RuntimeError(

@@ -179,33 +179,29 @@ def parse_initial_values(
     if isinstance(value, list) and data_type is None and any(isinstance(item, dict) for item in value):
         return _items(problems, value, path)
     form = _form(problems, value, path) if isinstance(value, dict) else None
-    if form is _SourceJson:
-        source = parse(problems, _SourceJson, value, path)
-        if source is None:
-            return None
-        return _file(problems, source.sourcePath, data_type, folder, (*path, "sourcePath"))
-    if data_type is None:
+    if data_type is None and form is not _SourceJson:
         problems.append(
             Problem((*path[:-1], "initialValuesDataType"), "is required, and not UNKNOWN, for these values")
         )
         return None
+    json = None if form is None else parse(problems, form, value, path)
+    if isinstance(json, _SourceJson):
+        return _file(problems, json.sourcePath, data_type, folder, (*path, "sourcePath"))
+    if data_type is None:
+        return None
     if isinstance(value, list):
         numbers = [_number(problems, number, data_type, (*path, k)) for k, number in enumerate(value)]
         return None if is_wrong(problems) else Listed(data_type, _bytes(numbers, data_type))
-    if form is _SequenceJson:
-        sequence = parse(problems, _SequenceJson, value, path)
-        if sequence is None:
-            return None
-        start = _number(problems, sequence.valueStart, data_type, (*path, "valueStart"))
-        delta = _number(problems, sequence.valueDelta, data_type, (*path, "valueDelta"))
-        if is_wrong(problems):
-            return None
-        return Counted(data_type, sequence.valueCount, _bytes([start], data_type), _bytes([delta], data_type))
-    constant = parse(problems, _ConstantJson, value, path) if form is _ConstantJson else None
-    if constant is None:
-        return None
-    start = _number(problems, constant.value, data_type, (*path, "value"))
-    return None if is_wrong(problems) else Counted(data_type, constant.valueCount, _bytes([start], data_type), None)
+    if isinstance(json, _SequenceJson):
+        start = _number(problems, json.valueStart, data_type, (*path, "valueStart"))
+        delta = _number(problems, json.valueDelta, data_type, (*path, "valueDelta"))
+        if not is_wrong(problems):
+            return Counted(data_type, json.valueCount, _bytes([start], data_type), _bytes([delta], data_type))
+    if isinstance(json, _ConstantJson):
+        start = _number(problems, json.value, data_type, (*path, "value"))
+        if not is_wrong(problems):
+            return Counted(data_type, json.valueCount, _bytes([start], data_type), None)
+    return None
 
 
 def _form(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> type[FileObject] | None:

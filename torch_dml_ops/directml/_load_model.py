@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -203,7 +203,11 @@ class _Reader:
     # Commands.
 
     def commands(self) -> Iterator[Command]:
-        readers = {"dispatch": self._dispatch, "print": self._print, "writefile": self._write_file}
+        readers: dict[str, tuple[type[FileObject], Callable[[Any, JsonPath], Command | None]]] = {
+            "dispatch": (_DispatchJson, self._dispatch),
+            "print": (_PrintJson, self._print),
+            "writefile": (_WriteFileJson, self._write_file),
+        }
         for k, value in enumerate(self.root.commands):
             path: JsonPath = ("commands", k)
             kind = value.get("type") if isinstance(value, dict) else None
@@ -213,8 +217,11 @@ class _Reader:
                 self._problem((*path, "type"), "is required")
             elif not isinstance(kind, str) or kind.lower() not in readers:  # DxDispatch takes any case too
                 self._problem((*path, "type"), f"must be dispatch, print or writeFile, got {as_json(kind)}")
-            elif (command := readers[kind.lower()](value, path)) is not None:
-                yield command
+            else:
+                form, read = readers[kind.lower()]
+                json = parse(self.problems, form, value, path)
+                if json is not None and (command := read(json, path)) is not None:
+                    yield command
 
     def _known(self, name: str, known: Mapping[str, object], kind: str, path: JsonPath) -> bool:
         """Whether the model has something of this name; there may be problems with it."""
@@ -228,23 +235,16 @@ class _Reader:
             return None
         return self.resources[name]
 
-    def _print(self, value: Any, path: JsonPath) -> Print | None:
-        json = parse(self.problems, _PrintJson, value, path)
-        if json is None:
-            return None
+    def _print(self, json: _PrintJson, path: JsonPath) -> Print | None:
         resource = self._shown_resource(json.resource, (*path, "resource"))
         if resource is None:
             return None
         if resource.data_type is None:
-            self._problem(
-                (*path, "resource"), f"must have values of one type to be shown, got {as_json(json.resource)}"
-            )
+            rule = "must have values of one type to be shown"
+            self._problem((*path, "resource"), f"{rule}, got {as_json(json.resource)}")
         return Print(json.resource, json.verbose)
 
-    def _write_file(self, value: Any, path: JsonPath) -> WriteFile | None:
-        json = parse(self.problems, _WriteFileJson, value, path)
-        if json is None:
-            return None
+    def _write_file(self, json: _WriteFileJson, path: JsonPath) -> WriteFile | None:
         target = self._target(json.targetPath, (*path, "targetPath"))
         resource = self._shown_resource(json.resource, (*path, "resource"))
         if target is None or resource is None:
@@ -303,10 +303,7 @@ class _Reader:
         for parent in target.parents:
             self.folders.setdefault(parent, path)
 
-    def _dispatch(self, value: Any, path: JsonPath) -> Dispatch | None:
-        json = parse(self.problems, _DispatchJson, value, path)
-        if json is None:
-            return None
+    def _dispatch(self, json: _DispatchJson, path: JsonPath) -> Dispatch | None:
         if not self._known(json.dispatchable, self.root.dispatchables, "dispatchable", (*path, "dispatchable")):
             return None
         dispatchable = self.dispatchables.get(json.dispatchable)

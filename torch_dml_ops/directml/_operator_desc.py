@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, TypeVar, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, cast
 
 from torch_dml_ops._arguments import instance
 from torch_dml_ops._text import JsonPath, as_json, dotted
@@ -31,7 +31,14 @@ from torch_dml_ops.directml.tensor_desc import TensorDesc, TensorPolicy, output_
 
 D = TypeVar("D", bound="OperatorDesc")
 
-_DESCS: dict[str, type[OperatorDesc]] = {}  # by their operators
+OPERATOR_DESCS: dict[str, type[OperatorDesc]] = {}  # by their operators
+
+
+class Call(NamedTuple):
+    """A function of torch_dml_ops, and its arguments behind the tensors."""
+
+    function: str
+    arguments: tuple[Any, ...]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -42,10 +49,11 @@ class OperatorDesc(Struct):
     operator_type: ClassVar[str]
     input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    _takes_list: ClassVar[bool] = False
     _gives_list: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        _DESCS.setdefault(cls.operator_type, cls)
+        OPERATOR_DESCS.setdefault(cls.operator_type, cls)
 
     def __post_init__(self) -> None:
         if type(self) is OperatorDesc:
@@ -118,6 +126,10 @@ class OperatorDesc(Struct):
 
     def _rules(self) -> Iterator[Violation]:
         """The operator's own."""
+        raise NotImplementedError
+
+    def _call(self) -> Call:
+        """What runs the operator, where the descriptor breaks no rule."""
         raise NotImplementedError
 
     # The form in model files.
@@ -198,7 +210,7 @@ class _Dispatchable(FileObject):
     Type: Any = None
     executionFlags: Any = "NONE"
     dmlCompileType: Literal["DmlCompileOp", "DmlCompileGraph"] | None = None
-    bindings: Any = None  # of which a descriptor has nothing
+    bindings: Any = None  # they are no part of a descriptor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +226,7 @@ def _operator_of(problems: list[Problem], value: dict[str, Any], path: JsonPath)
         problems.append(Problem((*path, "type"), "is required"))
         return None
     name = parse_name(problems, lambda name: name.removeprefix(PREFIX), value[key], (*path, key))
-    if name is None or name in _DESCS:
+    if name is None or name in OPERATOR_DESCS:
         return name
     problems.append(Problem(path, not_run(_OTHER_KINDS.get(name.lower(), f"the operator {as_json(name)}"))))
     return None
@@ -230,7 +242,7 @@ def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> Opera
     if op is None:
         return None
     flags(ExecutionFlags).read(problems, value.get("executionFlags", "NONE"), (*path, "executionFlags"))
-    desc, key = _DESCS[op], first_of(value, "Desc", "desc")
+    desc, key = OPERATOR_DESCS[op], first_of(value, "Desc", "desc")
     known = fields_of(desc)
     if key is None and any(name in value for name in known):  # which stand in the dispatchable itself
         found = parse_fields(problems, fields_of(_Dispatchable) | known, value, path)

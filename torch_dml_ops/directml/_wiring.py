@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from torch_dml_ops._text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._memory import can_be_laid_out, same_elements
@@ -59,9 +59,6 @@ class InputGraphEdgeDesc(Struct):
     to_node_input_index: int
     name: str | None = None
 
-    def _ends(self) -> tuple[End, End]:
-        return End(None, self.graph_input_index), End(self.to_node_index, self.to_node_input_index)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class IntermediateGraphEdgeDesc(Struct):
@@ -84,10 +81,6 @@ class IntermediateGraphEdgeDesc(Struct):
     to_node_input_index: int
     name: str | None = None
 
-    def _ends(self) -> tuple[End, End]:
-        source = End(self.from_node_index, self.from_node_output_index)
-        return source, End(self.to_node_index, self.to_node_input_index)
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class OutputGraphEdgeDesc(Struct):
@@ -108,15 +101,20 @@ class OutputGraphEdgeDesc(Struct):
     graph_output_index: int
     name: str | None = None
 
-    def _ends(self) -> tuple[End, End]:
-        return End(self.from_node_index, self.from_node_output_index), End(None, self.graph_output_index)
-
 
 class Edge(NamedTuple):
     path: JsonPath
     name: str | None
     source: End
     target: End
+
+
+def _source(desc: IntermediateGraphEdgeDesc | OutputGraphEdgeDesc) -> End:
+    return End(desc.from_node_index, desc.from_node_output_index)
+
+
+def _target(desc: InputGraphEdgeDesc | IntermediateGraphEdgeDesc) -> End:
+    return End(desc.to_node_index, desc.to_node_input_index)
 
 
 def of_named(violation: Violation, name: str | None) -> Violation:
@@ -149,14 +147,14 @@ class Wiring:
         self.edges: dict[End, Edge] = {}  # by the end that they lead to
         self.violations: list[Violation] = []
         connected = set()
-        edges: dict[str, Sequence[Any]] = {
-            "input_edges": input_edges,
-            "intermediate_edges": intermediate_edges,
-            "output_edges": output_edges,
+        edges = {
+            "input_edges": [(e.name, End(None, e.graph_input_index), _target(e)) for e in input_edges],
+            "intermediate_edges": [(e.name, _source(e), _target(e)) for e in intermediate_edges],
+            "output_edges": [(e.name, _source(e), End(None, e.graph_output_index)) for e in output_edges],
         }
-        for name, descs in edges.items():
-            for k, desc in enumerate(descs):
-                edge = Edge((name, k), desc.name, *desc._ends())
+        for field, ends in edges.items():
+            for k, (name, source, target) in enumerate(ends):
+                edge = Edge((field, k), name, source, target)
                 if all([self._is_in_range(edge, edge.source, "from"), self._is_in_range(edge, edge.target, "to")]):
                     connected.add(edge.source)
                     self._connect(edge)

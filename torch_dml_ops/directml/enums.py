@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import torch
 
 from torch_dml_ops._arguments import instance, integer, string
-from torch_dml_ops._text import as_json
+from torch_dml_ops._text import as_json, dtype_name
 
-E = TypeVar("E", "TensorDataType", "TensorType", "TensorFlags", "OperatorType", "ExecutionFlags", "FeatureLevel")
+E = TypeVar("E", bound="_Named")
 
 # The header's constants, whose names there begin with DML_.
 TENSOR_DIMENSION_COUNT_MAX = 5  # before feature level 3_0
@@ -32,7 +32,7 @@ _PREFIXES = {
 
 
 class _Numbered(EnumMeta):
-    """Calling the enumeration gives the member of a number; for any other argument it raises one clear sentence."""
+    """Of enumerations that are called with a number and give its member, or refuse it in one sentence."""
 
     def __call__(cls, value: Any, *definition: Any, **options: Any) -> Any:
         if definition or options:  # Enum's functional form, which defines another enumeration
@@ -53,7 +53,7 @@ def _members(enumeration: Any) -> dict[str, Any]:
 
 
 def named(enumeration: type[E], name: str) -> E:
-    """The member of this name; for another one raises ``ValueError``, with a sentence that lacks its subject."""
+    """The member of this name, or ``ValueError`` with a sentence that the caller begins: "must be one of …"."""
     members = _members(enumeration)
     short = name.removeprefix(_PREFIXES[enumeration.__name__])
     if short not in members:
@@ -62,16 +62,28 @@ def named(enumeration: type[E], name: str) -> E:
     return result
 
 
-def _parsed(enumeration: type[E], name: Any) -> E:
-    subject = f"{enumeration.__name__}.parse: text"
-    string(subject, name)
-    try:
-        return named(enumeration, name)
-    except ValueError as error:
-        raise ValueError(f"{subject} {error}") from None
+class _Named:
+    """What the enumerations have in common."""
+
+    @classmethod
+    def parse(cls: type[E], text: str) -> E:
+        """The member of this name, with or without the header's prefix; raises ``ValueError`` for any other text.
+
+        >>> from torch_dml_ops.directml import FeatureLevel, TensorDataType
+        >>> TensorDataType.parse("UINT8"), TensorDataType.parse("DML_TENSOR_DATA_TYPE_UINT8")
+        (<TensorDataType.UINT8: 5>, <TensorDataType.UINT8: 5>)
+        >>> FeatureLevel.parse("4_1")
+        <FeatureLevel.LEVEL_4_1: 16640>
+        """
+        subject = f"{cls.__name__}.parse: text"
+        string(subject, text)
+        try:
+            return named(cls, text)
+        except ValueError as error:
+            raise ValueError(f"{subject} {error}") from None
 
 
-class TensorDataType(IntEnum, metaclass=_Numbered):
+class TensorDataType(_Named, IntEnum, metaclass=_Numbered):
     """The type of a tensor's elements.
 
     ``UNKNOWN`` is never valid. ``UINT4`` and ``INT4`` came with feature level 6_3 for other operators than those here,
@@ -127,15 +139,6 @@ class TensorDataType(IntEnum, metaclass=_Numbered):
         """
         return data_type_of("TensorDataType.of: dtype", instance(torch.dtype, "TensorDataType.of: dtype", dtype))
 
-    @classmethod
-    def parse(cls, text: str) -> TensorDataType:
-        """``FLOAT32`` or ``DML_TENSOR_DATA_TYPE_FLOAT32``; raises ``ValueError`` for any other text.
-
-        >>> TensorDataType.parse("DML_TENSOR_DATA_TYPE_UINT8")
-        <TensorDataType.UINT8: 5>
-        """
-        return _parsed(cls, text)
-
 
 # Those that torch has, and DirectML's data-movement operators take.
 WITH_DTYPE = tuple(data_type for data_type in TensorDataType if data_type.size_in_bits >= 8)
@@ -146,18 +149,18 @@ def data_type_of(name: str, dtype: torch.dtype) -> TensorDataType:
         if data_type.dtype == dtype:
             return data_type
     has = ", ".join(data_type.name.lower() for data_type in WITH_DTYPE)
-    raise ValueError(f"{name} must be one that DirectML has ({has}), got {str(dtype).removeprefix('torch.')}")
+    raise ValueError(f"{name} must be one that DirectML has ({has}), got {dtype_name(dtype)}")
 
 
 def element_type_named(name: str) -> TensorDataType:
-    """That of values in memory; raises ``ValueError`` for another name, with a sentence that lacks its subject."""
+    """That of values in memory; as :func:`named`, which knows those that torch lacks, too."""
     names = [data_type.name for data_type in WITH_DTYPE]
     if name.removeprefix(_PREFIXES["TensorDataType"]) not in names:
         raise ValueError(f"must be one of {', '.join(names)}, got {as_json(name)}")
     return named(TensorDataType, name)
 
 
-class TensorType(IntEnum, metaclass=_Numbered):
+class TensorType(_Named, IntEnum, metaclass=_Numbered):
     """What a tensor lies in: a buffer.
 
     Source: `DML_TENSOR_TYPE <https://learn.microsoft.com/en-us/windows/win32/api/directml/ne-directml-dml_tensor_type>`_.
@@ -166,13 +169,8 @@ class TensorType(IntEnum, metaclass=_Numbered):
     INVALID = 0
     BUFFER = 1
 
-    @classmethod
-    def parse(cls, text: str) -> TensorType:
-        """``BUFFER`` or ``DML_TENSOR_TYPE_BUFFER``; raises ``ValueError`` for any other text."""
-        return _parsed(cls, text)
 
-
-class TensorFlags(IntFlag, metaclass=_Numbered):
+class TensorFlags(_Named, IntFlag, metaclass=_Numbered):
     """Options of a tensor.
 
     ``OWNED_BY_DML`` is for inputs: such a tensor is given to :meth:`Operator.initialize`, once, and not to a call.
@@ -187,13 +185,8 @@ class TensorFlags(IntFlag, metaclass=_Numbered):
     NONE = 0
     OWNED_BY_DML = 1
 
-    @classmethod
-    def parse(cls, text: str) -> TensorFlags:
-        """``NONE`` or ``DML_TENSOR_FLAG_NONE``; raises ``ValueError`` for any other text."""
-        return _parsed(cls, text)
 
-
-class OperatorType(IntEnum, metaclass=_Numbered):
+class OperatorType(_Named, IntEnum, metaclass=_Numbered):
     """The operators of this package.
 
     Source: `DML_OPERATOR_TYPE
@@ -213,13 +206,8 @@ class OperatorType(IntEnum, metaclass=_Numbered):
     SLICE1 = 111
     SLICE_GRAD = 135
 
-    @classmethod
-    def parse(cls, text: str) -> OperatorType:
-        """``SPLIT`` or ``DML_OPERATOR_SPLIT``; raises ``ValueError`` for any other text."""
-        return _parsed(cls, text)
 
-
-class ExecutionFlags(IntFlag, metaclass=_Numbered):
+class ExecutionFlags(_Named, IntFlag, metaclass=_Numbered):
     """Options of a compiled operator; to the operators here they make no difference.
 
     Source: `DML_EXECUTION_FLAGS
@@ -235,13 +223,8 @@ class ExecutionFlags(IntFlag, metaclass=_Numbered):
     DISABLE_META_COMMANDS = 2
     DESCRIPTORS_VOLATILE = 4
 
-    @classmethod
-    def parse(cls, text: str) -> ExecutionFlags:
-        """``NONE`` or ``DML_EXECUTION_FLAG_NONE``; raises ``ValueError`` for any other text."""
-        return _parsed(cls, text)
 
-
-class FeatureLevel(IntEnum, metaclass=_Numbered):
+class FeatureLevel(_Named, IntEnum, metaclass=_Numbered):
     """What a DirectML device can do, from the first level to the newest; they are ordered.
 
     Source: `DML_FEATURE_LEVEL
@@ -275,15 +258,6 @@ class FeatureLevel(IntEnum, metaclass=_Numbered):
 
     def __format__(self, spec: str) -> str:
         return format(str(self), spec)
-
-    @classmethod
-    def parse(cls, text: str) -> FeatureLevel:
-        """``6_4`` or ``DML_FEATURE_LEVEL_6_4``; raises ``ValueError`` for any other text.
-
-        >>> FeatureLevel.parse("4_1")
-        <FeatureLevel.LEVEL_4_1: 16640>
-        """
-        return _parsed(cls, text)
 
     @classmethod
     def of_version(cls, version: str) -> FeatureLevel:

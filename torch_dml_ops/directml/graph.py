@@ -24,8 +24,7 @@ from torch_dml_ops.directml._wiring import (
 )
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
-from torch_dml_ops.directml.operator import Operator, _Expected, owned_copy
-from torch_dml_ops.directml.operator_descs import SplitOperatorDesc
+from torch_dml_ops.directml.operator import Inputs, Operator, _Expected
 from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
@@ -288,7 +287,7 @@ class Graph:
             Expression(graph=self, node_index=node, index=k, output_desc=desc)
             for k, (_, desc) in enumerate(operator.outputs())
         ]
-        return outputs if isinstance(operator, SplitOperatorDesc) else outputs[0]
+        return outputs if operator._gives_list else outputs[0]
 
     def output(self, *outputs: Expression) -> None:
         """Makes expressions outputs of the graph, behind those that there are.
@@ -422,13 +421,12 @@ class CompiledGraph:
         instance(Graph, "CompiledGraph: graph", graph, "a Graph")
         graph.validate(feature_level)
         wiring, nodes = graph._wiring(), graph.nodes
-        self._owned: tuple[Tensor, ...] | None = None  # once they are given
         ends = [End(None, k) for k in range(len(graph.inputs))]
         ends += [End(node, k) for node, desc in enumerate(nodes) for k in range(len(desc.operator.outputs()))]
         numbers = {end: number for number, end in enumerate(ends)}
         self._count = len(ends)
         self.inputs = graph.inputs
-        self._inputs = [_Expected.of(("inputs", k), desc) for k, desc in enumerate(self.inputs)]
+        self._inputs = Inputs.of((("inputs", k), desc) for k, desc in enumerate(self.inputs))
         leading_out = [wiring.edges[End(None, k)] for k in range(len(graph.output_edges))]
         self.outputs = tuple(wiring.source_desc(edge) for edge in leading_out)
         self._outputs: list[_Output] = []
@@ -484,14 +482,15 @@ class CompiledGraph:
         >>> run(torch.arange(3))
         [tensor([8, 9, 0, 1, 2])]
         """
-        expected = [entry for entry in self._inputs if entry.owned]
+        expected = [entry for entry in self._inputs.expected if entry.owned]
         if len(owned) != len(expected):
             rule = f"there must be {len(expected)} tensors, one for each input that is OWNED_BY_DML"
             raise ValueError(f"CompiledGraph.initialize: {rule}, got {len(owned)}")
         for entry, tensor in zip(expected, owned, strict=True):
             entry.check("CompiledGraph.initialize", tensor)
+        tensors = iter(owned)
         result = copy.copy(self)
-        result._owned = tuple(owned_copy(tensor) for tensor in owned)
+        result._inputs = self._inputs.bind(next(tensors) if entry.owned else None for entry in self._inputs.expected)
         return result
 
     def __call__(self, *inputs: Tensor) -> list[Tensor]:
@@ -510,17 +509,8 @@ class CompiledGraph:
             TypeError: something that is no tensor.
             RuntimeError: tensors that do not fit into memory.
         """
-        owned = [expected.name for expected in self._inputs if expected.owned]
-        if owned and self._owned is None:
-            raise ValueError(f"CompiledGraph: {owned[0]} is OWNED_BY_DML and must be given first; call initialize")
-        count = len(self._inputs) - len(owned)
-        if len(inputs) != count:
-            but = f" besides {cut(', '.join(owned))}, which initialize has bound" if owned else ""
-            raise ValueError(f"CompiledGraph: there must be {count} input tensors{but}, got {len(inputs)}")
-        given, bound = list(inputs), list(self._owned or ())
-        tensors: list[Any] = [(bound if expected.owned else given).pop(0) for expected in self._inputs]
-        for expected, tensor in zip(self._inputs, tensors, strict=True):
-            expected.check("CompiledGraph", tensor)
+        tensors: list[Any] = [*self._inputs.of_call("CompiledGraph", inputs)]
+        self._inputs.check("CompiledGraph", tensors)
         tensors += [None] * (self._count - len(tensors))
         for step in self._steps:
             read = [tensors[n] if view is None else view(tensors[n]) for n, view in step.inputs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,70 +12,12 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops._arguments import instance, listed, require_tensor, strided_tensor, whole_numbers
-from torch_dml_ops._text import JsonPath, as_json, cut, dotted, shown
-from torch_dml_ops.directml._operator_desc import OperatorDesc
+from torch_dml_ops._text import JsonPath, as_json, cut, dotted, dtype_name, shown
+from torch_dml_ops.directml._operator_desc import OPERATOR_DESCS, OperatorDesc
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
-from torch_dml_ops.directml.operator_descs import (
-    ElementWiseIdentityOperatorDesc,
-    JoinOperatorDesc,
-    ReverseSubsequencesOperatorDesc,
-    Slice1OperatorDesc,
-    SliceGradOperatorDesc,
-    SliceOperatorDesc,
-    SplitOperatorDesc,
-)
+from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDesc
 from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy, output_desc
-
-
-class _Call(NamedTuple):
-    """A function of torch_dml_ops, and its arguments behind the tensors."""
-
-    function: str
-    arguments: tuple[Any, ...]
-
-
-def _slice1(desc: Slice1OperatorDesc) -> _Call:
-    window = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
-    return _Call("slice1", (*window, desc.output_tensor.sizes))
-
-
-def _slice(desc: SliceOperatorDesc) -> _Call:
-    extents = tuple((size - 1) * stride + 1 for size, stride in zip(desc.sizes, desc.strides, strict=True))
-    return _Call("slice1", (desc.offsets, extents, desc.strides, desc.sizes))
-
-
-def _slice_grad(desc: SliceGradOperatorDesc) -> _Call:
-    window = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
-    return _Call("slice_grad", (desc.output_gradient_tensor.sizes, *window))
-
-
-def _split(desc: SplitOperatorDesc) -> _Call:
-    return _Call("split", (tuple(tensor.sizes[desc.axis] for tensor in desc.output_tensors), desc.axis))
-
-
-def _join(desc: JoinOperatorDesc) -> _Call:
-    return _Call("join", (desc.axis,))
-
-
-def _reverse_subsequences(desc: ReverseSubsequencesOperatorDesc) -> _Call:
-    return _Call("reverse_subsequences", (desc.axis,))
-
-
-def _identity(desc: ElementWiseIdentityOperatorDesc) -> _Call:
-    rank, sizes = len(desc.input_tensor.sizes), desc.input_tensor.sizes
-    return _Call("slice1", ((0,) * rank, sizes, (1,) * rank, sizes))  # the whole
-
-
-_CALLS: dict[type[OperatorDesc], Callable[[Any], _Call]] = {
-    Slice1OperatorDesc: _slice1,
-    SliceOperatorDesc: _slice,
-    SliceGradOperatorDesc: _slice_grad,
-    SplitOperatorDesc: _split,
-    JoinOperatorDesc: _join,
-    ReverseSubsequencesOperatorDesc: _reverse_subsequences,
-    ElementWiseIdentityOperatorDesc: _identity,
-}
 
 
 class _Expected(NamedTuple):
@@ -98,10 +40,8 @@ class _Expected(NamedTuple):
     def check(self, op: str, tensor: Tensor) -> None:
         strided_tensor(f"{op}: {self.name}", tensor)
         if tensor.dtype != self.dtype:
-            raise ValueError(
-                f"{op}: {self.name} must have dtype {str(self.dtype).removeprefix('torch.')}, got "
-                f"{str(tensor.dtype).removeprefix('torch.')}"
-            )
+            wanted = dtype_name(self.dtype)
+            raise ValueError(f"{op}: {self.name} must have dtype {wanted}, got {dtype_name(tensor.dtype)}")
         if tuple(tensor.shape) != self.sizes:
             raise ValueError(f"{op}: {self.name} must have sizes {as_json(self.sizes)}, got {as_json(tensor.shape)}")
 
@@ -130,6 +70,42 @@ def _laid_out(result: Tensor, strides: Sequence[int] | None, items: int) -> Tens
     if strides is None:
         return result.contiguous()
     return result.new_zeros(items).as_strided(tuple(result.shape), tuple(strides)).copy_(result)
+
+
+class Inputs(NamedTuple):
+    """The tensors that an operator or a graph reads, and those of them that `initialize` has bound."""
+
+    expected: tuple[_Expected, ...]
+    owned: tuple[str, ...]  # the names of those that are to be bound
+    bound: tuple[Tensor | None, ...] | None = None  # in the places of the inputs
+
+    @classmethod
+    def of(cls, descs: Iterable[tuple[JsonPath, TensorDesc]]) -> Inputs:
+        expected = tuple(_Expected.of(*desc) for desc in descs)
+        return cls(expected, tuple(entry.name for entry in expected if entry.owned))
+
+    def bind(self, given: Iterable[Tensor | None]) -> Inputs:
+        """With copies of the tensors in the places of those that are owned."""
+        # No inference tensors even where inference mode is on, as autograd can keep none of those.
+        with torch.inference_mode(False):
+            return self._replace(bound=tuple(None if t is None else t.detach().clone() for t in given))
+
+    def of_call(self, op: str, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """All of them in their order: those that a call is given, and those that are bound."""
+        if self.owned and self.bound is None:
+            raise ValueError(f"{op}: {self.owned[0]} is OWNED_BY_DML and must be given first; call initialize")
+        count = len(self.expected) - len(self.owned)
+        if len(given) != count:
+            but = f" besides {cut(', '.join(self.owned))}, which initialize has bound" if self.owned else ""
+            raise ValueError(f"{op}: there must be {count} input tensors{but}, got {len(given)}")
+        if self.bound is None:
+            return given
+        others = iter(given)
+        return tuple([next(others) if tensor is None else tensor for tensor in self.bound])
+
+    def check(self, op: str, tensors: Sequence[Tensor]) -> None:
+        for expected, tensor in zip(self.expected, tensors, strict=True):
+            expected.check(op, tensor)
 
 
 def _beyond_memory(op: str, name: str, size: int) -> RuntimeError:
@@ -165,22 +141,20 @@ class Operator:
     """
 
     def __init__(self, desc: OperatorDesc, feature_level: FeatureLevel = FeatureLevel.NEWEST) -> None:
-        if type(desc) not in _CALLS:
+        if type(desc) not in OPERATOR_DESCS.values():
             raise TypeError(f"Operator: desc must be a descriptor of an operator, got {shown(desc)}")
         desc.validate(feature_level)
         self.desc = desc
-        self._call = _CALLS[type(desc)](desc)
-        self._inputs = tuple(_Expected.of(*tensor) for tensor in desc.inputs())
-        self._owned_names = [expected.name for expected in self._inputs if expected.owned]
-        self._owned: tuple[Tensor | None, ...] | None = None  # in the places of the inputs, once they are given
+        self._call = desc._call()
+        self._inputs = Inputs.of(desc.inputs())
         self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
-        self.takes_list, self.gives_list = isinstance(desc, JoinOperatorDesc), isinstance(desc, SplitOperatorDesc)
+        self.takes_list, self.gives_list = desc._takes_list, desc._gives_list
 
     def __repr__(self) -> str:
         return f"Operator({self.desc})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operator) and self.desc == other.desc and self._owned is other._owned
+        return isinstance(other, Operator) and self.desc == other.desc and self._inputs.bound is other._inputs.bound
 
     def __hash__(self) -> int:
         return hash(self.desc)
@@ -216,7 +190,7 @@ class Operator:
         tensor([8, 9, 0, 1, 2])
         """
         op = f"{self.desc.operator_type}: initialize"
-        inputs = [(path, e) for (path, _), e in zip(self.desc.inputs(), self._inputs, strict=True)]
+        inputs = [(path, e) for (path, _), e in zip(self.desc.inputs(), self._inputs.expected, strict=True)]
         fields = list(dict.fromkeys(str(path[0]) for path, expected in inputs if expected.owned))
         for name in owned:
             if name not in fields:
@@ -237,7 +211,7 @@ class Operator:
                     raise ValueError(f"{op}: {expected.name} must be None, as it is not OWNED_BY_DML")
                 expected.check(op, tensor)
         result = copy.copy(self)
-        result._owned = tuple(None if tensor is None else owned_copy(tensor) for tensor in given)
+        result._inputs = self._inputs.bind(given)
         return result
 
     def __call__(self, *inputs: Tensor, out: Tensor | Sequence[Tensor] | None = None) -> Any:
@@ -260,23 +234,12 @@ class Operator:
             RuntimeError: what the operator itself refuses, such as an ``out`` that overlaps an input; a new tensor that
                 does not fit into memory.
         """
-        op, owned = self.desc.operator_type, self._owned_names
-        if owned and self._owned is None:
-            raise ValueError(f"{op}: {owned[0]} is OWNED_BY_DML and must be given first; call initialize")
-        count = len(self._inputs) - len(owned)
-        if len(inputs) != count:
-            but = f" besides {cut(', '.join(owned))}, which initialize has bound" if owned else ""
-            raise ValueError(f"{op}: there must be {count} input tensors{but}, got {len(inputs)}")
-        if self._owned is not None:
-            given = list(inputs)
-            inputs = tuple([given.pop(0) if constant is None else constant for constant in self._owned])
-        return self._run(inputs, out)
+        return self._run(self._inputs.of_call(self.desc.operator_type, inputs), out)
 
     def _run(self, inputs: Sequence[Tensor], out: Tensor | Sequence[Tensor] | None) -> Any:
         """On all inputs: also on those that are owned, which a model binds by itself."""
         op = self.desc.operator_type
-        for expected, tensor in zip(self._inputs, inputs, strict=True):
-            expected.check(op, tensor)
+        self._inputs.check(op, inputs)
         tensors = (inputs,) if self.takes_list else inputs
         if out is None:
             results = [
@@ -302,11 +265,9 @@ class Operator:
         return out
 
     def _results(self, tensors: Sequence[Any]) -> list[Tensor]:
-        """As the function gives them: dense. Of an identity that is still to be laid out, the input."""
+        """The dense results of the function; of an identity that has strides, the input, which is laid out next."""
         try:
-            if isinstance(
-                self.desc, ElementWiseIdentityOperatorDesc
-            ):  # one pass, where slice1 would keep another order
+            if isinstance(self.desc, ElementWiseIdentityOperatorDesc):  # one pass; slice1 would keep another order
                 (tensor,) = tensors
                 return [tensor.clone(memory_format=torch.contiguous_format) if self._outputs[0].packed else tensor]
             results = getattr(dml, self._call.function)(*tensors, *self._call.arguments)
@@ -317,12 +278,6 @@ class Operator:
             size = sum(math.prod(expected.sizes) * expected.dtype.itemsize for expected in self._outputs)
             raise _beyond_memory(self.desc.operator_type, name, size) from None
         return list(results) if self.gives_list else [results]
-
-
-def owned_copy(tensor: Tensor) -> Tensor:
-    """No inference tensor even where inference mode is on, as autograd can keep none of those."""
-    with torch.inference_mode(False):
-        return tensor.detach().clone()
 
 
 def _kind_of(out: Tensor | Sequence[Tensor]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from torch_dml_ops._arguments import instance
 from torch_dml_ops._text import JsonPath, as_json
 from torch_dml_ops.directml import _rules as rules
-from torch_dml_ops.directml._operator_desc import OperatorDesc
+from torch_dml_ops.directml._operator_desc import Call, OperatorDesc
 from torch_dml_ops.directml._struct import INTEGER, Kind, or_none
 from torch_dml_ops.directml.errors import Problem, Violation
 from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy
@@ -37,8 +37,12 @@ def _with_size(tensor: TensorDesc, axis: int, size: int) -> tuple[int, ...]:
     return (*tensor.sizes[:axis], size, *tensor.sizes[axis + 1 :])
 
 
+def _window(desc: Slice1OperatorDesc | SliceGradOperatorDesc) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    return desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
+
+
 def _sizes_of_walk(given: Any) -> list[list[int]]:
-    """Of as many dimensions as the input has, which validate compares with the window's."""
+    """With as many dimensions as the input has; if the window has more or fewer, validate says so."""
     walks = zip(given.input_window_sizes, given.input_window_strides, strict=False)
     sizes, rank = [rules.most_steps(*walk) or 1 for walk in walks], len(given.input_tensor.sizes)
     return [[*sizes, *[1] * rank][:rank]]
@@ -109,8 +113,10 @@ class Slice1OperatorDesc(OperatorDesc):
         )[0]
 
     def _rules(self) -> Iterator[Violation]:
-        walk = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
-        return rules.window(*walk, self.input_tensor, "input_tensor", self.output_tensor, "output_tensor")
+        return rules.window(*_window(self), self.input_tensor, "input_tensor", self.output_tensor, "output_tensor")
+
+    def _call(self) -> Call:
+        return Call("slice1", (*_window(self), self.output_tensor.sizes))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -166,6 +172,10 @@ class SliceOperatorDesc(OperatorDesc):
 
     def _rules(self) -> Iterator[Violation]:
         return rules.slice_walk(self.offsets, self.sizes, self.strides, self.input_tensor, self.output_tensor)
+
+    def _call(self) -> Call:
+        extents = tuple((size - 1) * stride + 1 for size, stride in zip(self.sizes, self.strides, strict=True))
+        return Call("slice1", (self.offsets, extents, self.strides, self.sizes))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -231,9 +241,11 @@ class SliceGradOperatorDesc(OperatorDesc):
         )[0]
 
     def _rules(self) -> Iterator[Violation]:
-        walk = self.input_window_offsets, self.input_window_sizes, self.input_window_strides
         whole, part = self.output_gradient_tensor, self.input_gradient_tensor
-        return rules.window(*walk, whole, "output_gradient_tensor", part, "input_gradient_tensor")
+        return rules.window(*_window(self), whole, "output_gradient_tensor", part, "input_gradient_tensor")
+
+    def _call(self) -> Call:
+        return Call("slice_grad", (self.output_gradient_tensor.sizes, *_window(self)))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -293,6 +305,9 @@ class SplitOperatorDesc(OperatorDesc):
         whole = self.input_tensor
         return rules.pieces_of_whole(self.output_tensors, "output_tensors", whole, "input_tensor", self.axis)
 
+    def _call(self) -> Call:
+        return Call("split", (tuple(tensor.sizes[self.axis] for tensor in self.output_tensors), self.axis))
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class JoinOperatorDesc(OperatorDesc):
@@ -315,6 +330,7 @@ class JoinOperatorDesc(OperatorDesc):
 
     operator_type = "JOIN"
     input_fields = ("input_tensors",)
+    _takes_list = True
 
     input_count: int | None = field(default=None, metadata=_count_of("input_tensors"))
     input_tensors: Sequence[TensorDesc]
@@ -345,6 +361,9 @@ class JoinOperatorDesc(OperatorDesc):
     def _rules(self) -> Iterator[Violation]:
         whole = self.output_tensor
         return rules.pieces_of_whole(self.input_tensors, "input_tensors", whole, "output_tensor", self.axis)
+
+    def _call(self) -> Call:
+        return Call("join", (self.axis,))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -401,6 +420,9 @@ class ReverseSubsequencesOperatorDesc(OperatorDesc):
     def _rules(self) -> Iterator[Violation]:
         return rules.subsequences(self.input_tensor, self.sequence_lengths_tensor, self.output_tensor, self.axis)
 
+    def _call(self) -> Call:
+        return Call("reverse_subsequences", (self.axis,))
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ElementWiseIdentityOperatorDesc(OperatorDesc):
@@ -445,3 +467,8 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     def _rules(self) -> Iterator[Violation]:
         sizes = self.output_tensor.sizes
         return rules.same_sizes(("output_tensor",), sizes, self.input_tensor.sizes, "input_tensor")
+
+    def _call(self) -> Call:
+        sizes = self.input_tensor.sizes
+        rank = len(sizes)
+        return Call("slice1", ((0,) * rank, sizes, (1,) * rank, sizes))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_dml_ops._arguments import instance, integers, place, strided_tensor, true_or_false
 from torch_dml_ops._overlap import Overlap, View, overlaps_itself
-from torch_dml_ops._text import JsonPath, as_json, shown
+from torch_dml_ops._text import JsonPath, as_json, dtype_name, shown
 from torch_dml_ops.directml._struct import (
     Field,
     FileObject,
@@ -183,7 +183,7 @@ class TensorDesc(Struct):
         if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
             raise ValueError(
                 "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "
-                f"{as_json(buffer.shape)} and dtype {str(buffer.dtype).removeprefix('torch.')}"
+                f"{as_json(buffer.shape)} and dtype {dtype_name(buffer.dtype)}"
             )
         if violations := list(self.violations()):
             raise DescriptorError("TensorDesc", violations)

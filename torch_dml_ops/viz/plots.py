@@ -206,20 +206,13 @@ def plot_split(
     only sizes are given, the elements show their flat indices in the input.
 
     Args:
-        input: 1-D to 4-D tensor of at most 1024 elements, or the sizes of one, or a descriptor, which has the other
-            arguments.
+        input: as for :func:`plot_slice1`.
         split_sizes, axis: as for :func:`torch_dml_ops.split`.
 
     Returns:
         A figure at most 9 inches wide.
 
-    Raises:
-        ValueError: an input of more dimensions or elements, or one that takes more room than the figure may have.
-        RuntimeError: what the operator refuses.
-        DescriptorError: a descriptor that breaks rules.
-        TypeError: a missing argument, or one beside a descriptor.
-
-    Source: `DML_SPLIT_OPERATOR_DESC
+    It raises what :func:`plot_slice1` raises. Source: `DML_SPLIT_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_split_operator_desc>`_.
 
     >>> from torch_dml_ops import viz
@@ -267,7 +260,7 @@ def plot_reverse_subsequences(
     their flat indices in the input.
 
     Args:
-        input: 1-D to 4-D tensor of at most 1024 elements, or the sizes of one, or a descriptor, which has the axis.
+        input: as for :func:`plot_slice1`; a descriptor has the axis.
         sequence_lengths: as for :func:`torch_dml_ops.reverse_subsequences`, broadcast views included. A descriptor has
             its sizes but not its values, so that it is needed here too.
         axis: as for :func:`torch_dml_ops.reverse_subsequences`.
@@ -275,13 +268,7 @@ def plot_reverse_subsequences(
     Returns:
         A figure at most 9 inches wide.
 
-    Raises:
-        ValueError: an input of more dimensions or elements, or one that takes more room than the figure may have.
-        RuntimeError: what the operator refuses.
-        DescriptorError: a descriptor that breaks rules.
-        TypeError: a missing argument, or one beside a descriptor.
-
-    Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC
+    It raises what :func:`plot_slice1` raises. Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC
     <https://learn.microsoft.com/en-us/windows/win32/api/directml/ns-directml-dml_reverse_subsequences_operator_desc>`_.
 
     >>> import torch
