@@ -92,6 +92,7 @@ def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:
 
 
 COLUMN = torch.tensor([[2], [4], [0]])
+ITEMS = torch.tensor([3, 0, 2])
 ROW = torch.tensor([[3, 1, 2, 9]], dtype=torch.uint32)
 
 
@@ -114,6 +115,7 @@ CASES = (
     Case("join of a tensor with itself", lambda ops, x: ops.join([x, x], 0), ((2, 3),)),
     Case("reverse_subsequences", lambda ops, x: ops.reverse_subsequences(x, COLUMN, 1), ((3, 4),)),
     Case("reverse_subsequences, axis 0", lambda ops, x: ops.reverse_subsequences(x, ROW, 0), ((3, 4),)),
+    Case("a length per batch item", lambda ops, x: ops.reverse_sequence(x, ITEMS, 1), ((3, 4),)),
     Case("all five", _all_five, ((3, 4),)),
 )
 FIVE = tuple(case for case in CASES if " " not in case.name)  # one for each operator

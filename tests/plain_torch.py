@@ -50,3 +50,9 @@ def reverse_subsequences(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
     steps = torch.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.dim())])
     lengths = lengths.long()
     return x.gather(axis, torch.where(steps < lengths, lengths.clamp(max=x.shape[axis]) - 1 - steps, steps))
+
+
+def reverse_sequence(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
+    """With a length for each index of dimension 0."""
+    rows = [1 if d == axis else n for d, n in enumerate(x.shape)]
+    return reverse_subsequences(x, lengths.reshape([-1] + [1] * (x.dim() - 1)).expand(rows), axis)

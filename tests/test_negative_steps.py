@@ -631,20 +631,14 @@ def test_a_decorated_generator() -> None:
 
 
 def test_decorated_coroutines_that_take_turns() -> None:
-    @dml.negative_steps
-    async def inside(n: int) -> list[bool]:
+    async def watches(n: int) -> list[bool]:
         seen = []
         for _ in range(n):
             seen.append(in_force())
             await asyncio.sleep(0)
         return seen
 
-    async def outside(n: int) -> list[bool]:
-        seen = []
-        for _ in range(n):
-            seen.append(in_force())
-            await asyncio.sleep(0)
-        return seen
+    inside, outside = dml.negative_steps(watches), watches
 
     async def everything() -> list[list[bool]]:
         return await asyncio.gather(inside(3), outside(3), inside(2), outside(4))
