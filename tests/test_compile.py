@@ -11,11 +11,11 @@ from contract_cases import same_sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import ANY_SHAPE, CASES, FIVE, Case, by_name, examples, same, values
-from oracle import as_list
+from oracle import as_list, without_data
 from refusals import ARGUMENTS, OUT
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.library import opcheck
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -116,14 +116,15 @@ def test_opcheck_of_channels_last(case: Case) -> None:
 
 # Shapes and strides without data.
 
-
-def fake_mode(symbolic: bool) -> FakeTensorMode:
-    return FakeTensorMode(shape_env=ShapeEnv() if symbolic else None)
+every_kind = pytest.mark.parametrize("kind", ["meta", "fake", "symbolic"])
 
 
-def on_meta(x: Tensor) -> Tensor:
-    storage = torch.empty(x.untyped_storage().size(), dtype=x.dtype, device="meta")
-    return storage.as_strided(x.shape, x.stride(), x.storage_offset())
+def without_the_data(kind: str, call: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> Sequence[Tensor]:
+    """What the call gives for tensors like these."""
+    if kind == "meta":
+        return call(*map(without_data, tensors))
+    with FakeTensorMode(shape_env=ShapeEnv() if kind == "symbolic" else None) as mode:
+        return call(*map(mode.from_tensor, tensors))
 
 
 def check_known_without_data(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
@@ -131,25 +132,18 @@ def check_known_without_data(actual: Sequence[Tensor], expected: Sequence[Tensor
         assert [int(n) for n in a.shape] == list(e.shape)
         assert [int(n) for n in a.stride()] == list(e.stride())
         assert (a.dtype, a.storage_offset()) == (e.dtype, 0)
+        assert a.is_meta or isinstance(a, FakeTensor)
 
 
-@by_name(ANY_SHAPE)
-@examples
-@given(layouts())
-def test_meta_tensors_have_the_strides_of_eager_mode(case: Case, x: Tensor) -> None:
-    results = case.results(dml, on_meta(x))
-    check_known_without_data(results, case.results(dml, x))
-    assert all(y.is_meta for y in results)
-
-
-@pytest.mark.parametrize("symbolic", [False, True])
+@every_kind
 @by_name(ANY_SHAPE)
 @settings(examples, max_examples=50)
 @given(layouts())
-def test_fake_tensors_have_the_strides_of_eager_mode(case: Case, symbolic: bool, x: Tensor) -> None:
-    with fake_mode(symbolic) as mode:
-        results = case.results(dml, mode.from_tensor(x))
-    check_known_without_data(results, case.results(dml, x))
+def test_results_without_data_have_the_strides_of_eager_mode(case: Case, kind: str, x: Tensor) -> None:
+    def call(x: Tensor) -> list[Tensor]:
+        return case.results(dml, x)
+
+    check_known_without_data(without_the_data(kind, call, x), call(x))
 
 
 @st.composite
@@ -163,14 +157,15 @@ def pairs(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
     )
 
 
-@pytest.mark.parametrize("symbolic", [False, True])
+@every_kind
 @settings(examples, max_examples=100)
 @given(pairs())
-def test_fake_join_has_the_strides_of_eager_mode(symbolic: bool, tensors: tuple[Tensor, Tensor]) -> None:
+def test_a_join_without_data_has_the_strides_of_eager_mode(kind: str, tensors: tuple[Tensor, Tensor]) -> None:
+    def call(*tensors: Tensor) -> list[Tensor]:
+        return [dml.join(tensors, axis)]
+
     axis = max(d for d, n in enumerate(tensors[0].shape) if n != 0)
-    with fake_mode(symbolic) as mode:
-        result = dml.join([mode.from_tensor(x) for x in tensors], axis)
-    check_known_without_data([result], [dml.join(tensors, axis)])
+    check_known_without_data(without_the_data(kind, call, *tensors), call(*tensors))
 
 
 # Compiled calls.

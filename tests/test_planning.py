@@ -17,6 +17,7 @@ import host_build
 import pytest
 import torch
 from contract_cases import OPS, same_sizes
+from oracle import on_tensors, without_data
 from processes import run_program
 from torch import Tensor
 
@@ -201,19 +202,13 @@ def instructions(call: Callable[[], object]) -> int:
     return count
 
 
-def on_meta(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-    return [on_meta(v) for v in value] if isinstance(value, list) else value
-
-
 @pytest.mark.parametrize("place", ["cpu", "meta"])
 @pytest.mark.parametrize("name", CALLS)
 def test_steps_in_python(name: str, place: str) -> None:
     def steps(n: int) -> int:
         op, arguments, out = CALLS[name](n)
         if place == "meta":
-            arguments, out = tuple(map(on_meta, arguments)), on_meta(out)
+            arguments, out = (on_tensors(without_data, value) for value in ([*arguments], out))
         given = {} if out is None else {"out": out}
 
         def call() -> None:
