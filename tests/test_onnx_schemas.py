@@ -6,7 +6,7 @@ gives a result, from_onnx gives the same bytes; where it refuses, from_onnx does
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
@@ -34,39 +34,53 @@ VALID: Mapping[str, Mapping[str, Any]] = {
     "Add": {"A": [3, -4], "B": [5, 2]},
     "Cast": {"input": (2, 3), "to": 6},
     "Clip": {"input": (2, 3), "min": (), "max": ()},
+    "Compress": {"input": (3, 4), "condition": [0, 1, 1], "axis": 0},
     "Concat": {"inputs": (2, 3), "axis": 0},
     "ConstantOfShape": {"input": [2, 3]},
+    "DepthToSpace": {"input": (2, 8, 1, 3), "blocksize": 2, "mode": "CRD"},
     "Div": {"A": [7, -7], "B": [2, 3]},
     "Expand": {"input": (2, 1), "shape": [2, 3]},
     "Flatten": {"input": (2, 3, 2)},
     "Gather": {"data": (3, 4), "indices": [[0, -1], [1, 2]]},
     "GatherElements": {"data": (3, 4), "indices": [[0, -1], [1, 2]]},
+    "GatherND": {"data": (3, 4, 2), "indices": [[0, -1], [2, 1]]},
     "Identity": {"input": (2, 3)},
     "Less": {"A": (2, 3), "B": (2, 3)},
     "Max": {"data_0": [3, 4]},
     "Min": {"data_0": [3, 4]},
     "Mod": {"A": [7, -7], "B": [2, 3]},
     "Mul": {"A": [3, 4], "B": [2, -2]},
-    "Pad": {"data": (2, 3), "pads": [1, 0, 0, 2], "constant_value": ()},
+    "Pad": {"data": (2, 3), "pads": [1, 0, 0, 2], "constant_value": ()},  # modes: see OTHERS
     "Range": {"start": 1, "limit": 8, "delta": 2},
     "Reshape": {"data": (2, 3), "shape": [3, 2]},
+    "Resize": {"X": (2, 3), "roi": [], "scales": [2.0, 1.0]},
     "ReverseSequence": {"input": (4, 3), "sequence_lens": [2, 4, 1]},
+    "ScatterND": {"data": (3, 4, 2), "indices": [[0, -1], [2, 1]], "updates": (2, 2)},
     "Shape": {"data": (2, 3)},
     "Size": {"data": (2, 3)},
     "Slice": {"data": (3, 4), "starts": [0, -1], "ends": [2, -9], "axes": [0, 1], "steps": [1, -2]},
+    "SpaceToDepth": {"input": (2, 1, 4, 6), "blocksize": 2},
     "Split": {"input": (4, 3), "split": [1, 3]},
     "Squeeze": {"data": (1, 3, 1), "axes": [0, 2]},
     "Sub": {"A": (2, 3), "B": (2, 3)},
     "Tile": {"input": (2, 3), "repeats": [2, 1]},
     "Transpose": {"data": (2, 3)},
+    "Trilu": {"input": (2, 3, 4), "k": 1},
     "Unsqueeze": {"data": (2, 3), "axes": [0, 2]},
+    "Upsample": {"X": (2, 3), "scales": [2.0, 1.0]},
     "Where": {"condition": (2, 3), "X": (2, 3), "Y": (2, 3)},
 }
 
 FIRST_OPSET = 7  # that ONNX Runtime supports
 VARIADIC = OpSchema.FormalParameterOption.Variadic
+IN_FLOAT32 = {
+    "DepthToSpace",
+    "Resize",
+    "SpaceToDepth",
+    "Upsample",
+}  # ONNX Runtime, for dtypes that it has no kernel for
 COMPUTE = {"Add", "Clip", "Div", "Less", "Max", "Min", "Mod", "Mul", "Range", "Sub"}  # whole numbers alone
-MAKE_AS_MUCH = {"ConstantOfShape", "Expand", "Tile"}  # as their numbers say
+MAKE_AS_MUCH = {"ConstantOfShape", "Expand", "Resize", "Tile", "Upsample"}  # as their numbers say
 
 OTHER_SIZES = [(), (0,), (1,), (3,), (0, 3), (2, 0), (1, 3, 1), (4, 2, 3)]
 OTHER_NUMBERS = [-2, -1, 0, 1, 2, 9, MOST]
@@ -74,7 +88,65 @@ OTHER_LISTS = [
     [], [0], [-1], [5], [1, 0], [-1, 0], [0, 0], [2, 2], [3, -1], [0, 1, 2], [1, -4, 0, 0], [-3, 0, 2, 0],
     [2**62], [MOST, 3], [LEAST],
 ]  # fmt: skip
-RANGES = [(1, 7, -2), (7, 1, -2), (7, 1, 2), (3, 3, 1), (0, 5, 0), (-3, 4, 3), (0, 2, MOST), (5, 0, LEAST)]
+STRINGS = {
+    "coordinate_transformation_mode": [
+        *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric"),
+        *("align_corners", "tf_crop_and_resize", "tf_half_pixel_for_nn"),
+    ],
+    "keep_aspect_ratio_policy": ["stretch", "not_larger", "not_smaller"],
+    "mode": ["constant", "edge", "reflect", "wrap", "DCR", "CRD", "nearest", "linear", "cubic"],
+    "nearest_mode": ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"],
+    "reduction": ["none", "add", "mul", "max", "min"],
+}
+
+# What else is changed together, as constants and as inputs of the graph in turn.
+OTHERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
+    "Compress": [{"condition": c, "axis": a} for c in ([1], [0, 0, 0], [0, 1, 1, 1, 1], []) for a in (0, 1)],
+    "DepthToSpace": [{"blocksize": 1, "mode": "DCR"}, {"mode": "DCR", "input": (0, 4, 2, 3)}],
+    "GatherND": [
+        {"data": (2, 3, 4), "batch_dims": b, "indices": i}
+        for b in (0, 1, 2)
+        for i in ([[1], [-1]], [[[1], [0]], [[2], [0]]], [[[1], [0], [3]], [[2], [-1], [0]]], [[3, 0], [0, 0]], [[]])
+    ],
+    "Pad": [
+        {"data": sizes, "pads": [*before, *after], "mode": mode}
+        for mode in ("constant", "edge", "reflect", "wrap")
+        for sizes in ((4, 3), (1, 2), (0, 2))
+        for before in ((1, 2), (3, 0), (-1, 1), (-3, 0), (0, -2))
+        for after in ((0, 0), (2, 1), (-1, 2), (9, 0), (1, -1))
+    ],
+    "Range": [
+        {"start": start, "limit": limit, "delta": delta}
+        for start, limit, delta in (
+            *((1, 7, -2), (7, 1, -2), (7, 1, 2), (3, 3, 1), (0, 5, 0), (-3, 4, 3), (0, 2, MOST), (5, 0, LEAST)),
+            *(([1], [7], [2]), ([1, 2], 7, 2), (1, [], 2)),
+        )
+    ],
+    "Resize": [
+        *(
+            {"X": (2, 3), "scales": scales, "coordinate_transformation_mode": where, "nearest_mode": how}
+            for scales in ([1.0, 2.0], [3.0, 4.0], [5.0, 0.5], [1.5, 1.0])
+            for where in STRINGS["coordinate_transformation_mode"]
+            for how in STRINGS["nearest_mode"]
+        ),
+        *({"scales": None, "sizes": sizes} for sizes in ([4, 3], [2, 9], [3, 3], [1, 3], [0, 3], [4], [])),
+        *({"X": (2, 3, 1, 2), "scales": [2.0, 3.0], "axes": axes} for axes in ([1, 3], [-1, 0], [0, 0], [1, 4])),
+        {"scales": [], "sizes": [4, 6]},
+        {"scales": [2.0, 2.0], "sizes": [4, 6]},
+        {"X": (0, 3), "scales": [2.0, 2.0]},
+    ],
+    "ScatterND": [
+        *(
+            {"indices": i, "updates": u}
+            for i in ([[1], [-3]], [[3], [0]], [[]])
+            for u in ((2, 4, 2), (1, 4, 2), (2, 4))
+        ),
+        {"indices": [[[0, 1, 1]]], "updates": (1, 1)},
+    ],
+    "SpaceToDepth": [{"blocksize": 3, "input": (1, 2, 3, 6)}, {"blocksize": 1}, {"input": (0, 1, 2, 2)}],
+    "Trilu": [{"k": k, "upper": upper} for k in (-9, -1, 0, 2, MOST, LEAST, [1], [1, 2]) for upper in (0, 1, 5)],
+    "Upsample": [{"scales": scales} for scales in ([1.0, 1.0], [3.0, 4.0], [1.5, 1.0], [0.5, 1.0], [2.0], [])],
+}
 
 # What differs, with the reason: in what from_onnx says where ONNX Runtime gives a result,
 ALWAYS_REFUSED = r"must move data, got|must have an element type that torch has, got"
@@ -85,15 +157,20 @@ REFUSED_HERE = {
     "Expand": "must be a 1-d tensor of int32 or int64",
     "Mul": "must fit int64",
     "Pad": "pads must remove at most",  # there may be as much left in other places
+    "GatherND": "must have a last axis of",  # it takes an index of no axes
+    "Resize": r"must be Resize with|must have scales that are|(scal|siz)es\[\d\] must be a|Either `sizes` or `scales`",
     "ReverseSequence": "must have one of time_axis and batch_axis 0",
+    "ScatterND": "must be ScatterND with reduction none",
     "Split": "as many outputs as num_outputs says",  # it takes 1 and what is below 0
     "Squeeze": "axes must differ from one another",
     "Unsqueeze": "must be a 1-d tensor of int32 or int64",
+    "Upsample": r"must be Upsample with|must have scales that are|scales\[\d\] must be a",
 }
 # and in what ONNX Runtime says where from_onnx gives one.
 TAKEN_HERE = {
     "Gather": "indices element out of data bounds",  # of which none is read, as data have no elements
-    "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension",  # a 0-d tensor that nothing is added to
+    # A tensor of 0 dimensions or without elements that nothing is added to.
+    "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension|zero effective input extent|Unexpected mode",
     "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis
     "Squeeze": "axes",  # a name of no input in place of the axes
 }
@@ -114,7 +191,7 @@ def versions() -> list[OpSchema]:
         (schema.name, schema.since_version): schema
         for name in VALID
         for opset in opsets
-        if onnx.defs.has(name, opset) and (schema := onnx.defs.get_schema(name, opset))
+        if onnx.defs.has(name, opset) and not (schema := onnx.defs.get_schema(name, opset)).deprecated
     }
     return [
         schema for (name, since), schema in found.items() if name not in OPERATORS or since >= OPERATORS[name].since
@@ -177,9 +254,11 @@ def form_of(
         for copy in range(2 if parameter.option == VARIADIC else 1):
             names.append("" if value is None else f"{parameter.name}{copy}")
             if isinstance(value, tuple):
-                feeds[names[-1]] = np.roll(filled(value, dtype), k + copy)
+                exact = schema.name not in IN_FLOAT32 or dtype.itemsize in (1, 4)
+                data = filled(value, dtype) if exact else np.arange(np.prod(value)).astype(dtype).reshape(value)
+                feeds[names[-1]] = np.roll(data, k + copy)
             elif value is not None:
-                array = value if isinstance(value, np.ndarray) else np.array(value, np.int64).astype(dtype)
+                array = value if isinstance(value, np.ndarray) else np.array(value).astype(dtype)
                 (constants if constant else feeds)[names[-1]] = array
     node = helper.make_node(schema.name, names, [f"y{k}" for k in range(outputs or _outputs(schema, values))])
     inputs = {parameter.name for parameter in schema.inputs}
@@ -241,7 +320,7 @@ def changed(schema: OpSchema, valid: Mapping[str, Any]) -> Iterator[tuple[dict[s
         yield {key: value for key, value in valid.items() if key != name}, {}
     data = next((name for name in inputs if isinstance(valid.get(name), tuple)), None)
     for name in inputs:
-        if name not in valid:
+        if valid.get(name) is None:
             continue
         yield {**valid, name: None}, {}
         if isinstance(valid[name], tuple):
@@ -262,10 +341,14 @@ def changed(schema: OpSchema, valid: Mapping[str, Any]) -> Iterator[tuple[dict[s
         kept = {key: value for key, value in valid.items() if (schema.name, key) != ("Split", "split")}
         if attribute.type == OpSchema.AttrType.INT:
             numbers = range(0, 25) if name == "to" else OTHER_NUMBERS
+            if name == "batch_dims":
+                numbers = OTHER_NUMBERS[:-1]  # of the largest number, ONNX Runtime ends the process
             yield from (({**valid, name: number}, {}) for number in numbers)
             yield from (({**kept, name: number}, {"outputs": 2}) for number in OTHER_NUMBERS if kept != valid)
         elif attribute.type == OpSchema.AttrType.INTS:
             yield from (({**valid, name: numbers}, {}) for numbers in OTHER_LISTS)
+        elif attribute.type == OpSchema.AttrType.STRING:
+            yield from (({**valid, name: word}, {}) for word in [*STRINGS[name], "other"])
         elif attribute.type == OpSchema.AttrType.FLOAT:
             yield from (({**valid, name: number}, {}) for number in (0.0, 1.5, float("nan")))
         elif attribute.type == OpSchema.AttrType.TENSOR:
@@ -273,10 +356,8 @@ def changed(schema: OpSchema, valid: Mapping[str, Any]) -> Iterator[tuple[dict[s
                 yield {**valid, name: numpy_helper.from_array(filled(sizes, np.dtype(np.int32)))}, {}
             for dtype in dtypes_of(schema)["T2"]:
                 yield {**valid, name: numpy_helper.from_array(filled((1,), dtype))}, {}
-    if schema.name == "Range":
-        for constant in (True, False):
-            for numbers in RANGES:
-                yield dict(zip(inputs, numbers, strict=True)), {"constant": constant}
+    for k, values in enumerate(OTHERS.get(schema.name, ())):
+        yield {**valid, **values}, {"constant": k % 2 == 0}
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of numbers that overflow in ONNX's reference implementation

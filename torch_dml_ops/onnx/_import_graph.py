@@ -33,7 +33,7 @@ class Operator(NamedTuple):
 
     on_tensors: Callable[..., Any] | None
     on_sizes: Callable[..., Any] | None = None
-    numbers: tuple[str, ...] = ()  # inputs that are lists of whole numbers
+    numbers: tuple[str, ...] = ()  # inputs that are numbers, or lists of them
     since: int = 1  # the opset from which on it means this
 
 
@@ -41,13 +41,16 @@ OPERATORS = {
     "Add": Operator(None, sizes.add, since=7),
     "Cast": Operator(operators.cast, sizes.identity, since=6),
     "Clip": Operator(operators.clip, since=12),
+    "Compress": Operator(operators.compress, numbers=("condition",)),
     "Concat": Operator(operators.concat, sizes.concat),
     "ConstantOfShape": Operator(operators.constant_of_shape, numbers=("input",)),
+    "DepthToSpace": Operator(operators.depth_to_space),
     "Div": Operator(None, sizes.div, since=7),
     "Expand": Operator(operators.expand, numbers=("shape",)),
     "Flatten": Operator(operators.flatten),
     "Gather": Operator(operators.gather, sizes.gather),
     "GatherElements": Operator(operators.gather_elements, since=11),
+    "GatherND": Operator(operators.gather_nd),
     "Identity": Operator(operators.identity, sizes.identity),
     "Less": Operator(operators.less, since=9),
     "Max": Operator(None, sizes.maximum, since=8),
@@ -57,22 +60,63 @@ OPERATORS = {
     "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
     "Range": Operator(operators.range_, numbers=("start", "limit", "delta"), since=11),
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
+    "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
     "ReverseSequence": Operator(operators.reverse_sequence),
+    "ScatterND": Operator(operators.scatter_nd),
     "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
+    "SpaceToDepth": Operator(operators.space_to_depth),
     "Split": Operator(operators.split, numbers=("split",)),
     "Squeeze": Operator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
     "Sub": Operator(operators.sub, sizes.sub, since=7),
     "Tile": Operator(operators.tile, numbers=("repeats",), since=6),
     "Transpose": Operator(operators.transpose),
+    "Trilu": Operator(operators.trilu, numbers=("k",)),
     "Unsqueeze": Operator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
+    "Upsample": Operator(operators.upsample, numbers=("scales",), since=7),
     "Where": Operator(operators.where, since=9),
 }
 
-# They are about casts and sums of floating-point numbers, and about memory that operators of the first opsets reuse.
-IGNORED_ATTRIBUTES = {"consumed_inputs", "round_mode", "saturate", "stash_type"}
+# They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
+# opsets reuse.
+IGNORED_ATTRIBUTES = {
+    "antialias", "consumed_inputs", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "round_mode", "saturate",
+    "stash_type",
+}  # fmt: skip
+
+# The attributes with which an operator may do more than move data, and the values with which it does not; the default
+# first.
+MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "DepthToSpace": {"mode": ("DCR", "CRD")},
+    "Pad": {"mode": ("constant", "edge", "reflect", "wrap")},
+    "Resize": {
+        "mode": ("nearest",),
+        "coordinate_transformation_mode": tuple(operators.SHIFTS),
+        "nearest_mode": tuple(operators.SHIFTS["half_pixel"]),
+        "keep_aspect_ratio_policy": ("stretch",),
+    },
+    "ScatterND": {"reduction": ("none",)},
+    "SpaceToDepth": {"mode": ("DCR", "CRD")},
+    "Upsample": {"mode": ("nearest",)},
+}
 
 
 MOST_NUMBERS = 1000  # of a list whose length is that of a tensor's rank or of a node's outputs
+
+
+def operator_of(op: str, opset: int) -> Operator:
+    return OPERATORS["Upsample" if op == "Resize" and opset < 11 else op]  # which it then is, by another name
+
+
+def beyond_moving(op: str, arguments: Mapping[str, Any]) -> str | None:
+    """What would have to hold of attributes and constants for an operator that moves data, if it does not."""
+    for name, values in MOVING.get(op, {}).items():
+        if (value := arguments.get(name, values[0])) not in values:
+            return f"be {op} with {name} {_or(values)}, got {shown(value)}"
+    if isinstance(scales := arguments.get("scales"), (list, tuple)):
+        for k, scale in enumerate(scales):
+            if not operators.is_factor(scale):
+                return f"have scales that are whole numbers from 1 on, got {scale} for scales[{k}]"
+    return None
 
 
 class Constant:
@@ -166,7 +210,7 @@ def attributes_of(node: NodeProto) -> dict[str, Any]:
     attributes = {}
     for attribute in node.attribute:
         value = onnx.helper.get_attribute_value(attribute)
-        if attribute.type == AttributeProto.INTS:
+        if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
             value = tuple(value)
         attributes[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
     return attributes
@@ -309,9 +353,9 @@ class _Importer:
             else:
                 call, rank = self._call(sizes.size, (data,), {}, node.output[0]), 0
             self._values[node.output[0]] = SizesNode(call, rank)
-        elif self._opset < OPERATORS[op].since:
+        elif self._opset < (since := operator_of(op, self._opset).since):
             raise NotImplementedError(
-                f"from_onnx: {label} must be {op} of opset {OPERATORS[op].since} or later, got opset {self._opset}"
+                f"from_onnx: {label} must be {op} of opset {since} or later, got opset {self._opset}"
             )
         else:
             attributes = in_todays_form(op, attributes, self._opset, len(node.output))
@@ -340,12 +384,17 @@ class _Importer:
         if not all(name in self._types for name in names):
             return
         constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
+        scaled = node.op_type in ("Resize", "Upsample")  # by numbers that are no whole ones
         try:
             outputs = onnx.shape_inference.infer_node_outputs(
                 onnx.defs.get_schema(node.op_type, self._opset),
                 node,
                 {name: self._types[name] for name in names},
-                {name: constant.numbers for name, constant in constants.items() if constant.may_be_numbers},
+                {
+                    name: constant.numbers
+                    for name, constant in constants.items()
+                    if constant.may_be_numbers or (scaled and name != node.input[0])
+                },
                 opset_imports=[onnx.helper.make_opsetid("", self._opset)],
                 ir_version=self._model.ir_version,
             )
@@ -385,7 +434,7 @@ class _Importer:
         if operator.on_sizes is None:
             return False
         names = parameters_of(operator.on_sizes)
-        data = [v for k, v in enumerate(inputs) if v is not None and not _is_numbers(operator, names, k)]
+        data = [v for k, v in enumerate(inputs) if v is not None and not (names and names[k] in operator.numbers)]
         if not all(isinstance(v, SizesNode) or (isinstance(v, Constant) and v.may_be_sizes) for v in data):
             return False
         args, kwargs = self._arguments(operator, names, inputs, _sizes)
@@ -407,17 +456,19 @@ class _Importer:
         self, label: str, node: NodeProto, inputs: Sequence[Value | None], attributes: dict[str, Any]
     ) -> None:
         op = node.op_type
-        operator = OPERATORS[op]
+        operator = operator_of(op, self._opset)
         if operator.on_tensors is None:
             raise self._not_data_movement(label, f"{op} of tensors that are no sizes")
-        self._check(label, node, attributes)
         names = parameters_of(operator.on_tensors)
+        args, kwargs = self._arguments(operator, names, inputs, self._tensor)
+        self._check(label, node, {**kwargs, **attributes})
         if op == "Cast":
             attributes["to"] = dtype_of(label, attributes["to"])
         elif op == "ConstantOfShape":
             value = attributes.get("value", torch.zeros(1))
             attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
-        args, kwargs = self._arguments(operator, names, inputs, self._tensor)
+        elif op == "Range" and isinstance(inputs[0], Constant):
+            attributes["dtype"] = inputs[0].tensor.dtype
         call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
         if op != "Split":
             self._values[node.output[0]] = call
@@ -426,14 +477,12 @@ class _Importer:
             if name:
                 self._values[name] = self._call(getitem, (call, k), {}, name)
 
-    def _check(self, label: str, node: NodeProto, attributes: Mapping[str, Any]) -> None:
-        """What is data movement only with some attributes or element types."""
-        if node.op_type == "Pad" and attributes.get("mode", "constant") != "constant":
-            raise NotImplementedError(
-                f"from_onnx: {label} must be a Pad of mode constant, got {shown(attributes['mode'])}"
-            )
+    def _check(self, label: str, node: NodeProto, arguments: Mapping[str, Any]) -> None:
+        """What is data movement only with some arguments or element types."""
+        if rule := beyond_moving(node.op_type, arguments):
+            raise NotImplementedError(f"from_onnx: {label} must {rule}; for whole models see register_onnx2torch")
         if node.op_type in ("Cast", "Clip", "Less", "Range", "Sub"):
-            given, to = self._element_type(node.input[0]), attributes.get("to", 0)
+            given, to = self._element_type(node.input[0]), arguments.get("to", 0)
             exact = given and to and operators.is_exact(dtype_of(label, given), dtype_of(label, to))
             for kind in (given, 0 if exact else to):
                 if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
@@ -451,11 +500,11 @@ class _Importer:
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What to call the operator's function with, leaving out what the node leaves out.
 
-        The first input is given by its place, and the others by name where the function has names for them. Lists of
-        whole numbers are prepared by `_numbers`, all else by `other`.
+        The first input is given by its place, and the others by name where the function has names for them. Numbers and
+        lists of them are prepared by `_numbers`, all else by `other`.
         """
         arguments = [
-            (k, self._numbers(value) if _is_numbers(operator, names, k) else other(value))
+            (k, self._numbers(names[k], value) if names and names[k] in operator.numbers else other(value))
             for k, value in enumerate(inputs)
             if value is not None
         ]
@@ -464,11 +513,13 @@ class _Importer:
         (_, first), *others = arguments
         return (first,), {names[k]: argument for k, argument in others}
 
-    def _numbers(self, value: Value) -> Any:
-        """An argument that is a list of whole numbers: a tuple where it is known now."""
+    def _numbers(self, name: str, value: Value) -> Any:
+        """An argument that is a number or a list of them: these themselves where they are known now."""
         if isinstance(value, Constant):
-            is_list = value.tensor.dim() == 1 and value.tensor.dtype in (torch.int32, torch.int64)
-            return tuple(value.tensor.tolist()) if is_list else self._tensor(value)
+            try:
+                return operators.constant_numbers(name, value.tensor)
+            except ValueError:  # which the function says in its own words
+                return self._tensor(value)
         return value.node if isinstance(value, SizesNode) else value
 
     def _tensor(self, value: Value) -> fx.Node:
@@ -491,16 +542,15 @@ class _Importer:
         return name
 
 
+def _or(values: Sequence[str]) -> str:
+    return " or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
+
+
 def _identifier(name: str) -> str:
     name = re.sub(r"[^0-9A-Za-z_]", "_", name)
     if keyword.iskeyword(name):
         return f"{name}_"
     return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
-
-
-def _is_numbers(operator: Operator, names: Sequence[str] | None, k: int) -> bool:
-    """Whether its input k is a list of whole numbers."""
-    return names is not None and names[k] in operator.numbers
 
 
 def _sizes(value: Value) -> Any:

@@ -16,9 +16,19 @@ from torch import Tensor, nn
 from torch_dml_ops._required import require
 from torch_dml_ops._text import shown
 from torch_dml_ops.onnx import _import_operators as operators
-from torch_dml_ops.onnx._import_graph import OPERATORS, attributes_of, check_node, in_todays_form, parameters_of
+from torch_dml_ops.onnx._import_graph import (
+    attributes_of,
+    beyond_moving,
+    check_node,
+    in_todays_form,
+    operator_of,
+    parameters_of,
+)
 
-OPERATOR_TYPES = ("Concat", "ReverseSequence", "Slice", "Split")
+OPERATOR_TYPES = {
+    *("Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence", "ScatterND", "Slice"),
+    *("SpaceToDepth", "Split", "Trilu", "Upsample"),
+}
 
 
 class DataMovement(nn.Module):
@@ -67,10 +77,12 @@ def register_onnx2torch() -> None:
     registry = _registry()
     for schema in onnx.defs.get_all_schemas_with_history():
         op, version = schema.name, schema.since_version
-        if op in OPERATOR_TYPES and not schema.domain:
+        if op in OPERATOR_TYPES and not schema.domain and version >= operator_of(op, version).since:
             description = registry.OperationDescription(domain="", operation_type=op, version=version)
-            registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
-            registry.add_converter(operation_type=op, version=version)(_converter(op, version))
+            own = registry._CONVERTER_REGISTRY.get(description)
+            if getattr(own, "__module__", None) != __name__:
+                registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
+                registry.add_converter(operation_type=op, version=version)(_converter(op, version, own))
 
 
 def _registry() -> Any:
@@ -99,10 +111,12 @@ def _needs_torchvision(*args: Any, **kwargs: Any) -> Any:
     raise ImportError(f"NonMaxSuppression and RoiAlign of onnx2torch need the torchvision of torch {torch.__version__}")
 
 
-def _converter(op: str, version: int) -> Callable[[Any, Any], Any]:
+def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any]:
+    """`own` is that of onnx2torch, for what these operators do not do."""
     from onnx2torch.utils.common import OnnxMapping, OperationConverterResult, get_const_value
 
-    function = concat if op == "Concat" else OPERATORS[op].on_tensors
+    operator = operator_of(op, version)
+    function = concat if op == "Concat" else operator.on_tensors
     assert function is not None
     names = parameters_of(function)
 
@@ -115,15 +129,22 @@ def _converter(op: str, version: int) -> Callable[[Any, Any], Any]:
         for k, value in enumerate(node.input_values):
             if not value:
                 continue
-            if names is not None and names[k] in OPERATORS[op].numbers:
+            if names is not None and names[k] in operator.numbers:
                 try:
                     constant = get_const_value(value, graph)
-                    arguments[names[k]] = tuple(operators.numbers(f"{what}: {names[k]}", constant))
+                    arguments[names[k]] = operators.constant_numbers(f"{what}: {names[k]}", constant)
                     continue
                 except KeyError:  # known only when the model runs
                     pass
             inputs.append(names[k] if names is not None else "")
             values.append(value)
+        rule = beyond_moving(op, arguments)
+        # Whether it is by whole factors is known only when the model runs.
+        perhaps = op == "Resize" and not arguments.get("scales")
+        if own and (rule or perhaps):
+            return own(node, graph)
+        if rule:
+            raise NotImplementedError(f"{what} must {rule}")
         module = DataMovement(function, inputs if names is not None else None, arguments)
         return OperationConverterResult(module, OnnxMapping(tuple(values), node.output_values))
 

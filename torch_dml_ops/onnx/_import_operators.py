@@ -1,15 +1,16 @@
 """ONNX's operators that move data, on tensors.
 
-Parameters have the names of ONNX's inputs and attributes. Inputs that are lists of whole numbers, such as the `starts`
-of Slice, are tuples where the graph has them as constants. Where they are tensors, these are read when the graph runs.
+Parameters have the names of ONNX's inputs and attributes. Inputs that are numbers or lists of them, such as the
+`starts` of Slice, are numbers and tuples where the graph has them as constants. Where they are tensors, these are read
+when the graph runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from math import prod
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,12 @@ from torch_dml_ops._text import shown, text, with_sum
 # As the end of a slice with a negative step, for one that reaches the first element in ONNX Runtime. By ONNX's text it
 # selects nothing.
 UNBOUNDED = 2**31 - 1, 2**63 - 1
+
+SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number
+
+# The dtypes of those that are lists, other than of whole numbers.
+WHOLE = torch.int32, torch.int64
+LISTS = {"scales": (torch.float32,), "condition": (torch.bool,)}
 
 Numbers = Tensor | Sequence[int]
 Parameters = ParamSpec("Parameters")
@@ -47,14 +54,28 @@ def numbers(name: str, value: Numbers) -> Sequence[int]:
     """The list that a tensor holds. From a GPU it has to be copied, and torch.compile breaks the graph there."""
     if isinstance(value, (list, tuple, range)):
         return value
+    dtypes = LISTS.get(name.split()[-1], WHOLE)
+    if isinstance(value, Tensor) and value.dim() == 1 and value.dtype in dtypes:
+        values: list[int] = value.tolist()
+        return values
+    got = f"a {value.dim()}-d tensor of {_name(value.dtype)}" if isinstance(value, Tensor) else shown(value)
+    raise ValueError(f"{name} must be a 1-d tensor of {' or '.join(map(_name, dtypes))}, got {got}")
+
+
+def number(name: str, value: Tensor | int) -> int:
+    """Read as lists are."""
     if not isinstance(value, Tensor):
-        raise ValueError(f"{name} must be a 1-d tensor of int32 or int64, got {shown(value)}")
-    if value.dim() != 1 or value.dtype not in (torch.int32, torch.int64):
-        raise ValueError(
-            f"{name} must be a 1-d tensor of int32 or int64, got a {value.dim()}-d tensor of {_name(value.dtype)}"
-        )
-    values: list[int] = value.tolist()
-    return values
+        return value
+    if not known(value.numel() == 1) or not _is_whole(value.dtype):
+        raise ValueError(f"{name} must be one whole number, got {shown(value)}, of dtype {_name(value.dtype)}")
+    return int(value)
+
+
+def constant_numbers(name: str, value: Any) -> Any:
+    """What such an input is where it is a constant."""
+    if name.split()[-1] in SINGLE:
+        return number(name, value)
+    return tuple(numbers(name, value))
 
 
 def axis_of(name: str, axis: int, rank: int) -> int:
@@ -298,17 +319,13 @@ def pad(
     mode: str = "constant",
     value: float = 0,
 ) -> Tensor:
-    if mode != "constant":
-        raise ValueError(f"Pad: mode must be constant, got {mode}")
     pads = numbers("Pad: pads", pads)
     chosen = _axes("Pad: axes", range(data.dim()) if axes is None else axes, data.dim())
     if len(pads) != 2 * len(chosen):
         raise ValueError(f"Pad: pads must have length {2 * len(chosen)}, two for each axis, got {len(pads)}")
-    before_and_after = [0] * (2 * data.dim())  # of the last dimension first
+    at_both_ends = list(zip(chosen, pads[: len(chosen)], pads[len(chosen) :], strict=True))
     sizes = list(data.shape)
-    for d, before, after in zip(chosen, pads[: len(chosen)], pads[len(chosen) :], strict=True):
-        at = 2 * (data.dim() - 1 - d)
-        before_and_after[at : at + 2] = before, after
+    for d, before, after in at_both_ends:
         sizes[d] += before + after
         if known(data.shape[d] + min(before, 0) + min(after, 0) < 0):
             removed = -min(before, 0) - min(after, 0)
@@ -316,6 +333,14 @@ def pad(
                 f"Pad: pads must remove at most {text(data.shape[d])} from axis {d}, its size, got {text(removed)}"
             )
     _check_size("Pad", sizes, data.itemsize)
+    if mode != "constant":
+        for d, before, after in at_both_ends:
+            data = _extended(data, d, before, after, mode)
+        return data
+    before_and_after = [0] * (2 * data.dim())  # of the last dimension first
+    for d, *both in at_both_ends:
+        at = 2 * (data.dim() - 1 - d)
+        before_and_after[at : at + 2] = both
     if constant_value is not None and (constant_value.dim() > 1 or not known(constant_value.numel() == 1)):
         raise ValueError(f"Pad: constant_value must be one number, got {shown(constant_value)}")
     if constant_value is None:
@@ -325,6 +350,34 @@ def pad(
     return torch.where(inside, torch.constant_pad_nd(data, before_and_after), constant_value.reshape(()))
 
 
+def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
+    """By what it has at its ends itself; negative numbers take away from these first."""
+    if known(before < 0) or known(after < 0):
+        kept = x.shape[d] + min(before, 0) + min(after, 0)
+        x, before, after = x.narrow(d, max(-before, 0), kept), max(before, 0), max(after, 0)
+    size = x.shape[d]
+    if known(before + after == 0):
+        return x
+    most = size - 1 if mode == "reflect" else 0 if known(size == 0) else 2**63
+    if known(before > most) or known(after > most):
+        raise ValueError(
+            f"Pad: pads of mode {mode} must be at most {text(most)} for axis {d}, of which it keeps {text(size)}, got "
+            f"{text((before, after))}"
+        )
+    if mode == "wrap":
+        left, right = (before + size - 1) // size, (after + size - 1) // size
+        repeated = x.repeat([left + 1 + right if k == d else 1 for k in range(x.dim())])
+        return repeated.narrow(d, left * size - before, before + size + after)
+    if mode == "edge":
+        first, last = (
+            x.narrow(d, at, 1).expand([count if k == d else -1 for k in range(x.dim())])
+            for at, count in ((0, before), (size - 1, after))
+        )
+    else:
+        first, last = (x.narrow(d, start, count).flip(d) for start, count in ((1, before), (size - 1 - after, after)))
+    return concat(first, x, last, axis=d)
+
+
 @recorded
 def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("Gather: axis", axis, data.dim())
@@ -332,7 +385,8 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     try:
         return data[(*before, indices.long())]
     except IndexError:  # of the CPU: on a GPU, nobody waits for what the kernel finds
-        raise _out_of_range("Gather", indices, data.shape[d]) from None
+        _check_range("Gather", indices, data.shape[d])
+        raise
 
 
 @recorded
@@ -350,17 +404,17 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     given = _signed(data)
     try:
         result = given.gather(d, torch.where(indices < 0, indices + data.shape[d], indices))
-    except RuntimeError as error:
-        if "out of bounds" not in str(error):
-            raise
-        raise _out_of_range("GatherElements", indices, data.shape[d]) from None
-    return result.view(data.dtype)
+    except RuntimeError:
+        _check_range("GatherElements", indices, data.shape[d])
+        raise
+    return _as(data.dtype, result)
 
 
-def _out_of_range(op: str, indices: Tensor, size: int) -> ValueError:
-    index = next(int(index) for index in indices.reshape(-1) if not -size <= index < size)
-    rule = f"from {-size} to {size - 1}" if size else "none, as the axis has size 0"
-    return ValueError(f"{op}: indices must be {rule}, got {index}")
+def _check_range(op: str, indices: Tensor, size: int) -> None:
+    for index in indices.reshape(-1).tolist():
+        if not -size <= index < size:
+            rule = f"from {-size} to {size - 1}" if size else "none, as the axis has size 0"
+            raise ValueError(f"{op}: indices must be {rule}, got {index}") from None
 
 
 @recorded
@@ -371,6 +425,201 @@ def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
             raise ValueError(f"ConstantOfShape: input[{d}] must be at least 0, got {text(size)}")
     _check_size("ConstantOfShape", sizes, value.itemsize)
     return value.reshape(()).expand(sizes).clone()
+
+
+@recorded
+def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    n, depth, rows, columns = _pictures("DepthToSpace", input, blocksize)
+    if known(depth % blocksize**2 != 0):
+        raise ValueError(
+            f"DepthToSpace: axis 1 must divide by {blocksize**2}, the square of blocksize, got size {text(depth)}"
+        )
+    rest = depth // blocksize**2
+    if mode == "DCR":
+        blocks = input.reshape(n, blocksize, blocksize, rest, rows, columns).permute(0, 3, 4, 1, 5, 2)
+    else:
+        blocks = input.reshape(n, rest, blocksize, blocksize, rows, columns).permute(0, 1, 4, 2, 5, 3)
+    return blocks.reshape(n, rest, rows * blocksize, columns * blocksize)
+
+
+@recorded
+def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+    n, depth, *space = _pictures("SpaceToDepth", input, blocksize)
+    for d, size in enumerate(space, start=2):
+        if known(size % blocksize != 0):
+            raise ValueError(f"SpaceToDepth: axis {d} must divide by {blocksize}, the blocksize, got size {text(size)}")
+    rows, columns = (size // blocksize for size in space)
+    blocks = input.reshape(n, depth, rows, blocksize, columns, blocksize)
+    blocks = blocks.permute(0, 3, 5, 1, 2, 4) if mode == "DCR" else blocks.permute(0, 1, 3, 5, 2, 4)
+    return blocks.reshape(n, depth * blocksize**2, rows, columns)
+
+
+def _pictures(op: str, input: Tensor, blocksize: int) -> Sequence[int]:
+    if input.dim() != 4:
+        raise ValueError(f"{op}: input must have 4 dimensions, got {input.dim()}")
+    if blocksize < 1:
+        raise ValueError(f"{op}: blocksize must be at least 1, got {shown(blocksize)}")
+    return input.shape
+
+
+@recorded
+def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    depth = _depth("GatherND", data, indices, batch_dims)
+    batch, inner = indices.shape[:batch_dims], indices.dim() - 1 - batch_dims
+    if any(known(m != n) for m, n in zip(batch, data.shape, strict=False)):
+        raise ValueError(
+            f"GatherND: indices must begin with sizes {text(data.shape[:batch_dims])}, as data does, got {text(batch)}"
+        )
+    places = [
+        torch.arange(size, device=indices.device).reshape([-1 if k == b else 1 for k in range(batch_dims + inner)])
+        for b, size in enumerate(batch)
+    ]
+    try:
+        return data[(*places, *indices.unbind(-1))]
+    except IndexError:
+        for d in range(depth):
+            _check_range("GatherND", indices[..., d], data.shape[batch_dims + d])
+        raise
+
+
+@recorded
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
+    depth = _depth("ScatterND", data, indices)
+    sizes = [*indices.shape[:-1], *data.shape[depth:]]
+    if updates.dim() != len(sizes) or any(known(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
+        raise ValueError(f"ScatterND: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
+    try:
+        return _as(data.dtype, torch.index_put(_signed(data), indices.unbind(-1), _signed(updates)))
+    except IndexError:
+        for d in range(depth):
+            _check_range("ScatterND", indices[..., d], data.shape[d])
+        raise
+
+
+def _depth(op: str, data: Tensor, indices: Tensor, batch_dims: int = 0) -> int:
+    """How many axes of data each of the indices is for."""
+    if not 0 <= batch_dims < max(indices.dim(), 1):
+        raise ValueError(f"{op}: batch_dims must be from 0 to {max(indices.dim() - 1, 0)}, got {shown(batch_dims)}")
+    depth = indices.shape[-1] if indices.dim() else 0
+    if not 1 <= depth <= data.dim() - batch_dims:
+        raise ValueError(
+            f"{op}: indices must have a last axis of 1 to {data.dim() - batch_dims}, as many as data has axes"
+            f"{' besides batch_dims' if batch_dims else ''}, got sizes {text(indices.shape)}"
+        )
+    return depth
+
+
+@recorded
+def compress(input: Tensor, condition: Numbers, *, axis: int | None = None) -> Tensor:
+    x = input.reshape(-1) if axis is None else input
+    d = 0 if axis is None else axis_of("Compress: axis", axis, input.dim())
+    choices = numbers("Compress: condition", condition)
+    chosen = [k for k, choice in enumerate(choices) if choice and not known(k >= x.shape[d])]  # as ONNX Runtime
+    return gather(x, torch.tensor(chosen, dtype=torch.int64, device=x.device), axis=d)
+
+
+@recorded
+def trilu(input: Tensor, k: Tensor | int = 0, *, upper: int = 1) -> Tensor:
+    if input.dim() < 2:
+        raise ValueError(f"Trilu: input must have 2 dimensions or more, got {input.dim()}")
+    part = torch.triu if upper else torch.tril
+    return _as(input.dtype, part(_signed(input), number("Trilu: k", k)))
+
+
+# How far the output runs ahead, where each element is repeated `f` times: by where ONNX takes the elements to be, and
+# by how it rounds what lies between two of them.
+SHIFTS: dict[str, dict[str, Callable[[int], int]]] = {
+    "half_pixel": {
+        "round_prefer_floor": lambda f: 0,
+        "round_prefer_ceil": lambda f: 0,
+        "floor": lambda f: (1 - f) // 2,
+        "ceil": lambda f: f // 2,
+    },
+    "asymmetric": {
+        "round_prefer_floor": lambda f: (f - 1) // 2,
+        "round_prefer_ceil": lambda f: f // 2,
+        "floor": lambda f: 0,
+        "ceil": lambda f: f - 1,
+    },
+    "tf_half_pixel_for_nn": {
+        "round_prefer_floor": lambda f: f // 2,
+        "round_prefer_ceil": lambda f: (f + 1) // 2,
+        "floor": lambda f: 0,
+        "ceil": lambda f: f,
+    },
+}
+SHIFTS["pytorch_half_pixel"] = SHIFTS["half_pixel_symmetric"] = SHIFTS["half_pixel"]
+
+
+@recorded
+def resize(
+    X: Tensor,
+    roi: Tensor | None = None,
+    scales: Numbers | None = None,
+    sizes: Numbers | None = None,
+    *,
+    mode: str = "nearest",
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
+    axes: Sequence[int] | None = None,
+    keep_aspect_ratio_policy: str = "stretch",
+) -> Tensor:
+    scales = () if scales is None else numbers("Resize: scales", scales)
+    sizes = () if sizes is None else numbers("Resize: sizes", sizes)
+    if bool(scales) == bool(sizes):
+        raise ValueError(f"Resize: one of scales and sizes must be given, got {'both' if scales else 'none'}")
+    chosen = _axes("Resize: axes", axes or range(X.dim()), X.dim())  # in ONNX Runtime also for a list without axes
+    before = [X.shape[d] for d in chosen]
+    factors = _factors("Resize", scales, before) if scales else _quotients("Resize", sizes, before)
+    result = _repeated("Resize", X, dict(zip(chosen, factors, strict=True)))
+    for d, factor in zip(chosen, factors, strict=True):
+        shift = SHIFTS[coordinate_transformation_mode][nearest_mode](factor)
+        if not known(factor == 1) and not known(X.shape[d] == 0):
+            result = _extended(result, d, -shift, shift, "edge")
+    return result
+
+
+@recorded
+def upsample(X: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
+    factors = _factors("Upsample", numbers("Upsample: scales", scales), X.shape)
+    return _repeated("Upsample", X, dict(enumerate(factors)))
+
+
+def is_factor(scale: float) -> bool:
+    return 1 <= scale < 2**63 and scale == int(scale)
+
+
+def _factors(op: str, scales: Sequence[float], sizes: Sequence[int]) -> list[int]:
+    """How often each element is repeated along these axes."""
+    _check_length(f"{op}: scales", scales, sizes)
+    for k, scale in enumerate(scales):
+        if not is_factor(scale):
+            raise ValueError(f"{op}: scales[{k}] must be a whole number from 1 on, got {scale}")
+    return list(map(int, scales))
+
+
+def _quotients(op: str, results: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """The same, by what the sizes become."""
+    _check_length(f"{op}: sizes", results, sizes)
+    factors = [1 if known(size == 0) else result // size for result, size in zip(results, sizes, strict=True)]
+    for k, (factor, result, size) in enumerate(zip(factors, results, sizes, strict=True)):
+        if known(factor < 1) or known(factor * size != result):
+            raise ValueError(
+                f"{op}: sizes[{k}] must be a multiple of {text(size)}, the size of that axis, got {text(result)}"
+            )
+    return factors
+
+
+def _check_length(name: str, values: Sequence[float], axes: Sequence[int]) -> None:
+    if len(values) != len(axes):
+        raise ValueError(f"{name} must have length {len(axes)}, one for each axis, got {len(values)}")
+
+
+def _repeated(op: str, x: Tensor, factors: Mapping[int, int]) -> Tensor:
+    sizes = [(size, factors.get(d, 1)) for d, size in enumerate(x.shape)]
+    _check_size(op, [size * factor for size, factor in sizes], x.itemsize)
+    apart = x.reshape([n for size, _ in sizes for n in (size, 1)]).expand([n for both in sizes for n in both])
+    return apart.reshape([size * factor for size, factor in sizes])
 
 
 # What sequence lengths may go through on their way.
@@ -415,7 +664,7 @@ def less(A: Tensor, B: Tensor) -> Tensor:
 def sub(A: Tensor, B: Tensor) -> Tensor:
     _check_whole("Sub", A)
     _check_broadcast("Sub", A, B)
-    return torch.sub(_signed(A), _signed(B)).view(A.dtype)
+    return _as(A.dtype, torch.sub(_signed(A), _signed(B)))
 
 
 @recorded
@@ -425,23 +674,18 @@ def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
 
 
 @recorded
-def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int) -> Tensor:
-    begin, end, step = (_one(name, number) for name, number in (("start", start), ("limit", limit), ("delta", delta)))
+def range_(
+    start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, dtype: torch.dtype | None = None
+) -> Tensor:
+    """`dtype` is that of a constant `start`, which is a number here."""
+    begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
     if known(step == 0):
         raise ValueError("Range: delta must not be 0")
     count = torch.sym_max((end - begin + step + (1 if step < 0 else -1)) // step, 0)
     _check_size("Range", [count], 8)
-    # In another dtype than int64, the numbers are tensors.
-    dtype = next((number.dtype for number in (start, limit, delta) if isinstance(number, Tensor)), torch.int64)
+    if dtype is None:  # numbers that are no tensors are sizes
+        dtype = next((given.dtype for given in (start, limit, delta) if isinstance(given, Tensor)), torch.int64)
     return (torch.arange(count) * step + begin).to(dtype)
-
-
-def _one(name: str, number: Tensor | int) -> int:
-    if not isinstance(number, Tensor):
-        return number
-    if number.numel() != 1 or not _is_whole(number.dtype):
-        raise ValueError(f"Range: {name} must be one whole number, got {shown(number)}, of dtype {_name(number.dtype)}")
-    return int(number)
 
 
 def _check_whole(op: str, tensor: Tensor) -> None:
@@ -460,7 +704,11 @@ def _ordered(tensor: Tensor) -> Tensor:
 
 def _signed(tensor: Tensor) -> Tensor:
     """The same bits as signed numbers: torch has fewer operators for the larger unsigned ones."""
-    return tensor.view(_SIGNED[tensor.dtype]) if tensor.dtype in _SIGNED else tensor
+    return _as(_SIGNED.get(tensor.dtype, tensor.dtype), tensor)
+
+
+def _as(dtype: torch.dtype, tensor: Tensor) -> Tensor:
+    return tensor if tensor.dtype == dtype else tensor.view(dtype)  # which ONNX cannot have
 
 
 def _is_whole(dtype: torch.dtype) -> bool:
