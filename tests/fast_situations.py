@@ -18,7 +18,7 @@ import torch
 import torch._dynamo
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
-from operator_cases import ANY_SHAPE
+from operator_cases import ANY_SHAPE, Mine
 from oracle import as_list
 from torch import Tensor
 from torch._C import _functorch
@@ -204,10 +204,6 @@ def leaked(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]]
 
     transform(f)(fresh())
     return kept[0]
-
-
-class Mine(Tensor):
-    pass
 
 
 class Wrapper(Tensor):

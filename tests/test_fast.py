@@ -34,7 +34,6 @@ from fast_situations import (
     TABLES,
     WITHOUT_STRIDES,
     Form,
-    Mine,
     fresh,
     one,
     outcome,
@@ -42,7 +41,7 @@ from fast_situations import (
     run,
     with_second,
 )
-from operator_cases import same
+from operator_cases import Mine, same
 from oracle import as_list
 from private_names import assert_works
 from torch import Tensor

@@ -203,26 +203,6 @@ def test_views_that_interleave_are_taken(backend: Backend, t: Make) -> None:
             assert x.equal(before)
 
 
-def test_64_interleaved_outs_of_a_split_are_told_apart(backend: Backend, t: Make) -> None:
-    x, whole = t(12, 4 * 64, 5), t(12, 4 * 64, 5)
-    by_step = [whole[:, k::64] for k in range(64)]
-    by_block = [whole[:, 4 * k : 4 * k + 4] for k in range(64)]
-    across = [whole.as_strided((12, 4, 5), (5, 60, 1), 240 * k) for k in range(64)]  # dimensions swapped
-    for outs in (by_step, by_block, across):
-        backend("split", x, [4] * 64, 1, out=outs)
-        for k, out in enumerate(outs):
-            assert out.equal(x[:, 4 * k : 4 * k + 4])
-
-
-def test_large_views_that_interleave_are_told_apart() -> None:
-    whole = torch.zeros(1000, 2000, dtype=torch.uint8)
-    whole[:, ::2] = 1
-    dml.slice1(whole[:, ::2], [0, 0], [1000, 1000], [1, 1], out=whole[:, 1::2])
-    dml.slice1(whole[:, :1000], [0, 0], [1000, 1000], [1, 1], out=whole[:, 1000:])
-    dml.slice1(whole[:, :1000].t(), [0, 0], [1000, 1000], [1, 1], out=whole[:, 1000:])
-    assert whole.all()
-
-
 @every_op
 def test_an_overload_that_is_given_none_as_out_refuses_it(op: str) -> None:
     """None stands for no `out` in Python's functions alone."""

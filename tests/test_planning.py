@@ -74,6 +74,7 @@ OUTS: dict[str, tuple[int, Callable[[int], list[Tensor]]]] = {
     "every nth column of padded rows": (1, lambda n: every_nth(n, torch.empty(8, 4 * n + 3)[:, : 4 * n])),
     "every nth row": (0, lambda n: [t.t() for t in every_nth(n, torch.empty(4 * n, 8).t())]),
     "tiles": (0, lambda n: [tile for strip in torch.empty(n // 4 * 2, 12).split(2) for tile in strip.split(3, 1)]),
+    "swapped dimensions": (1, lambda n: [t.transpose(0, 1) for t in torch.empty(n, 4, 12, 5)]),
     "padded panels": (1, lambda n: list(torch.empty(4, n, 3, 3)[:, :, :2, :2].split(1, 1))),
     "last of three dimensions": (2, lambda n: list(torch.empty(3, 5, n)[:, :4].split(1, 2))),
 }
