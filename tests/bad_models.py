@@ -1,6 +1,7 @@
 # ruff: noqa: E501  (a problem to a line)
 """Model files that are refused: what a good one is changed to, and everything that is then said of it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 DROP = object()  # for a field that is taken away
@@ -77,6 +78,13 @@ def changed(changes: dict[str, Any], model: Any = None) -> Any:
         else:
             owner[last] = value
     return model
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Everything that lies in a value of JSON: what it lies in, and its key or index."""
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield value, key
+        yield from places(value[key])
 
 
 def nested(depth: int) -> list[Any]:

@@ -53,11 +53,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         {"input_tensors": [TensorDesc(F32, [4, 2]), TensorDesc(UINT32, [4, 4])]},
         ["input_tensors[1].data_type must be FLOAT32, that of input_tensors[0], got UINT32"],
     ),
-    (
-        "REVERSE_SUBSEQUENCES",
-        {"output_tensor": TensorDesc(I8, [4, 6])},
-        ["output_tensor.data_type must be FLOAT32, that of input_tensor, got INT8"],
-    ),
+    ("REVERSE_SUBSEQUENCES", {"output_tensor": TensorDesc(I8, [4, 6])}, ["output_tensor.data_type must be FLOAT32, that of input_tensor, got INT8"]),
     (
         "SLICE_GRAD",
         {"output_gradient_tensor": TensorDesc(I8, [4, 6])},
@@ -132,41 +128,17 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ),
     ("SLICE1", {"output_tensor": TensorDesc(F32, [1, 1])}, []),  # not all reachable elements need be copied
     ("SLICE1", {"dimension_count": 3}, ["dimension_count must be 2, that of input_tensor, got 3"]),
-    (
-        "SLICE1",
-        {"input_window_offsets": [0]},
-        ["input_window_offsets must have length 2, an entry for each dimension of input_tensor, got 1"],
-    ),
-    (
-        "SLICE1",
-        {"input_window_sizes": [4, 5, 1]},
-        ["input_window_sizes must have length 2, an entry for each dimension of input_tensor, got 3"],
-    ),
-    (
-        "SLICE1",
-        {"input_window_strides": []},
-        ["input_window_strides must have length 2, an entry for each dimension of input_tensor, got 0"],
-    ),
+    ("SLICE1", {"input_window_offsets": [0]}, ["input_window_offsets must have length 2, an entry for each dimension of input_tensor, got 1"]),
+    ("SLICE1", {"input_window_sizes": [4, 5, 1]}, ["input_window_sizes must have length 2, an entry for each dimension of input_tensor, got 3"]),
+    ("SLICE1", {"input_window_strides": []}, ["input_window_strides must have length 2, an entry for each dimension of input_tensor, got 0"]),
     # SLICE.
     ("SLICE", {"output_tensor": TensorDesc(F32, [2, 2])}, ["output_tensor.sizes[1] must be 3, as sizes[1] is, got 2"]),
     ("SLICE", {"strides": [2, 0]}, ["strides[1] must be from 1 to 4294967295, got 0"]),
-    (
-        "SLICE",
-        {"sizes": [2, 1], "strides": [2, 2**32], "output_tensor": TensorDesc(F32, [2, 1])},
-        ["strides[1] must be from 1 to 4294967295, got 4294967296"],
-    ),
+    ("SLICE", {"sizes": [2, 1], "strides": [2, 2**32], "output_tensor": TensorDesc(F32, [2, 1])}, ["strides[1] must be from 1 to 4294967295, got 4294967296"]),
     ("SLICE", {"strides": [2, -1]}, ["strides[1] must be from 1 to 4294967295, got -1"]),
-    (
-        "SLICE",
-        {"offsets": [2, 0]},
-        ["offsets[0] plus (sizes[0] - 1) * strides[0] must be less than 4, the size of input_tensor there, got 2 + 1 * 2"],
-    ),
+    ("SLICE", {"offsets": [2, 0]}, ["offsets[0] plus (sizes[0] - 1) * strides[0] must be less than 4, the size of input_tensor there, got 2 + 1 * 2"]),
     ("SLICE", {"offsets": [-1, 0]}, ["offsets[0] must be at least 0, got -1"]),
-    (
-        "SLICE",
-        {"sizes": [0, 3]},
-        ["sizes[0] must be at least 1, got 0"],
-    ),
+    ("SLICE", {"sizes": [0, 3]}, ["sizes[0] must be at least 1, got 0"]),
     ("SLICE", {"offsets": [0]}, ["offsets must have length 2, an entry for each dimension of input_tensor, got 1"]),
     ("SLICE", {"sizes": [2]}, ["sizes must have length 2, an entry for each dimension of input_tensor, got 1"]),
     ("SLICE", {"strides": [2]}, ["strides must have length 2, an entry for each dimension of input_tensor, got 1"]),
@@ -194,11 +166,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("SPLIT", {"output_tensors": [], "output_count": 0}, ["output_tensors must have at least 1 tensor, got none"]),
     ("SPLIT", {"output_count": 3}, ["output_count must be 2, the number of output_tensors, got 3"]),
     ("SPLIT", {"output_tensors": pieces([4, 2], [3, 4])}, ["output_tensors[1].sizes[0] must be 4, the size of input_tensor there, got 3"]),
-    (
-        "SPLIT",
-        {"output_tensors": pieces([4, 2], [4, 3])},
-        ["output_tensors must have sizes along axis 1 that sum to 6, that of input_tensor, got [2, 3]"],
-    ),
+    ("SPLIT", {"output_tensors": pieces([4, 2], [4, 3])}, ["output_tensors must have sizes along axis 1 that sum to 6, that of input_tensor, got [2, 3]"]),
     (
         "SPLIT",
         {"axis": 2},  # which sizes had to be equal, and which to sum, nobody can tell
@@ -207,16 +175,8 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("SPLIT", {"output_tensors": pieces([4, 6]), "output_count": 1}, []),  # a plain copy
     ("JOIN", {"input_count": 1}, ["input_count must be 2, the number of input_tensors, got 1"]),
     ("JOIN", {"input_tensors": pieces([4, 2], [5, 4])}, ["input_tensors[1].sizes[0] must be 4, the size of output_tensor there, got 5"]),
-    (
-        "JOIN",
-        {"input_tensors": pieces([4, 3], [4, 4])},
-        ["input_tensors must have sizes along axis 1 that sum to 6, that of output_tensor, got [3, 4]"],
-    ),
-    (
-        "JOIN",
-        {"axis": -1, "input_tensors": pieces([4, 6], [4, 6])},
-        ["axis must be from 0 to 1, a dimension of output_tensor, got -1"],
-    ),
+    ("JOIN", {"input_tensors": pieces([4, 3], [4, 4])}, ["input_tensors must have sizes along axis 1 that sum to 6, that of output_tensor, got [3, 4]"]),
+    ("JOIN", {"axis": -1, "input_tensors": pieces([4, 6], [4, 6])}, ["axis must be from 0 to 1, a dimension of output_tensor, got -1"]),
     # REVERSE_SUBSEQUENCES.
     (
         "REVERSE_SUBSEQUENCES",
@@ -228,16 +188,8 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         {"sequence_lengths_tensor": TensorDesc(UINT32, [3, 1])},
         ["sequence_lengths_tensor.sizes[0] must be 4, the size of input_tensor there, got 3"],
     ),
-    (
-        "REVERSE_SUBSEQUENCES",
-        {"output_tensor": TensorDesc(F32, [4, 5])},
-        ["output_tensor.sizes[1] must be 6, the size of input_tensor there, got 5"],
-    ),
-    (
-        "REVERSE_SUBSEQUENCES",
-        {"axis": 2},
-        ["axis must be from 0 to 1, a dimension of input_tensor, got 2"],
-    ),
+    ("REVERSE_SUBSEQUENCES", {"output_tensor": TensorDesc(F32, [4, 5])}, ["output_tensor.sizes[1] must be 6, the size of input_tensor there, got 5"]),
+    ("REVERSE_SUBSEQUENCES", {"axis": 2}, ["axis must be from 0 to 1, a dimension of input_tensor, got 2"]),
     # ELEMENT_WISE_IDENTITY.
     (
         "ELEMENT_WISE_IDENTITY",
@@ -247,22 +199,14 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
             "output_tensor.sizes[1] must be 6, the size of input_tensor there, got 4",
         ],
     ),
-    (
-        "ELEMENT_WISE_IDENTITY",
-        {"output_tensor": TensorDesc(F16, [4, 6])},
-        ["output_tensor.data_type must be FLOAT32, that of input_tensor, got FLOAT16"],
-    ),
+    ("ELEMENT_WISE_IDENTITY", {"output_tensor": TensorDesc(F16, [4, 6])}, ["output_tensor.data_type must be FLOAT32, that of input_tensor, got FLOAT16"]),
     ("ELEMENT_WISE_IDENTITY", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),
     # Buffer tensors.
     ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),  # 0 broadcasts
     ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1])}, []),  # larger than packed pads
     ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[1, 2])}, []),
     ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[3, 2])}, []),  # dimensions that interlace, and do not overlap
-    (
-        "SLICE1",
-        {"input_tensor": TensorDesc(F32, [4, 6], strides=[6])},
-        ["input_tensor.strides must have length 2, an entry for each of sizes, got 1"],
-    ),
+    ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[6])}, ["input_tensor.strides must have length 2, an entry for each of sizes, got 1"]),
     (
         "SLICE1",
         {"input_tensor": TensorDesc(F32, [4, 6], strides=[6, -1], total_tensor_size_in_bytes=96)},
@@ -276,11 +220,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
             "output_tensor.strides[0] must be from 0 to 4294967295, got 4294967296",
         ],
     ),
-    (
-        "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], strides=[0, 1])},
-        ["output_tensor.strides[0] must not be 0, as the tensor is written to, got 0"],
-    ),
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[0, 1])}, ["output_tensor.strides[0] must not be 0, as the tensor is written to, got 0"]),
     ("SLICE1", {"output_tensor": TensorDesc(F32, [1, 3], strides=[0, 1])}, []),  # a stride that is never taken
     (
         "SLICE1",
@@ -328,11 +268,7 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         for n in (1, 2, 12, -4, 2**32)
     ),
     ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], guaranteed_base_offset_alignment=256)}, []),
-    (
-        "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], dimension_count=4)},
-        ["output_tensor.dimension_count must be 2, the number of sizes, got 4"],
-    ),
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], dimension_count=4)}, ["output_tensor.dimension_count must be 2, the number of sizes, got 4"]),
     (
         "SLICE1",
         {"input_tensor": TensorDesc(F32, []), "dimension_count": 0},

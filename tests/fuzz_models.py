@@ -23,6 +23,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from bad_models import places
+
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "model_corpus"
 FOUND = ROOT / "build" / "fuzz"
@@ -146,49 +148,9 @@ def objects(root: Any) -> Iterator[dict[str, Any]]:
 
 # How inputs are changed.
 
-NUMBERS = (
-    0,
-    1,
-    2,
-    3,
-    7,
-    8,
-    9,
-    64,
-    -1,
-    -2,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-    2**32,
-    2**63,
-    2**64,
-    -(2**63),
-    0.5,
-    1e308,
-    -0.0,
-)
-TEXTS = (
-    "",
-    "nan",
-    "inf",
-    "x",
-    "FLOAT32",
-    "UINT64",
-    "OWNED_BY_DML",
-    "../x.bin",
-    "/x.bin",
-    "values.bin",
-    "a\0",
-    "é\ud800",
-)
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Containers, and the keys or indices in them."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        yield value, key
-        yield from places(value[key])
+NUMBERS = (*range(4), 7, 8, 9, 64, -1, -2, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**63, 2**64, -(2**63), 0.5, 1e308, -0.0)
+TEXTS = ("", "nan", "inf", "x", "FLOAT32", "UINT64", "OWNED_BY_DML", "a\0", "é\ud800")
+TEXTS += ("../x.bin", "/x.bin", "values.bin")
 
 
 def change(root: Any, rng: random.Random) -> Any:

@@ -23,6 +23,7 @@ from torch._dynamo.testing import CompileCounterWithBackend
 from torch_dml_ops.directml import (
     CompiledGraph,
     DescriptorError,
+    Expression,
     FeatureLevel,
     Graph,
     InputGraphEdgeDesc,
@@ -595,75 +596,58 @@ def test_reinterpret() -> None:
     assert x.reinterpret(sizes=[3, 2], strides=[1, 3]).output_desc.effective_strides == (1, 3)
 
 
-def other_sizes() -> None:
-    graph = Graph()
-    graph.add(identity(Y, Y), graph.input(X))
-
-
-def input_as_output() -> None:
-    graph = Graph()
-    graph.output(graph.input(X))
-
-
-def reinterpreted_output() -> None:
-    graph = Graph()
-    graph.output(graph.add(IDENTITY, graph.input(X)).reinterpret(sizes=[6]))
+def refused_by(kind: type[Exception], *rows: tuple[str, Callable[[Graph, Expression], object]]) -> list[Any]:
+    return [pytest.param(kind, call, sentence, id=sentence[:60]) for sentence, call in rows]
 
 
 @pytest.mark.parametrize(
-    ("call", "kind", "sentence"),
-    [
+    ("kind", "call", "sentence"),
+    refused_by(
+        DescriptorError,
         (
-            other_sizes,
-            DescriptorError,
             "ELEMENT_WISE_IDENTITY breaks a rule:\n  input_tensor must be described as inputs[0] is, TensorDesc(FLOAT32, [2, 3]), got TensorDesc(FLOAT32, [3, 2])",
+            lambda graph, x: graph.add(identity(Y, Y), x),
         ),
+    )
+    + refused_by(
+        ValueError,
+        ("Graph.add: there must be 1 inputs for ELEMENT_WISE_IDENTITY, got 0", lambda *_: Graph().add(IDENTITY)),
         (
-            lambda: Graph().add(IDENTITY),
-            ValueError,
-            "Graph.add: there must be 1 inputs for ELEMENT_WISE_IDENTITY, got 0",
-        ),
-        (
-            lambda: Graph().add(IDENTITY, Graph().input(X)),
-            ValueError,
             "Graph.add: inputs[0] must be an expression of this graph, got one of another",
+            lambda _, x: Graph().add(IDENTITY, x),
         ),
         (
-            lambda: Graph().output(Graph().input(X)),
-            ValueError,
             "Graph.output: outputs[0] must be an expression of this graph, got one of another",
+            lambda _, x: Graph().output(x),
         ),
         (
-            input_as_output,
-            ValueError,
             "Graph.output: outputs[0] must be an output of a node, got an input; ElementWiseIdentityOperatorDesc makes a copy",
+            lambda graph, x: graph.output(x),
         ),
         (
-            reinterpreted_output,
-            ValueError,
             "Graph.output: outputs[0] must be described as by its operator, TensorDesc(FLOAT32, [2, 3]), got TensorDesc(FLOAT32, [6]); ElementWiseIdentityOperatorDesc makes a copy",
+            lambda graph, x: graph.output(graph.add(IDENTITY, x).reinterpret(sizes=[6])),
         ),
+        ("CompiledGraph: there must be 2 input tensors, got 1", lambda *_: chain().compile()(torch.zeros(3, 4))),
         (
-            lambda: InputGraphEdgeDesc(0, 0, 0),
-            TypeError,
-            "InputGraphEdgeDesc.__init__() takes 1 positional argument but 4 were given",
-        ),
-        (
-            lambda: chain().compile()(torch.zeros(3, 4)),
-            ValueError,
-            "CompiledGraph: there must be 2 input tensors, got 1",
-        ),
-        (
-            lambda: line(1).compile()(torch.zeros(2, 3, dtype=torch.float64)),
-            ValueError,
             "CompiledGraph: inputs[0] must have dtype float32, got float64",
+            lambda *_: line(1).compile()(torch.zeros(2, 3, dtype=torch.float64)),
         ),
-        (lambda: line(1).compile()([[0.0] * 3] * 2), TypeError, "CompiledGraph: inputs[0] must be a tensor, got list"),
-    ],
+    )
+    + refused_by(
+        TypeError,
+        (
+            "InputGraphEdgeDesc.__init__() takes 1 positional argument but 4 were given",
+            lambda *_: InputGraphEdgeDesc(0, 0, 0),
+        ),
+        ("CompiledGraph: inputs[0] must be a tensor, got list", lambda *_: line(1).compile()([[0.0] * 3] * 2)),
+    ),
 )
-def test_refused(call: Callable[[], object], kind: type[Exception], sentence: str) -> None:
+def test_refused(kind: type[Exception], call: Callable[[Graph, Expression], object], sentence: str) -> None:
+    graph = Graph()
+    x = graph.input(X)
     with pytest.raises(kind) as caught:
-        call()
+        call(graph, x)
     assert str(caught.value) == sentence
 
 

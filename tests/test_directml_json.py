@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bad_models import good
+from bad_models import good, places
 from directml_cases import DESCS
 from directml_rules import VALID
 from hypothesis import example, given, settings
@@ -20,26 +20,7 @@ from torch_dml_ops.directml import Model, ModelError, OperatorDesc, Problem, Ten
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
 
-TOKENS = [
-    "[",
-    "]",
-    "{",
-    "}",
-    ",",
-    ":",
-    "1",
-    "null",
-    '"a"',
-    '"b"',
-    '",]"',
-    " ",
-    "\n",
-    "/*x*/",
-    "/*",
-    "*/",
-    "//,]\n",
-    "/",
-]
+TOKENS = [*"[]{},:1/ \n", "null", '"a"', '"b"', '",]"', "/*x*/", "/*", "*/", "//,]\n"]
 SCALAR = re.compile(r'"[^"]*"|0|[1-9][0-9]*|null')
 
 
@@ -163,13 +144,6 @@ def test_long_texts_that_are_no_json(text: str) -> None:
 
 
 # What is noted while something is read is raised, or warned of.
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Everything that lies in a value of JSON: what it lies in, and its key or index."""
-    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
-        yield value, key
-        yield from places(value[key])
 
 
 WRONG = [None, True, -1, 1.5, 2**70, "X", [], [None], {}, {"Type": "X", "Desc": {}}, {"name": "X", "type": "X"}]

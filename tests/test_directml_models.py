@@ -745,12 +745,10 @@ def test_text_that_is_not_utf_8(folder: Path) -> None:
 
 def test_nan_and_infinity_where_numbers_are_not_values(folder: Path) -> None:
     text = json.dumps(good()).replace('"Axis": 0', '"Axis": NaN').replace('"Sizes": [6]', '"Sizes": [Infinity]')
-    assert problems_of(folder, text) == [
-        "$.dispatchables.split.desc.Axis must be a whole number, got nan",
-    ]
+    assert problems_of(folder, text) == ["$.dispatchables.split.desc.Axis must be a whole number, got nan"]
     text = json.dumps(good()).replace('"Sizes": [6]', '"Sizes": [1e999]')
     assert problems_of(folder, text) == [
-        "$.dispatchables.split.desc.InputTensor.Sizes[0] must be a whole number, got inf",
+        "$.dispatchables.split.desc.InputTensor.Sizes[0] must be a whole number, got inf"
     ]
 
 

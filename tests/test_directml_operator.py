@@ -179,9 +179,7 @@ def test_a_tensor_that_repeats_may_have_more_elements_than_a_buffer() -> None:
 
 X = TensorDesc(F32, [4, 6])
 SPLIT = Operator(op_desc("SPLIT", X, SplitOperatorDesc.infer_output(X, 1, [2, 4]), 1))
-PADDED = Operator(
-    op_desc("JOIN", [X], TensorDesc(F32, [4, 6], strides=[8, 1]), 0),
-)
+PADDED = Operator(op_desc("JOIN", [X], TensorDesc(F32, [4, 6], strides=[8, 1]), 0))
 REVERSE = Operator(op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(UINT32, [4, 1]), X, 1))
 
 
@@ -498,79 +496,52 @@ def test_owned_inputs_get_no_gradient_and_compile() -> None:
     assert constant.grad is None
 
 
+PIECES = [torch.ones(1, 6), torch.ones(2, 6), torch.ones(1, 6)]
+NOTHING = object()
+
+
 @pytest.mark.parametrize(
-    ("call", "error", "sentence"),
+    ("given", "error", "sentence"),
     [
-        (
-            lambda j: j(*PIECES),
-            ValueError,
-            "JOIN: input_tensors[0] is OWNED_BY_DML and must be given first; call initialize",
-        ),
+        (NOTHING, ValueError, "input_tensors[0] must be given, as it is OWNED_BY_DML"),
+        ([None] * 3, ValueError, "input_tensors[0] must be given, as it is OWNED_BY_DML"),
+        (PIECES, ValueError, "input_tensors[1] must be None, as it is not OWNED_BY_DML"),
+        (PIECES[:2], ValueError, "input_tensors must have length 3, got 2"),
+        (PIECES[0], ValueError, "input_tensors must have length 3, got 1"),
+        (3, TypeError, "input_tensors must be a list of tensors, got 3"),
+        ([1, None, None], TypeError, "input_tensors[0] must be a tensor, got int"),
+        ([PIECES[1], None, None], ValueError, "input_tensors[0] must have sizes [1, 6], got [2, 6]"),
+    ],
+)
+def test_what_initialize_refuses(given: Any, error: type[Exception], sentence: str) -> None:
+    join = Operator(owned(JOIN, "input_tensors[0]"))
+    with pytest.raises(error, match=f"^{re.escape(f'JOIN: initialize: {sentence}')}$"):
+        join.initialize(**({} if given is NOTHING else {"input_tensors": given}))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda j: j(*PIECES), "JOIN: input_tensors[0] is OWNED_BY_DML and must be given first; call initialize"),
         (
             lambda j: j.initialize(input_tensors=[PIECES[0], None, None])(*PIECES),
-            ValueError,
             "JOIN: there must be 2 input tensors besides input_tensors[0], which initialize has bound, got 3",
         ),
         (
-            lambda j: j.initialize(),
-            ValueError,
-            "JOIN: initialize: input_tensors[0] must be given, as it is OWNED_BY_DML",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=[None] * 3),
-            ValueError,
-            "JOIN: initialize: input_tensors[0] must be given, as it is OWNED_BY_DML",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=PIECES),
-            ValueError,
-            "JOIN: initialize: input_tensors[1] must be None, as it is not OWNED_BY_DML",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=PIECES[:2]),
-            ValueError,
-            "JOIN: initialize: input_tensors must have length 3, got 2",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=PIECES[0]),
-            ValueError,
-            "JOIN: initialize: input_tensors must have length 3, got 1",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=3),
-            TypeError,
-            "JOIN: initialize: input_tensors must be a list of tensors, got 3",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=[1, None, None]),
-            TypeError,
-            "JOIN: initialize: input_tensors[0] must be a tensor, got int",
-        ),
-        (
-            lambda j: j.initialize(input_tensors=[PIECES[1], None, None]),
-            ValueError,
-            "JOIN: initialize: input_tensors[0] must have sizes [1, 6], got [2, 6]",
-        ),
-        (
             lambda j: j.initialize(output_tensor=torch.ones(4, 6)),
-            ValueError,
             "JOIN: initialize must not get output_tensor, as no input of this name is OWNED_BY_DML; those that are: "
             "input_tensors",
         ),
         (
             lambda _: REVERSE.initialize(input_tensor=torch.ones(4, 6)),
-            ValueError,
             "REVERSE_SUBSEQUENCES: initialize must not get input_tensor, as no input of this name is OWNED_BY_DML; "
             "those that are: none",
         ),
     ],
 )
-def test_what_initialize_refuses(call: Callable[[Operator], object], error: type[Exception], sentence: str) -> None:
-    with pytest.raises(error, match=f"^{re.escape(sentence)}$"):
+def test_owned_and_given_inputs_are_told_apart(call: Callable[[Operator], object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         call(Operator(owned(JOIN, "input_tensors[0]")))
-
-
-PIECES = [torch.ones(1, 6), torch.ones(2, 6), torch.ones(1, 6)]
 
 
 # Layouts.

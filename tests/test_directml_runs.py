@@ -92,10 +92,7 @@ ends = st.sampled_from(
     ]
 )
 paths = st.builds(lambda parts, end: "/".join([*parts, end]), st.lists(parts, max_size=3), ends) | st.builds(
-    lambda count, length, end: "/".join([*["n" * length] * count, end]),
-    st.integers(1, 40),
-    st.integers(90, 255),
-    ends,
+    lambda count, length, end: "/".join([*["n" * length] * count, end]), st.integers(1, 40), st.integers(90, 255), ends
 )
 
 
@@ -180,20 +177,26 @@ def bound(name: str, desc: TensorDesc, before: int) -> tuple[Json, Json]:
     return {"initialValuesDataType": "UINT8", "initialValues": values}, {"name": name, "elementOffset": offset}
 
 
+@st.composite
+def of_one_operator(draw: st.DrawFn, op: str, before: list[int]) -> Json:
+    """A model that runs it once; each tensor has one of these numbers of bytes before it."""
+    desc = draw(descs(op))
+    known: dict[str, Json] = {}
+    bindings: dict[str, list[Json]] = {}
+    for path, tensor in (*desc.inputs(), *desc.outputs()):
+        known[str(path)], binding = bound(str(path), tensor, draw(st.sampled_from(before)))
+        bindings.setdefault(str(path[0]).title().replace("_", ""), []).append(binding)
+    dispatch = {"type": "dispatch", "dispatchable": "op", "bindings": bindings}
+    return {"resources": known, "dispatchables": {"op": desc.to_json()}, "commands": [dispatch]}
+
+
 @pytest.mark.parametrize("op", OPERATORS)
 @settings(examples, max_examples=EXAMPLES // 2)
 @given(data=st.data())
 def test_operators_on_buffers(op: str, data: st.DataObject) -> None:
     """Whatever the strides, the padding and the alignment."""
-    desc = data.draw(descs(op))
-    known: dict[str, Json] = {}
-    bindings: dict[str, list[Json]] = {}
-    for path, tensor in (*desc.inputs(), *desc.outputs()):
-        known[str(path)], binding = bound(str(path), tensor, data.draw(st.sampled_from([0, 4, 100])))
-        bindings.setdefault(str(path[0]).title().replace("_", ""), []).append(binding)
-    dispatch = {"type": "dispatch", "dispatchable": "op", "bindings": bindings}
     with folder() as here:
-        assert runs(here, {"resources": known, "dispatchables": {"op": desc.to_json()}, "commands": [dispatch]})
+        assert runs(here, data.draw(of_one_operator(op, [0, 4, 100])))
 
 
 # Every form that DxDispatch reads of the same model.
@@ -240,21 +243,12 @@ def other_binding(draw: st.DrawFn, binding: Json) -> Any:
 @settings(examples, max_examples=EXAMPLES // 3)
 @given(data=st.data())
 def test_other_forms_of_a_model_are_the_same(op: str, data: st.DataObject) -> None:
-    desc = data.draw(descs(op))
-    known: dict[str, Json] = {}
-    bindings: dict[str, list[Json]] = {}
-    for path, tensor in (*desc.inputs(), *desc.outputs()):
-        known[str(path)], binding = bound(str(path), tensor, data.draw(st.sampled_from([0, 16])))
-        bindings.setdefault(str(path[0]).title().replace("_", ""), []).append(binding)
-    plain = {"resources": known, "dispatchables": {"op": desc.to_json()}}
-    plain["commands"] = [{"type": "dispatch", "dispatchable": "op", "bindings": bindings}]
-    other = {
-        "resources": {
-            name: {"type": "buffer", "sizeInBytes": value["initialValues"]["valueCount"]} | value
-            for name, value in known.items()
-        }
-    }
-    other["dispatchables"] = {"op": data.draw(other_dispatchable(desc.to_json()))}
+    plain = data.draw(of_one_operator(op, [0, 16]))
+    other: Json = {"resources": {}}
+    for name, value in plain["resources"].items():
+        other["resources"][name] = {"type": "buffer", "sizeInBytes": value["initialValues"]["valueCount"]} | value
+    other["dispatchables"] = {"op": data.draw(other_dispatchable(plain["dispatchables"]["op"]))}
+    bindings = plain["commands"][0]["bindings"]
     others = {name: [data.draw(other_binding(b)) for b in found] for name, found in bindings.items()}
     others = {
         name: found[0] if len(found) == 1 and data.draw(st.booleans()) else found for name, found in others.items()

@@ -164,10 +164,7 @@ def test_the_call_follows_the_fields() -> None:
     assert shown() == ("dml.slice1(x, [0, 0], [3, 4], [2, 1])", "")
     assert bytes(shown.picture.value) != before
     shown.fields[2].value = 0
-    assert shown() == (
-        "dml.slice1(x, [0, 0], [3, 4], [0, 1])",
-        "RuntimeError: slice1: window_strides[0] must not be 0",
-    )
+    assert shown() == ("dml.slice1(x, [0, 0], [3, 4], [0, 1])", "RuntimeError: slice1: window_strides[0] must not be 0")
     shown = Shown("index", 3, 4)
     shown.fields[0].value = "::-2, 1:"
     assert shown() == ("dml.index(x)[::-2, 1:]", "")

@@ -277,10 +277,7 @@ WINDOW = [0, 1], [4, 5], [-1, 2]  # of X
 FORMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "slice1": (lambda x: dml.slice1(x, *WINDOW), ["Slice"]),
     "slice1 of the whole": (lambda x: dml.slice1(x, [0, 0], [4, 6], [1, 1]), ["Identity"]),
-    "slice_grad": (
-        lambda x: dml.slice_grad(x, [4, 8], [0, 1], [4, 6], [1, 1]),
-        ["ConstantOfShape", "Concat"],
-    ),
+    "slice_grad": (lambda x: dml.slice_grad(x, [4, 8], [0, 1], [4, 6], [1, 1]), ["ConstantOfShape", "Concat"]),
     "slice_grad backwards": (lambda x: dml.slice_grad(x, [4, 6], [0, 0], [4, 6], [-1, 1]), ["Slice"]),
     "slice_grad with steps": (
         lambda x: dml.slice_grad(x, [4, 12], [0, 0], [4, 12], [1, 2]),
@@ -288,10 +285,7 @@ FORMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     ),
     "split": (lambda x: dml.split(x, [1, 5], 1), ["Split"]),
     "join": (lambda x: dml.join([x, x], 1), ["Concat"]),
-    "reverse_subsequences": (
-        lambda x: dml.reverse_subsequences(x, LENGTHS[:, None], 1),
-        ["ReverseSequence"],
-    ),
+    "reverse_subsequences": (lambda x: dml.reverse_subsequences(x, LENGTHS[:, None], 1), ["ReverseSequence"]),
 }
 
 

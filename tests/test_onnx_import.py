@@ -433,16 +433,42 @@ again (float[N] x) => (float[A] a, float[B] b, float[C] c)
 }"""
 
 
+COMPUTED = """
+<ir_version: 8, opset_import: ["": 18]>
+computed (float[N, T, C] x) => (float[N, U, C] y, float[N, V, C] z)
+<int64[1] zero = {0}, int64[1] one = {1}, int64 two = {2}, int64[1] lowest = {-9223372036854775808}> {
+    sizes = Shape (x)
+    time = Gather <axis = 0> (sizes, one)
+    half = Div (time, two)
+    rest = Sub (time, half)
+    pieces = Concat <axis = 0> (half, rest)
+    early, late = Split <axis = -2> (x, pieces)
+    down = Sub (zero, one)
+    turned = Slice (x, half, lowest, one, down)
+    rows = Gather <axis = 0> (sizes, zero)
+    lengths = Expand (half, rows)
+    y = Concat <axis = -2> (late, early, late, turned)
+    z = ReverseSequence <batch_axis = 0, time_axis = 1> (early, lengths)
+}"""
+
+
 @pytest.mark.parametrize(
-    ("text", "several"),
-    [(HALVES, [(2, 6, 3), (1, 5, 1), (3, 2, 2)]), (MOVES, [(2, 3, 4, 6), (1, 2, 4, 6)])],
-    ids=["halves", "moves"],
+    ("importer", "text", "several"),
+    [
+        (from_onnx, HALVES, [(2, 6, 3), (1, 5, 1), (3, 2, 2)]),
+        (from_onnx, MOVES, [(2, 3, 4, 6), (1, 2, 4, 6)]),
+        *((importer, COMPUTED, [(2, 6, 3), (1, 5, 1), (3, 1, 2)]) for importer in (from_onnx, by_onnx2torch)),
+    ],
+    ids=["halves", "moves", "computed", "computed by onnx2torch"],
 )
-def test_sizes_that_the_graph_computes(text: str, several: Sequence[tuple[int, ...]]) -> None:
+def test_sizes_that_the_graph_computes(
+    importer: Callable[[ModelProto], torch.nn.Module], text: str, several: Sequence[tuple[int, ...]]
+) -> None:
     model = parser.parse_model(text)
+    module = importer(model)
     for sizes in several:
         x = filled(sizes, np.dtype("float32"))
-        assert outputs_of(from_onnx(model), [x]) == [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
+        assert outputs_of(module, [x]) == [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
 
 
 @pytest.mark.parametrize(
@@ -704,17 +730,8 @@ def test_local_functions_are_followed() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "FLOAT16",
-        "BFLOAT16",
-        "DOUBLE",
-        "FLOAT8E4M3FN",
-        "FLOAT8E5M2",
-        "INT8",
-        "INT32",
-        "UINT16",
-        "UINT64",
-        "BOOL",
-        "COMPLEX64",
+        *("FLOAT16", "BFLOAT16", "DOUBLE", "FLOAT8E4M3FN", "FLOAT8E5M2"),
+        *("INT8", "INT32", "UINT16", "UINT64", "BOOL", "COMPLEX64"),
     ],
 )
 @pytest.mark.parametrize("raw", [True, False])
@@ -1285,35 +1302,6 @@ def test_autocast_leaves_pieces_of_several_dtypes() -> None:
     }""")
     with torch.autocast("cpu", torch.bfloat16):
         assert by_onnx2torch(model)(torch.eye(2)).dtype == torch.float32
-
-
-COMPUTED = parser.parse_model("""
-<ir_version: 8, opset_import: ["": 18]>
-computed (float[N, T, C] x) => (float[N, U, C] y, float[N, V, C] z)
-<int64[1] zero = {0}, int64[1] one = {1}, int64 two = {2}, int64[1] lowest = {-9223372036854775808}> {
-    sizes = Shape (x)
-    time = Gather <axis = 0> (sizes, one)
-    half = Div (time, two)
-    rest = Sub (time, half)
-    pieces = Concat <axis = 0> (half, rest)
-    early, late = Split <axis = -2> (x, pieces)
-    down = Sub (zero, one)
-    turned = Slice (x, half, lowest, one, down)
-    rows = Gather <axis = 0> (sizes, zero)
-    lengths = Expand (half, rows)
-    y = Concat <axis = -2> (late, early, late, turned)
-    z = ReverseSequence <batch_axis = 0, time_axis = 1> (early, lengths)
-}""")
-
-
-@each_importer
-def test_numbers_that_the_graph_computes_and_initializers_that_it_uses_twice(
-    importer: Callable[[ModelProto], torch.nn.Module],
-) -> None:
-    module = importer(COMPUTED)
-    for sizes in ((2, 6, 3), (1, 5, 1), (3, 1, 2)):
-        x = filled(sizes, np.dtype("float32"))
-        assert outputs_of(module, [x]) == [bits(output) for output in onnxruntime_outputs(COMPUTED, {"x": x})]
 
 
 HALVING = "halving (float[N] x) => ({outputs}) {{ a, b = Split <num_outputs = 2> (x) c = Identity (b) }}"

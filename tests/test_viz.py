@@ -18,13 +18,7 @@ from processes import run_python
 
 import torch_dml_ops as dml
 from torch_dml_ops import viz
-from torch_dml_ops.directml import (
-    DescriptorError,
-    Slice1OperatorDesc,
-    SplitOperatorDesc,
-    TensorDataType,
-    TensorDesc,
-)
+from torch_dml_ops.directml import DescriptorError, Slice1OperatorDesc, SplitOperatorDesc, TensorDataType, TensorDesc
 from torch_dml_ops.viz import _picture
 
 Index = tuple[int, ...]
@@ -380,7 +374,8 @@ REFUSALS: dict[type[Exception], list[tuple[Callable[[], Figure], str]]] = {
         (lambda: viz.plot_slice1([4], [0], [4], [0]), "slice1: window_strides[0] must not be 0"),
         (
             lambda: viz.plot_slice1([4], [1], [4], [1]),
-            "slice1: window_offsets[0] + window_sizes[0] must be at most 4, the size of input in dimension 0, got 1",
+            "slice1: window_offsets[0] + window_sizes[0] must be at most 4, the size of input in dimension 0, got "
+            "1 + 4",
         ),
         (lambda: viz.plot_slice1([4], [0], [4], [2], [3]), "slice1: output_sizes[0] must be from 1 to 2, got 3"),
         (lambda: viz.plot_split([4], [1, 0, 3], 0), "split: split_sizes[1] must be at least 1, got 0"),
@@ -509,7 +504,7 @@ REFUSALS: dict[type[Exception], list[tuple[Callable[[], Figure], str]]] = {
         (
             lambda: viz.plot_slice1(BROKEN),
             "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0",
-        ),
+        )
     ],
 }
 
