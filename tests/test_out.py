@@ -11,6 +11,7 @@ from contract_cases import (
     assert_refused,
     assert_right,
     every_dtype,
+    every_form,
     every_op,
     given_as_out,
     lengths_of,
@@ -119,13 +120,19 @@ def test_one_wrong_out_of_a_split_leaves_all_as_they_were(backend: Backend, t: M
     )
 
 
-def test_out_must_not_be_an_input(backend: Backend, t: Make) -> None:
+@every_form
+def test_out_must_not_be_an_input(form: Backend) -> None:
+    t = maker(form.device)
     x = t(2, 3)
     for op, arguments in same_sizes(x, 1):
         name = {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input")
         refusal = f"{op}: {'out[0]' if op == 'split' else 'out'} must not share memory with {name}"
         for out in (x, x.detach()):
-            assert_refused(backend, refusal, op, *arguments, out=given_as_out(op, out))
+            assert_refused(form, refusal, op, *arguments, out=given_as_out(op, out))
+    refusal = "reverse_subsequences: out must not share memory with sequence_lengths"
+    lengths = lengths_of([[2], [1]], torch.int64, form.device)
+    same_bytes = lengths.view(torch.float32)
+    assert_refused(form, refusal, "reverse_subsequences", t(2, 2), lengths, 1, out=same_bytes)
 
 
 def test_out_must_not_share_memory_with_an_input(backend: Backend, t: Make) -> None:
@@ -146,8 +153,6 @@ def test_out_must_not_share_memory_with_an_input(backend: Backend, t: Make) -> N
 
 def test_out_must_not_share_memory_with_the_lengths(backend: Backend, t: Make) -> None:
     op, refusal = "reverse_subsequences", "reverse_subsequences: out must not share memory with sequence_lengths"
-    lengths = lengths_of([[2], [1]], torch.int64, backend.device)
-    assert_refused(backend, refusal, op, t(2, 2), lengths, 1, out=lengths.view(torch.float32))  # the same 16 bytes
     memory = lengths_of([2, 7, 1, 7], torch.int32, backend.device)
     lengths, floats = memory.as_strided((2, 1), (2, 1)), memory.view(torch.float32)
     assert_refused(backend, refusal, op, t(2, 1), lengths, 1, out=floats[1:3].reshape(2, 1))
