@@ -51,6 +51,7 @@ def test_torch_func(case: Case, dtype: torch.dtype, transform: str) -> None:
     problem, reference = (Problem(case, dtype, ops) for ops in (dml, plain_torch))
     x = point(problem, transform)
     same(TRANSFORMS[transform](problem, x), TRANSFORMS[transform](reference, x))
+    assert not torch._C._functorch.get_single_level_autograd_function_allowed()  # which a recorded call switches on
 
 
 def gradients(case: Case, ops: ModuleType, through: Callable[..., Sequence[Tensor]]) -> list[Tensor | None]:
