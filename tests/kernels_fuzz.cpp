@@ -8,7 +8,9 @@
 //                                       and every way that the engine has, whatever the size of the items
 //
 // Buffers are exactly as large as a plan reaches, so that AddressSanitizer sees any access beyond it; what lies between
-// the written items must stay as it was.
+// the written items must stay as it was, and without AddressSanitizer what lies around them too.
+#include <sys/mman.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -100,23 +102,42 @@ struct Buffer {
 struct Placed {
   explicit Placed(const std::vector<char>& bytes, int64_t offset)
       : size(bytes.size()),
-        memory(static_cast<char*>(std::malloc(bytes.size() + std::size_t(offset)))),
-        data(memory + offset) {
-    std::memset(memory, kBefore, std::size_t(offset));
+        before(kAround + std::size_t(offset)),
+        memory(static_cast<char*>(std::malloc(before + size + kAround))),
+        data(memory + before) {
+    std::memset(memory, kUntouched, before);
     std::memcpy(data, bytes.data(), size);
+    std::memset(data + size, kUntouched, kAround);
   }
-  // Uninitialised: of what is not touched, the system has only to keep the addresses.
+  // Zeros: of what is not touched, the system has only to keep the addresses.
   explicit Placed(int64_t bytes)
-      : size(std::size_t(bytes)), memory(static_cast<char*>(std::malloc(size))), data(memory) {}
-  ~Placed() { std::free(memory); }
-  Placed(const Placed&) = delete;
-  bool is_untouched_before() const {
-    return std::all_of(memory, data, [](char byte) { return byte == kBefore; });
+      : size(std::size_t(bytes)),
+        before(0),
+        memory(static_cast<char*>(
+            mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))),
+        data(memory),
+        is_mapped(true) {}
+  ~Placed() {
+    if (is_mapped)
+      munmap(memory, size);
+    else
+      std::free(memory);
   }
-  static constexpr char kBefore = 90;
-  std::size_t size;
+  Placed(const Placed&) = delete;
+  bool is_untouched_around() const {
+    const auto is_untouched = [](char byte) { return byte == kUntouched; };
+    return std::all_of(memory, data, is_untouched) && std::all_of(data + size, data + size + kAround, is_untouched);
+  }
+#ifdef __SANITIZE_ADDRESS__
+  static constexpr std::size_t kAround = 0;
+#else
+  static constexpr std::size_t kAround = 64;
+#endif
+  static constexpr char kUntouched = 90;
+  std::size_t size, before;
   char* memory;
   char* data;
+  bool is_mapped = false;
 };
 
 // Whether engines write what the plan says. `memory` is all that has to be as it says afterwards.
@@ -140,7 +161,7 @@ bool right(const char* what, const Plan& plan, const std::list<Placed>& memory, 
       cpu::execute(plan, ragged_parallel_for);
     bytes = expected.begin();
     for (const Placed& m : memory)
-      if (std::memcmp(m.data, (bytes++)->data(), m.size) != 0 || !m.is_untouched_before()) {
+      if (std::memcmp(m.data, (bytes++)->data(), m.size) != 0 || !m.is_untouched_around()) {
         std::printf("%s is wrong on %s\n", what, cuda ? "CUDA" : "the CPU");
         return false;
       }
@@ -206,7 +227,10 @@ bool pieces_case(int64_t item) {
                                            : any(1, chance(0.5) ? 4 : 200));
   const int64_t oddity = chance(0.3) ? 0 : any(0, 8);
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
-  if (oddity == 6) sizes = {2, 2};
+  if (oddity == 6)
+    sizes = {2, 2};
+  else if (!ones && chance(0.3))  // those of a cache line or more share lines
+    for (int64_t& size : sizes) size += 64 / item;
   const int64_t within = oddity == 6 ? 3 : 1;  // from an item of a row to the next one
   const int64_t gap = odd(1) ? chance(0.6) ? 1 : any(2, 9) : 0, apart = odd(2) ? any(2, 4) : 1;
   const int64_t stride = std::accumulate(sizes.begin(), sizes.end(), gap);
@@ -305,14 +329,16 @@ bool row_case(const Rows& c) {
   return right("a row", AffineCopies{item, {{dst.front().data, src.data + first * item, {rows, row}}}}, dst);
 }
 
-// Three rows of n items, of which the first is reversed as far as `length`, the second whole and the third not.
+// Three rows of n items, often with a gap between them, of which the first is reversed as far as `length`, the second
+// whole and the third not.
 bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int64_t n, int64_t length) {
   const int32_t lengths[] = {int32_t(length), int32_t(n + 1), 0};
+  const int64_t pitch = n + (chance(0.3) ? 1 : 0);
   const Placed src(any_bytes(3 * n * item), src_offset);
   std::list<Placed> dst;
-  dst.emplace_back(std::vector<char>(src.size), dst_offset);
+  dst.emplace_back(any_bytes((2 * pitch + n) * item), dst_offset);
   ReverseCopy plan{item, dst.front().data, src.data, lengths, LengthType::kInt32, {}};
-  plan.dims = {{3, n, n, 1, false}, {n, 1, 1, 0, true}};
+  plan.dims = {{3, pitch, n, 1, false}, {n, 1, 1, 0, true}};
   return right("a reversed row", plan, dst);
 }
 
@@ -430,7 +456,17 @@ bool far_apart_case() {
   ranges.emplace_back(std::vector<char>(2 * (3 * 746 + kRows), 9), 0);
   ReverseCopy plan{2, ranges.front().data, rows.data, lengths, LengthType::kInt64, {}};
   plan.dims = {{4, 746, 1, 0, false}, {kRows, 1, kRowApart, 0, false}, {1, 372, 1, 0, true}};
-  return right("a window far apart", window, dst, cuda) && right("rows far apart", plan, ranges, cuda);
+  // Columns whose last row is further away than 32 bits can say.
+  constexpr int64_t kColumns = 16;
+  const Placed far_rows(4 * (2 * kApart + kColumns));
+  for (int64_t r = 0; r < 3; ++r) std::memset(far_rows.data + 4 * r * kApart, int(r + 1), 4 * kColumns);
+  const std::vector<int64_t> whole(kColumns, 3);
+  std::list<Placed> columns;
+  columns.emplace_back(std::vector<char>(3 * 4 * kColumns), 0);
+  ReverseCopy panel{4, columns.front().data, far_rows.data, whole.data(), LengthType::kInt64, {}};
+  panel.dims = {{3, kColumns, kApart, 0, true}, {kColumns, 1, 1, 1, false}};
+  return right("a window far apart", window, dst, cuda) && right("rows far apart", plan, ranges, cuda) &&
+         right("columns far apart", panel, columns);
 }
 
 // Returns how many there were, or -1.
@@ -469,7 +505,8 @@ int64_t alignment_cases() {
     }
     for (int64_t src_offset = 0; src_offset < 16; ++src_offset) {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
-        for (const int64_t n : {int64_t(1), v / 2, v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
+        for (const int64_t n :
+             {int64_t(1), v / 2 - 1, v / 2, v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
           if (n < 1) continue;
           cuda_on_host::max_32_bit_index = chance(0.5) ? 0 : INT32_MAX;
           const auto stride = one_of<int64_t>({1, -1, 2, -2, 3, -3, 4, -4});
