@@ -6,7 +6,11 @@ Of a text, what lies between « and » is replaced. Texts are short, so that the
 not occur exactly once any more, test_mutants.py says so.
 """
 
-Row = tuple[str, str]
+Row = tuple[str, str] | tuple[str, str, str]  # the third: tests of its own, where those of the area take long
+
+GRADCHECK = "tests/test_autograd.py -m '' -k 'ordinary and (gradcheck or torch_func)'"
+JOINS = "tests/test_compile.py -k 'join and (strides or layout)'"
+RULE = "tests/test_inductor.py -k 'rule or a_line_names'"
 
 AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "operators": (
@@ -65,7 +69,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("begin == 0 && step == 1 && «count == size»", "true"),
             ],
             "csrc/kernels/reverse_copy.h": [("«length_stride == inner.size * inner.length_stride»", "true")],
-            "csrc/kernels/plan.h": [("vec.include(dims[k].src_stride * item_size);", "")],
+            "csrc/kernels/plan.h": [("vec.include(dims[k].src_stride * item_size);", "", "$ kernels_fuzz 300 0")],
             "csrc/kernels/cpu/affine_copy.cpp": [
                 ("!d.reads_all() || «d.src_stride != 1»", "false"),
                 ("«d.dst_stride != count»", "false"),
@@ -93,9 +97,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("column.dst_stride != 1 || «column.src_stride != 1»", "false"),
                 ("reversed ? «n - 1 - begin» : begin", "n - begin"),
                 ("«column_.dst_stride == axis_.size» ?", "true"),
-                ("std::clamp(n, «c.begin», c.end)", "int64_t(0)"),
+                ("«chunk.column_end = std::min(chunk.column_end, column.size);»", ""),
                 ("reversed ? «-axis_.src_stride» : axis", "axis_.src_stride"),
-                ("c.begin == 0 && «c.end == axis_.size»", "true"),
+                ("«chunk.end = std::min(chunk.end, axis.size);»", ""),
                 ("lengths[std::size_t(k - j)] = length(c, «k»)", "j"),
                 ("end - j, axis_.size, column_.dst_stride, «column_.src_stride»", "column_.dst_stride"),
                 ("length_offset += «index * dims[k].length_stride»", "index"),
@@ -217,23 +221,24 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "autograd": (
-        "tests/test_autograd.py tests/test_out.py -m '' -k '(ordinary or test_out) and not on_host'",
+        "tests/test_unusual_inputs.py tests/test_out.py tests/test_autograd.py -m '' "
+        "-k '(ordinary or test_out or unusual) and not (gradcheck or torch_func or on_host)'",
         {
             "torch_dml_ops/_autograd.py": [
-                ("«in_forward_mode() or »_requires", ""),
-                ("ctx.linear.call(«tangents[: ctx.count]», _others", "tangents"),
+                ("«in_forward_mode() or »_requires", "", GRADCHECK),
+                ("ctx.linear.call(«tangents[: ctx.count]», _others", "tangents", GRADCHECK),
                 ('any(«a.type.kind() == "TensorType"» for a in others)', "False"),
-                ("set_single_level_autograd_function_allowed(«allowed»)", "True"),
-                ("ctx.save_for_forward(*constants)", "pass"),
-                ("with torch.enable_grad(), «private._set_fwd_grad_enabled(True), »private._Auto", ""),
+                ("set_single_level_autograd_function_allowed(«allowed»)", "True", GRADCHECK),
+                ("ctx.save_for_forward(*constants)", "pass", GRADCHECK),
+                ("with torch.enable_grad(), «private._set_fwd_grad_enabled(True), »private._Auto", "", GRADCHECK),
                 ("torch.autograd.graph.increment_version(tuple(_as_list(out)))", "pass"),
                 ("if t.is_conj()« or t.is_neg()»:", ""),
                 ("if t.is_inference()« and not torch.is_inference_mode_enabled()»", ""),
                 ("«torch.is_grad_enabled() and »t.requires_grad:", ""),
             ],
             "torch_dml_ops/_operators.py": [
-                ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None"),
-                ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]"),
+                ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None", GRADCHECK),
+                ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]", GRADCHECK),
             ],
         },
     ),
@@ -255,12 +260,12 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "fake kernels": (
-        "tests/test_refusals.py tests/test_results.py tests/test_compile.py -k 'not on_host'",
+        "tests/test_refusals.py tests/test_compile.py -k 'not (opcheck or on_host)'",
         {
             "torch_dml_ops/_operators.py": [
                 ('return Result(«input.shape», {"input": input}, ((', "sequence_lengths.shape"),
-                ("[*result.like.items()«, *result.also_read»]", ""),
-                ("return new_dense(name, sizes, «order_of»)", "order_of[:1]"),
+                ("[*result.like.items()«, *result.also_read»]", "", "tests/test_out.py -k must_not_be_an_input"),
+                ("return new_dense(name, sizes, «order_of»)", "order_of[:1]", JOINS),
                 ("checks.same_kind(name, out_name, tensor, first_name, first)", "pass"),
                 ("d == axis or «piece.shape[d] == first.shape[d]»", "True"),
                 ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
@@ -270,6 +275,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 (
                     "next((«own for own in map(memory_order, before) if _dense_in(own, widest)»), order)",
                     "order for _ in ()",
+                    JOINS,
                 ),
                 ("expected *= «torch.sym_max(tensor.shape[d], 1)»", "tensor.shape[d]"),
                 ("known(tensor.shape[d] == 1) or ", ""),
@@ -279,6 +285,10 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "Inductor's rule": (
         "tests/test_inductor.py",
         {
+            "torch_dml_ops/_fusion.py": [
+                ('tag = f" torch_dml_ops:«{_mode}»_', "any", "tests/test_inductor.py -k cache"),
+                ('= «_TAG.sub("", config.cache_key_tag) + tag»', "tag", "tests/test_inductor.py -k cache"),
+            ],
             "torch_dml_ops/_inductor.py": [
                 ("walks.append((«offset + size - 1», stride))", "offset + size"),
                 ("«1 + »FloorDiv(size - 1, abs(stride))", ""),
@@ -290,9 +300,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("ops.where(ops.lt(length, none), «whole», length)", "none"),
                 ("ops.maximum(«ops.minimum(length, whole)», none)", "length"),
                 ("if self.dtype not in «_CONVERTED»:\n            return True", "(torch.bool,)"),
-                ("call.bytes <= TINY", "call.bytes < TINY"),
-                ("abs(stride) > 4", "abs(stride) > 5"),
-                ("d != self.arguments[2] and («_is_one(lengths.shape[d]) or »", ""),
+                ("call.bytes <= TINY", "call.bytes < TINY", RULE),
+                ("abs(stride) > 4", "abs(stride) > 5", RULE),
+                ("d != self.arguments[2] and («_is_one(lengths.shape[d]) or »", "", RULE),
             ],
         },
     ),
@@ -463,7 +473,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "DTensor plans": (
-        "tests/test_distributed.py",
+        "tests/test_distributed.py::test_placements_and_plans tests/test_distributed.py",
         {
             "torch_dml_ops/distributed/_plans.py": [
                 ("if d in moved« and d not in exchanged» else", ""),

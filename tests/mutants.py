@@ -68,6 +68,7 @@ class Mutant:
 
     number: int
     area: str
+    tests: str  # that should notice it
     file: str
     text: str
     becomes: str
@@ -109,8 +110,12 @@ class Mutant:
 
 
 def mutants() -> list[Mutant]:
-    rows = ((area, file, row) for area, (_, files) in AREAS.items() for file, rows in files.items() for row in rows)
-    return [Mutant(number, area, file, *row) for number, (area, file, row) in enumerate(rows, 1)]
+    result: list[Mutant] = []
+    for area, (tests, files) in AREAS.items():
+        for file, rows in files.items():
+            for text, becomes, *own_tests in rows:
+                result.append(Mutant(len(result) + 1, area, (own_tests or [tests])[0], file, text, becomes))
+    return result
 
 
 def with_switches(source: str, of_file: Sequence[Mutant]) -> str:
@@ -239,7 +244,7 @@ def without_faults(runs: Sequence[Run]) -> list[Run]:
     """The tests that noticed something, once more: that one fails means something only if it is right otherwise."""
     tests = sorted({run.noticed_by for run in runs if "::" in run.noticed_by})
     programs = {(shlex.join(run.tests), run.level): Run(run.tests, level=run.level) for run in runs if run.program}
-    return [*([Run(tests)] if tests else []), *programs.values()]
+    return [*([Run(["-m", "", *tests])] if tests else []), *programs.values()]
 
 
 def outcomes(runs: Sequence[Run], at_once: int) -> Iterator[Run]:
@@ -272,9 +277,7 @@ def main() -> int:
         __import__(name)
     gc.collect()
     gc.freeze()  # or each process would go through it all again, and copy it
-    runs = [
-        Run(shlex.split(AREAS[mutant.area][0]), mutant, level) for mutant in chosen for level in mutant.levels(levels)
-    ]
+    runs = [Run(shlex.split(mutant.tests), mutant, level) for mutant in chosen for level in mutant.levels(levels)]
     if programs := {run.program for run in runs} - {""}:
         build = "import sys, host_build; [host_build.program(name) for name in sys.argv[1:]]"
         subprocess.run([sys.executable, "-c", build, *programs], cwd=COPY / "tests", check=True)
