@@ -60,12 +60,12 @@ struct Operator {
 };
 
 template <auto function>
-constexpr Function kOnVectors = TORCH_BOX(&boxed::Boxed<function>::on_vectors);
+constexpr Function kOrdinary = &boxed::Boxed<function>::ordinary;
 
 template <auto function>
-constexpr Functions kBoxed = {kOnVectors<function>, kOnVectors<&boxed::Refusal<function>::template refuse<kNoStrides>>,
-                              kOnVectors<&boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
-                              kOnVectors<&boxed::Refusal<function>::template refuse<kLazyViews>>};
+constexpr Functions kBoxed = {kOrdinary<function>, kOrdinary<&boxed::Refusal<function>::template refuse<kNoStrides>>,
+                              kOrdinary<&boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
+                              kOrdinary<&boxed::Refusal<function>::template refuse<kLazyViews>>};
 
 // The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers
 // of a FastCall. It goes the ordinary way where they refuse, for whatever reason.
@@ -74,11 +74,12 @@ constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template 
 template <auto function>
 constexpr Functions kFast = {&boxed::Boxed<function>::fast, kRefused<function>, kRefused<function>, kRefused<function>};
 
-template <std::size_t count>
-constexpr Function kRefusedFew = &boxed::Boxed<&boxed::Refusal<&join>::refuse<kNoStrides>>::fast_few<count>;
-template <std::size_t count>
-constexpr Functions kFastJoin = {&boxed::Boxed<&join>::fast_few<count>, kRefusedFew<count>, kRefusedFew<count>,
-                                 kRefusedFew<count>};
+template <auto function, std::size_t count>
+constexpr Function kRefusedFew =
+    &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::template fast_few<count>;
+template <auto function, std::size_t count>
+constexpr Functions kFastFew = {&boxed::Boxed<function>::template fast_few<count>, kRefusedFew<function, count>,
+                                kRefusedFew<function, count>, kRefusedFew<function, count>};
 
 constexpr Operator kOperators[] = {
     {"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
@@ -102,14 +103,17 @@ constexpr Operator kOperators[] = {
     {"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", kBoxed<&split>},
     {"split.out(Tensor input, SymInt[] split_sizes, int axis, *, Tensor(a!)[] out) -> ()", kBoxed<&split_out>},
     {"split.fast(Tensor input) -> Tensor[]", kFast<&split>},
+    {"split.fast_2(Tensor input) -> (Tensor, Tensor)", kFastFew<&split, 2>},
+    {"split.fast_3(Tensor input) -> (Tensor, Tensor, Tensor)", kFastFew<&split, 3>},
+    {"split.fast_4(Tensor input) -> (Tensor, Tensor, Tensor, Tensor)", kFastFew<&split, 4>},
     {"split.fast_out(Tensor input, *, Tensor(a!)[] out) -> ()", kFast<&split_out>},
 
     {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<&join>},
     {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<&join_out>},
     {"join.fast(Tensor[] inputs) -> Tensor", kFast<&join>},
-    {"join.fast_2(Tensor a, Tensor b) -> Tensor", kFastJoin<2>},
-    {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", kFastJoin<3>},
-    {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", kFastJoin<4>},
+    {"join.fast_2(Tensor a, Tensor b) -> Tensor", kFastFew<&join, 2>},
+    {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", kFastFew<&join, 3>},
+    {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", kFastFew<&join, 4>},
     {"join.fast_out(Tensor[] inputs, *, Tensor(a!) out) -> ()", kFast<&join_out>},
 
     {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor", kBoxed<&reverse_subsequences>},

@@ -6,9 +6,9 @@
 
 namespace torch_dml_ops {
 
-void prepare(const torch::stable::Tensor&) {}
-void execute(AffineCopies, const torch::stable::Tensor&) {}
-void execute(ReverseCopy, const torch::stable::Tensor&) {}
+void prepare(const Tensor&, int64_t) {}
+void execute(AffineCopies, const Tensor&) {}
+void execute(ReverseCopy, const Tensor&) {}
 
 }  // namespace torch_dml_ops
 

@@ -36,7 +36,7 @@ FOREIGN_KERNELS = {
 } | {f"torch_dml_ops/{name}/{key}" for name in OPERATORS for key in ("Conjugate", "Negative", "ZeroTensor")}
 # Modes for torch functions that do nothing to an operator, by their types.
 harmless_modes: set[type] = set()
-JOINS_OF_FEW = [f"join.fast_{count}" for count in (2, 3, 4)]
+FEW = [f"{name}.fast_{count}" for name in ("join", "split") for count in (2, 3, 4)]
 
 
 def _takes_ownership() -> bool:
@@ -86,7 +86,7 @@ def _set_up() -> Any:
     harmless_modes.add(private.DeviceContext)  # that of torch.set_default_device
     _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
     _fast_calls.set_up(names_of_torch())
-    for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + JOINS_OF_FEW:
+    for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + FEW:
         for key in ("Autograd", "ADInplaceOrView"):
             _library.impl(name, torch.library.fallthrough_kernel, key)
     for number, name in enumerate(OPERATORS):

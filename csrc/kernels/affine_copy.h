@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "plan.h"
 
@@ -59,12 +58,12 @@ inline CopyDim plain_dim(int64_t size, int64_t dst_stride, int64_t src_stride) {
 struct AffineCopy {
   char* dst;        // where index 0 of every dimension is written
   const char* src;  // where index 0 of every dimension is read
-  std::vector<CopyDim> dims;
+  PlanDims<CopyDim> dims;
 };
 
 struct AffineCopies {
   int64_t item_size;  // in bytes: 1, 2, 4, 8 or 16
-  std::vector<AffineCopy> copies;
+  SmallVector<AffineCopy, 2> copies;
 };
 
 // Splits the items so that each is aligned to its own size. (Items of a buffer that torch did not allocate may not be.)
@@ -84,7 +83,7 @@ inline void align_items(AffineCopies& plan) {
 inline AffineCopy at_index(AffineCopy copy, std::size_t k, int64_t j, int64_t item_size) {
   const CopyDim d = copy.dims[k];
   const int64_t index = d.source_index(j);
-  copy.dims.erase(copy.dims.begin() + std::ptrdiff_t(k));
+  copy.dims.erase(&copy.dims[k]);
   copy.dst += j * d.dst_stride * item_size;
   if (index >= 0)
     copy.src += index * d.src_stride * item_size;

@@ -13,9 +13,13 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include "small_vector.h"
 
 namespace torch_dml_ops {
+
+// As many dimensions as most tensors have lie in the plan itself.
+template <class Dim>
+using PlanDims = SmallVector<Dim, 4>;
 
 constexpr int64_t kMaxItemBytes = 16;  // the largest item, and the widest load and store on a GPU
 
@@ -40,7 +44,7 @@ class CommonAlignment {
 
 // Splits every item into parts.size smaller ones; `parts` becomes the innermost dimension.
 template <class Dim>
-void split_items(std::vector<Dim>& dims, const Dim& parts) {
+void split_items(PlanDims<Dim>& dims, const Dim& parts) {
   for (Dim& d : dims) {
     if (d.size == 1) continue;  // its strides may be any numbers, even such as would overflow
     d.dst_stride *= parts.size;
@@ -51,8 +55,9 @@ void split_items(std::vector<Dim>& dims, const Dim& parts) {
 
 // Sorts the dimensions by the destination's stride, the smallest last, and merges those that can be.
 template <class Dim>
-void reorder_and_coalesce(std::vector<Dim>& dims) {
-  std::erase_if(dims, [](const Dim& d) { return d.can_drop(); });
+void reorder_and_coalesce(PlanDims<Dim>& dims) {
+  const auto kept = std::remove_if(dims.begin(), dims.end(), [](const Dim& d) { return d.can_drop(); });
+  dims.resize(std::size_t(kept - dims.begin()));
   for (auto d = dims.begin(); d != dims.end(); ++d)  // std::stable_sort would allocate memory
     std::rotate(
         std::upper_bound(dims.begin(), d, *d, [](const Dim& a, const Dim& b) { return a.dst_stride > b.dst_stride; }),
@@ -60,14 +65,14 @@ void reorder_and_coalesce(std::vector<Dim>& dims) {
   for (std::size_t k = dims.size(); k-- > 1;) {
     if (!dims[k - 1].can_coalesce(dims[k])) continue;
     dims[k - 1].coalesce(dims[k]);
-    dims.erase(dims.begin() + std::ptrdiff_t(k));
+    dims.erase(&dims[k]);
   }
 }
 
 // How many neighbouring items can always be moved as one wider item: at most kMaxItemBytes, and aligned to its own size
 // as GPUs require. 1 if none. The dimensions are coalesced.
 template <class Dim>
-int64_t max_vec_size(const std::vector<Dim>& dims, int64_t item_size, const void* dst, const void* src) {
+int64_t max_vec_size(const PlanDims<Dim>& dims, int64_t item_size, const void* dst, const void* src) {
   if (dims.empty() || !dims.back().can_vectorize()) return 1;
   CommonAlignment vec(kMaxItemBytes);
   vec.include(dst);
@@ -82,7 +87,7 @@ int64_t max_vec_size(const std::vector<Dim>& dims, int64_t item_size, const void
 
 // The same dimensions in items `vec_size` times as wide, where vec_size divides max_vec_size.
 template <class Dim>
-void vectorize(std::vector<Dim>& dims, int64_t vec_size) {
+void vectorize(PlanDims<Dim>& dims, int64_t vec_size) {
   if (vec_size == 1) return;
   for (std::size_t k = 0; k + 1 < dims.size(); ++k) {
     dims[k].dst_stride /= vec_size;

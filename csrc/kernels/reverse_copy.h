@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "plan.h"
 
@@ -50,7 +49,7 @@ struct ReverseCopy {
   const char* src;
   const void* lengths;
   LengthType length_type;
-  std::vector<ReverseDim> dims;
+  PlanDims<ReverseDim> dims;
 
   std::size_t axis() const {
     return std::size_t(std::find_if(dims.begin(), dims.end(), [](const ReverseDim& d) { return d.is_axis; }) -
@@ -72,7 +71,7 @@ inline void align_items(ReverseCopy& copy) {
 // As for an AffineCopy: the part at index j of dimension k, which is not the axis.
 inline ReverseCopy at_index(ReverseCopy copy, std::size_t k, int64_t j, int64_t item_size) {
   const ReverseDim d = copy.dims[k];
-  copy.dims.erase(copy.dims.begin() + std::ptrdiff_t(k));
+  copy.dims.erase(&copy.dims[k]);
   copy.dst += j * d.dst_stride * item_size;
   copy.src += j * d.src_stride * item_size;
   copy.lengths = static_cast<const char*>(copy.lengths) + j * d.length_stride * length_bytes(copy.length_type);

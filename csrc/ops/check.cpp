@@ -2,14 +2,14 @@
 #include "check.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
-#include <torch/csrc/stable/device.h>
+#include <torch/headeronly/core/ScalarType.h>
 
 #include <algorithm>
 #include <cctype>
 #include <limits>
 #include <numeric>
+#include <vector>
 
-#include "dim_vector.h"
 #include "execute.h"
 #include "overlap.h"
 
@@ -21,7 +21,7 @@ using Order = DimVector<std::size_t>;  // dimensions, outermost in memory first
 // The dimensions by decreasing stride. Of two with equal strides one has size 1, and that one counts as the inner one,
 // as in torch.empty_like.
 Order memory_order(const Tensor& t) {
-  const auto sizes = sizes_of(t), strides = strides_of(t);
+  const auto sizes = t.sizes(), strides = t.strides();
   const auto before = [&](std::size_t a, std::size_t b) {
     return strides[a] != strides[b] ? strides[a] > strides[b] : sizes[a] > sizes[b];
   };
@@ -35,7 +35,7 @@ Order memory_order(const Tensor& t) {
 }
 
 bool dense_in(const Order& order, const Tensor& t) {
-  const auto sizes = sizes_of(t), strides = strides_of(t);
+  const auto sizes = t.sizes(), strides = t.strides();
   int64_t expected = 1;
   bool representable = true;  // in an empty tensor, the product of the other sizes may overflow
   for (std::size_t k = order.size(); k-- > 0;) {
@@ -53,7 +53,7 @@ Order shared_order(std::span<const Tensor> tensors) {
   // A dimension of size 1 can be anywhere in an order, so the tensor with the fewest of them fits the fewest orders.
   // Its dimensions larger than 1 include those of every other tensor. So if all are dense in some order, they are dense
   // in the order of that tensor.
-  const auto ones = [](const Tensor& t) { return std::count(sizes_of(t).begin(), sizes_of(t).end(), 1); };
+  const auto ones = [](const Tensor& t) { return std::count(t.sizes().begin(), t.sizes().end(), 1); };
   const Tensor* widest = &tensors.front();
   if (tensors.size() > 1)
     widest = &*std::min_element(tensors.begin(), tensors.end(),
@@ -91,14 +91,13 @@ std::string in_full(std::span<const int64_t> numbers) {
 }
 
 std::string device_name(const Tensor& t) {
-  if (t.is_cpu()) return "cpu";
-  if (t.is_cuda()) return "cuda:" + std::to_string(t.get_device_index());
+  if (t.device_type() == aoti_torch_device_type_cpu()) return "cpu";
+  if (t.device_type() == aoti_torch_device_type_cuda()) return "cuda:" + std::to_string(t.device_index());
   return "another device";
 }
 
 View view_of(const Tensor& t) {
-  return {int64_t(reinterpret_cast<uintptr_t>(t.const_data_ptr())), int64_t(t.element_size()), sizes_of(t),
-          strides_of(t)};
+  return {int64_t(reinterpret_cast<uintptr_t>(t.const_data())), t.element_size(), t.sizes(), t.strides()};
 }
 
 }  // namespace
@@ -129,15 +128,9 @@ std::ostream& operator<<(std::ostream& to, const Difference& lists) {
   return to;
 }
 
-int32_t dtype_of(const Tensor& t) {
-  int32_t dtype = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(t.get(), &dtype));
-  return dtype;
-}
-
 std::string dtype_name(const Tensor& t) {
   using torch::headeronly::ScalarType;
-  const int32_t number = dtype_of(t);
+  const int32_t number = t.dtype();
   constexpr int32_t kBComplex32 = 46;  // since torch 2.15
   if (number == kBComplex32) return "bcomplex32";
   if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number);  // of a newer torch
@@ -174,7 +167,7 @@ std::string dtype_name(const Tensor& t) {
 }
 
 char* data_of(const char* op, Name name, const Tensor& t, bool written) {
-  void* const data = written ? t.mutable_data_ptr() : const_cast<void*>(t.const_data_ptr());
+  void* const data = written ? t.mutable_data() : const_cast<void*>(t.const_data());
   require(data != nullptr, op, ": ", name, " must have memory, but its storage was emptied");
   return static_cast<char*>(data);
 }
@@ -190,14 +183,14 @@ void check_axis(const char* op, int64_t axis, int64_t rank) {
 }
 
 void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
-  if (t.device() == like.device()) return;
+  if (t.device_type() == like.device_type() && t.device_index() == like.device_index()) return;
   require(false, op, ": ", name, " must be on the device of ", like_name, ", ", device_name(like), ", got ",
           device_name(t));
 }
 
 void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
   check_same_device(op, name, t, like_name, like);
-  if (dtype_of(t) == dtype_of(like)) return;
+  if (t.dtype() == like.dtype()) return;
   require(false, op, ": ", name, " must have the dtype of ", like_name, ", ", dtype_name(like), ", got ",
           dtype_name(t));
 }
@@ -219,25 +212,24 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
     strides[order[k]] = int64_t(stride);
     stride *= std::max<int64_t>(sizes[order[k]], 1);
   }
-  require_fits(is_empty || stride <= kMost / int64_t(like.element_size()));
+  require_fits(is_empty || stride <= kMost / like.element_size());
+  const int64_t bytes = is_empty ? 0 : int64_t(stride) * like.element_size();
   AtenTensorHandle handle = nullptr;
-  int32_t device_type = 0;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
   const AOTITorchError error = aoti_torch_empty_strided(int64_t(sizes.size()), sizes.data(), strides.data(),
-                                                        dtype_of(like), device_type, like.get_device_index(), &handle);
+                                                        like.dtype(), like.device_type(), like.device_index(), &handle);
   if (error != TORCH_SUCCESS) {
     require_fits(!is_empty);  // torch multiplies the sizes before the 0, and their product overflows
     require(false, op, ": out of memory on ", device_name(like), ", which cannot allocate a result of sizes ",
-            Numbers{sizes}, ", ", int64_t(stride) * int64_t(like.element_size()), " bytes");
+            Numbers{sizes}, ", ", bytes, " bytes");
   }
-  const Tensor result(handle);
-  prepare(result);
+  Tensor result(handle);
+  prepare(result, bytes);
   return result;
 }
 
 void check_out(const char* op, Name name, const Tensor& out, std::span<const int64_t> sizes, Name like_name,
                const Tensor& like) {
-  const auto given = sizes_of(out);
+  const auto given = out.sizes();
   if (!std::equal(given.begin(), given.end(), sizes.begin(), sizes.end()))
     require(false, op, ": ", name, " must have sizes ", Numbers{sizes}, ", got ", Numbers{given},
             Difference{sizes, given});
@@ -246,7 +238,7 @@ void check_out(const char* op, Name name, const Tensor& out, std::span<const int
   if (self == Overlap::kNone) return;
   require(false, op, ": ", name, " must not overlap itself, ",
           self == Overlap::kSome ? "got strides " : "and it is too complicated to tell with strides ",
-          Numbers{strides_of(out)});
+          Numbers{out.strides()});
 }
 
 void require_disjoint(const char* op, Overlap shared, Name out_name, Name other_name) {

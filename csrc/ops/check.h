@@ -6,18 +6,14 @@
 // all three.
 #pragma once
 
-#include <torch/csrc/stable/tensor.h>
-
 #include <cstdint>
 #include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <vector>
+#include "tensor.h"
 
 namespace torch_dml_ops {
-
-using torch::stable::Tensor;
 
 // Throws what Python sees as a RuntimeError with this text alone. (STD_TORCH_CHECK would put the name, file and line of
 // the function that failed before the sentence.)
@@ -39,16 +35,6 @@ struct Name {
     return name.index < 0 ? to : to << '[' << name.index << ']';
   }
 };
-
-// Each is asked for once: every question to torch is a call through its C interface.
-inline std::span<const int64_t> sizes_of(const Tensor& t) {
-  const auto sizes = t.sizes();
-  return {sizes.data(), sizes.size()};
-}
-inline std::span<const int64_t> strides_of(const Tensor& t) {
-  const auto strides = t.strides();
-  return {strides.data(), strides.size()};
-}
 
 // Prints "[2, 3]", or of a longer list the first few numbers and the count: "[1, 1, …] (100000 in all)"; with
 // `with_sum`, for numbers of which none is negative, "[1, 1, …] (100000 in all, sum 100000)".
@@ -74,9 +60,6 @@ char* data_of(const char* op, Name name, const Tensor& t, bool written);
 // The argument has at least one dimension, and `axis` is one of them.
 void check_rank(const char* op, const char* argument, const Tensor& t);
 void check_axis(const char* op, int64_t axis, int64_t rank);
-
-// torch's own number of the dtype. It exists also for dtypes that the stable ABI has no name for.
-int32_t dtype_of(const Tensor& t);
 
 // "float32", as Python writes it.
 std::string dtype_name(const Tensor& t);

@@ -29,11 +29,11 @@ void torch_threads(int64_t total, int64_t grain, const std::function<void(int64_
 
 }  // namespace
 
-void prepare(const torch::stable::Tensor& result) {
-  cpu::prefault_huge_pages(result.mutable_data_ptr(), result.numel() * int64_t(result.element_size()), torch_threads);
+void prepare(const Tensor& result, int64_t bytes) {
+  cpu::prefault_huge_pages(result.mutable_data(), bytes, torch_threads);
 }
-void execute(AffineCopies plan, const torch::stable::Tensor&) { cpu::execute(std::move(plan), torch_threads); }
-void execute(ReverseCopy plan, const torch::stable::Tensor&) { cpu::execute(std::move(plan), torch_threads); }
+void execute(AffineCopies plan, const Tensor&) { cpu::execute(std::move(plan), torch_threads); }
+void execute(ReverseCopy plan, const Tensor&) { cpu::execute(std::move(plan), torch_threads); }
 
 }  // namespace torch_dml_ops
 

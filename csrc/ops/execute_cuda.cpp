@@ -11,8 +11,8 @@ namespace torch_dml_ops {
 namespace {
 
 template <class Plan>
-void execute_on_stream(Plan plan, const torch::stable::Tensor& on) {
-  const int32_t device = on.get_device_index();
+void execute_on_stream(Plan plan, const Tensor& on) {
+  const int32_t device = on.device_index();
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
@@ -21,9 +21,9 @@ void execute_on_stream(Plan plan, const torch::stable::Tensor& on) {
 
 }  // namespace
 
-void prepare(const torch::stable::Tensor&) {}
-void execute(AffineCopies plan, const torch::stable::Tensor& on) { execute_on_stream(std::move(plan), on); }
-void execute(ReverseCopy plan, const torch::stable::Tensor& on) { execute_on_stream(std::move(plan), on); }
+void prepare(const Tensor&, int64_t) {}
+void execute(AffineCopies plan, const Tensor& on) { execute_on_stream(std::move(plan), on); }
+void execute(ReverseCopy plan, const Tensor& on) { execute_on_stream(std::move(plan), on); }
 
 }  // namespace torch_dml_ops
 

@@ -1,16 +1,14 @@
 // The operators' functions, one pair each: a new result, and a given one. Contracts: torch_dml_ops/ops.py.
 #pragma once
 
-#include <torch/csrc/stable/tensor.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
+
+#include "tensor.h"
 
 namespace torch_dml_ops {
 
-using torch::stable::Tensor;
 using Ints = std::span<const int64_t>;
 using Tensors = std::span<const Tensor>;
 
@@ -24,7 +22,7 @@ Tensor slice_grad(const Tensor& grad_output, Ints input_sizes, Ints window_offse
 void slice_grad_out(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
                     Ints window_strides, const Tensor& out);
 
-std::vector<Tensor> split(const Tensor& input, Ints split_sizes, int64_t axis);
+TensorList split(const Tensor& input, Ints split_sizes, int64_t axis);
 void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out);
 
 Tensor join(Tensors inputs, int64_t axis);

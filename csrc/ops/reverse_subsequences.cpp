@@ -4,7 +4,6 @@
 
 #include "../kernels/reverse_copy.h"
 #include "check.h"
-#include "dim_vector.h"
 #include "execute.h"
 #include "ops.h"
 
@@ -14,7 +13,7 @@ namespace {
 constexpr const char* kOp = "reverse_subsequences";
 
 LengthType length_type(const Tensor& lengths) {
-  const int32_t dtype = dtype_of(lengths);
+  const int32_t dtype = lengths.dtype();
   if (dtype == aoti_torch_dtype_int32()) return LengthType::kInt32;
   if (dtype == aoti_torch_dtype_int64()) return LengthType::kInt64;
   if (dtype == aoti_torch_dtype_uint32()) return LengthType::kUInt32;
@@ -28,9 +27,9 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
   check_axis(kOp, axis, input.dim());
   length_type(lengths);
   check_same_device(kOp, Name{"sequence_lengths"}, lengths, Name{"input"}, input);
-  DimVector<int64_t> expected(sizes_of(input));
+  DimVector<int64_t> expected(input.sizes());
   expected[std::size_t(axis)] = 1;
-  const auto given = sizes_of(lengths);
+  const auto given = lengths.sizes();
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
           ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
           Numbers{given}, Difference{expected, given},
@@ -39,10 +38,10 @@ void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
 
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
   if (out.numel() == 0) return;
-  const int64_t item = int64_t(input.element_size());
+  const int64_t item = input.element_size();
   char* const to = data_of(kOp, Name{"out"}, out, true);
   const char* const from = data_of(kOp, Name{"input"}, input, false);
-  const auto sizes = sizes_of(input), src = strides_of(input), dst = strides_of(out), length = strides_of(lengths);
+  const auto sizes = input.sizes(), src = input.strides(), dst = out.strides(), length = lengths.strides();
   if (sizes[std::size_t(axis)] == 1) {  // Nothing is reversed. The axis may have any strides, even such as overflow.
     AffineCopies plain{item, {{to, from, {}}}};
     for (std::size_t d = 0; d < sizes.size(); ++d) plain.copies[0].dims.push_back(plain_dim(sizes[d], dst[d], src[d]));
@@ -60,14 +59,14 @@ void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, con
 
 Tensor reverse_subsequences(const Tensor& input, const Tensor& sequence_lengths, int64_t axis) {
   check(input, sequence_lengths, axis);
-  const Tensor result = new_dense(kOp, sizes_of(input), {&input, 1});
+  Tensor result = new_dense(kOp, input.sizes(), {&input, 1});
   copy_reversed(input, sequence_lengths, axis, result);
   return result;
 }
 
 void reverse_subsequences_out(const Tensor& input, const Tensor& sequence_lengths, int64_t axis, const Tensor& out) {
   check(input, sequence_lengths, axis);
-  check_out(kOp, Name{"out"}, out, sizes_of(input), Name{"input"}, input);
+  check_out(kOp, Name{"out"}, out, input.sizes(), Name{"input"}, input);
   check_disjoint(kOp, Name{"out"}, out, Name{"input"}, input);
   check_disjoint(kOp, Name{"out"}, out, Name{"sequence_lengths"}, sequence_lengths);
   copy_reversed(input, sequence_lengths, axis, out);

@@ -2,7 +2,6 @@
 // The same rules are in torch_dml_ops/_operators.py (check.h says why); tests/refusals.py tests both against one table.
 #include "../kernels/affine_copy.h"
 #include "check.h"
-#include "dim_vector.h"
 #include "execute.h"
 #include "ops.h"
 
@@ -50,7 +49,7 @@ Sizes check_window(const char* op, const Window& w, std::span<const int64_t> siz
 
 Sizes slice1_sizes(const Tensor& input, const Window& w, std::optional<Ints> output_sizes) {
   check_rank("slice1", "input", input);
-  Sizes most = check_window("slice1", w, sizes_of(input), "input");
+  Sizes most = check_window("slice1", w, input.sizes(), "input");
   if (!output_sizes) return most;
   require(output_sizes->size() == most.size(), "slice1: output_sizes must have length ", most.size(),
           ", an entry for each dimension of input, got ", output_sizes->size());
@@ -64,8 +63,8 @@ Sizes slice1_sizes(const Tensor& input, const Window& w, std::optional<Ints> out
 
 void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
   if (out.numel() == 0) return;
-  const int64_t item = int64_t(input.element_size());
-  const auto sizes = sizes_of(out), dst_strides = strides_of(out), src_strides = strides_of(input);
+  const int64_t item = input.element_size();
+  const auto sizes = out.sizes(), dst_strides = out.strides(), src_strides = input.strides();
   AffineCopy copy{data_of("slice1", Name{"out"}, out, true), data_of("slice1", Name{"input"}, input, false), {}};
   copy.dims.reserve(sizes.size());
   for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -93,9 +92,9 @@ void check_slice_grad(const Tensor& grad_output, Ints input_sizes, const Window&
 
 void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& out) {
   if (out.numel() == 0) return;
-  const int64_t item = int64_t(out.element_size());
-  const auto sizes = sizes_of(out), dst_strides = strides_of(out);
-  const auto counts = sizes_of(grad_output), src_strides = strides_of(grad_output);
+  const int64_t item = out.element_size();
+  const auto sizes = out.sizes(), dst_strides = out.strides();
+  const auto counts = grad_output.sizes(), src_strides = grad_output.strides();
   AffineCopy copy{data_of("slice_grad", Name{"out"}, out, true),
                   data_of("slice_grad", Name{"grad_output"}, grad_output, false),
                   {}};
@@ -122,7 +121,7 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
 Tensor slice1(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
               std::optional<Ints> output_sizes) {
   const Window w{window_offsets, window_sizes, window_strides};
-  const Tensor result = new_dense("slice1", slice1_sizes(input, w, output_sizes), {&input, 1});
+  Tensor result = new_dense("slice1", slice1_sizes(input, w, output_sizes), {&input, 1});
   copy_window(input, w, result);
   return result;
 }
@@ -139,7 +138,7 @@ Tensor slice_grad(const Tensor& grad_output, Ints input_sizes, Ints window_offse
                   Ints window_strides) {
   const Window w{window_offsets, window_sizes, window_strides};
   check_slice_grad(grad_output, input_sizes, w);
-  const Tensor result = new_dense("slice_grad", input_sizes, {&grad_output, 1});
+  Tensor result = new_dense("slice_grad", input_sizes, {&grad_output, 1});
   copy_into_zeros(grad_output, w, result);
   return result;
 }

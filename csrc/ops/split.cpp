@@ -4,7 +4,6 @@
 
 #include "../kernels/affine_copy.h"
 #include "check.h"
-#include "dim_vector.h"
 #include "execute.h"
 #include "ops.h"
 
@@ -20,8 +19,8 @@ DimVector<int64_t> with_size(Ints sizes, int64_t axis, int64_t size) {
 // Copies the pieces that lie one after another along an axis of `whole`, out of it or into it.
 void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_is_source) {
   if (whole.numel() == 0) return;
-  const int64_t item = int64_t(whole.element_size());
-  const auto sizes = sizes_of(whole), whole_strides = strides_of(whole);
+  const int64_t item = whole.element_size();
+  const auto sizes = whole.sizes(), whole_strides = whole.strides();
   AffineCopies plan{item, {}};
   plan.copies.reserve(pieces.size());
   const char* const op = whole_is_source ? "split" : "join";
@@ -29,7 +28,7 @@ void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_i
   int64_t begin = 0;  // of the piece along the axis
   for (std::size_t k = 0; k < pieces.size(); ++k) {
     const Tensor& piece = pieces[k];
-    const auto piece_strides = strides_of(piece);
+    const auto piece_strides = piece.strides();
     const int64_t piece_size = piece.size(axis);
     char* data = data_of(op, Name{whole_is_source ? "out" : "inputs", int64_t(k)}, piece, whole_is_source);
     char* at = first + begin * whole_strides[std::size_t(axis)] * item;
@@ -65,10 +64,10 @@ DimVector<int64_t> check_join(Tensors inputs, int64_t axis) {
   const Tensor& first = inputs.front();
   check_rank("join", "inputs[0]", first);
   check_axis("join", axis, first.dim());
-  const Ints required = sizes_of(first);
+  const Ints required = first.sizes();
   int64_t sum = 0;
   for (std::size_t k = 0; k < inputs.size(); ++k) {
-    const Ints given = sizes_of(inputs[k]);
+    const Ints given = inputs[k].sizes();
     const Name name{"inputs", int64_t(k)};
     require(given.size() == required.size(), "join: ", name, " must have ", required.size(),
             " dimensions, as inputs[0] has, got ", given.size());
@@ -87,12 +86,12 @@ DimVector<int64_t> check_join(Tensors inputs, int64_t axis) {
 
 }  // namespace
 
-std::vector<Tensor> split(const Tensor& input, Ints split_sizes, int64_t axis) {
+TensorList split(const Tensor& input, Ints split_sizes, int64_t axis) {
   check_split(input, split_sizes, axis);
-  std::vector<Tensor> results;
+  TensorList results;
   results.reserve(split_sizes.size());
   for (const int64_t size : split_sizes)
-    results.push_back(new_dense("split", with_size(sizes_of(input), axis, size), {&input, 1}));
+    results.push_back(new_dense("split", with_size(input.sizes(), axis, size), {&input, 1}));
   copy_pieces(input, results, axis, true);
   return results;
 }
@@ -102,7 +101,7 @@ void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out)
   require(out.size() == split_sizes.size(), "split: out must have length ", split_sizes.size(),
           ", a tensor for each of split_sizes, got ", out.size());
   for (std::size_t k = 0; k < out.size(); ++k) {
-    check_out("split", Name{"out", int64_t(k)}, out[k], with_size(sizes_of(input), axis, split_sizes[k]), Name{"input"},
+    check_out("split", Name{"out", int64_t(k)}, out[k], with_size(input.sizes(), axis, split_sizes[k]), Name{"input"},
               input);
     check_disjoint("split", Name{"out", int64_t(k)}, out[k], {"input"}, input);
   }
@@ -111,7 +110,7 @@ void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out)
 }
 
 Tensor join(Tensors inputs, int64_t axis) {
-  const Tensor result = new_dense("join", check_join(inputs, axis), inputs);
+  Tensor result = new_dense("join", check_join(inputs, axis), inputs);
   copy_pieces(result, inputs, axis, false);
   return result;
 }

@@ -7,9 +7,9 @@
 
 namespace torch_dml_ops {
 
-void prepare(const torch::stable::Tensor&) {}
-void execute(AffineCopies plan, const torch::stable::Tensor&) { cuda::execute(std::move(plan), nullptr); }
-void execute(ReverseCopy plan, const torch::stable::Tensor&) { cuda::execute(std::move(plan), nullptr); }
+void prepare(const Tensor&, int64_t) {}
+void execute(AffineCopies plan, const Tensor&) { cuda::execute(std::move(plan), nullptr); }
+void execute(ReverseCopy plan, const Tensor&) { cuda::execute(std::move(plan), nullptr); }
 
 }  // namespace torch_dml_ops
 

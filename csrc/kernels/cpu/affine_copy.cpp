@@ -13,7 +13,6 @@
 #include <array>
 #include <ranges>
 #include <span>
-#include <vector>
 
 #include "chunk_writer.h"
 #include "engine.h"
@@ -40,13 +39,14 @@ bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer
 struct FusedCopies {
   std::span<const AffineCopy> copies;
   std::size_t chunk_dim;
-  int64_t chunk_size;             // how many indices of dimension chunk_dim a chunk has
-  int64_t chunks;                 // how many chunks there are
-  std::vector<Segment> segments;  // if the copies are segments of the same rows, along chunk_dim
-  SegmentBatch batch;             // of those segments; empty if there are none or another way is faster
-  bool interleaved;               // whether the copies' single items alternate in the destination
+  int64_t chunk_size;  // how many indices of dimension chunk_dim a chunk has
+  int64_t chunks;      // how many chunks there are
+  int64_t end;         // the number of the last chunk and one, chunks of all copies being numbered throughout
+  SmallVector<Segment, 2> segments;  // if the copies are segments of the same rows, along chunk_dim
+  SegmentBatch batch;                // of those segments; empty if there are none or another way is faster
+  bool interleaved;                  // whether the copies' single items alternate in the destination
 
-  FusedCopies(std::span<const AffineCopy> of, const ChunkWriter& writer)
+  FusedCopies(std::span<const AffineCopy> of, const ChunkWriter& writer, int64_t begin)
       : copies(of), chunk_dim(0), chunks(1), batch{}, interleaved(is_interleave(of, writer)) {
     const Dims dims = copies.front().dims;
     const auto bytes_per_index = [&] {  // of dimension chunk_dim
@@ -67,6 +67,7 @@ struct FusedCopies {
     chunk_size = std::clamp<int64_t>(chunk_size, 1, dims[chunk_dim].size);
     for (std::size_t k = 0; k < chunk_dim; ++k) chunks *= dims[k].size;
     chunks *= chunks_along_dim();
+    end = begin + chunks;
     if (copies.size() > 1 && std::ranges::all_of(copies, [](const AffineCopy& copy) {
           return copy.dims.size() == 2 && are_segments(copy.dims) && copy.dims.back().src_stride == 1;
         })) {
@@ -74,10 +75,6 @@ struct FusedCopies {
       batch = writer.batch_segments(segments, dims.front().size, 1);
     }
   }
-
-  // `batch` points to `segments`, whose memory stays where it is in a move but not in a copy.
-  FusedCopies(FusedCopies&&) = default;
-  FusedCopies(const FusedCopies&) = delete;
 
   int64_t chunks_along_dim() const { return (copies.front().dims[chunk_dim].size + chunk_size - 1) / chunk_size; }
 };
@@ -98,22 +95,18 @@ bool can_fuse(std::span<const AffineCopy> copies, int64_t item_size) {
 class CopyExecutor {
  public:
   CopyExecutor(std::span<const AffineCopy> copies, int64_t item_size) : writer_(item_size, total_numel(copies)) {
-    if (can_fuse(copies, item_size)) {
-      fused_.emplace_back(copies, writer_);
-    } else {
-      for (std::size_t k = 0; k < copies.size(); ++k) fused_.emplace_back(copies.subspan(k, 1), writer_);
-    }
-    for (const FusedCopies& fused : fused_) ends_.push_back(chunks() + fused.chunks);
+    const std::size_t together = can_fuse(copies, item_size) ? copies.size() : 1;
+    for (std::size_t k = 0; k < copies.size(); k += together)
+      fused_.emplace_back(copies.subspan(k, together), writer_, chunks());
   }
 
-  int64_t chunks() const { return ends_.empty() ? 0 : ends_.back(); }
+  int64_t chunks() const { return fused_.empty() ? 0 : fused_.back().end; }
 
   void execute(int64_t begin, int64_t end) const {
     const auto staging = writer_.new_staging_buffer();
-    auto g = std::size_t(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
-    for (; begin < end; ++g) {
-      const int64_t start = g == 0 ? 0 : ends_[g - 1], stop = std::min(end, ends_[g]);
-      for (; begin < stop; ++begin) execute_chunk(fused_[g], begin - start, staging.get());
+    for (auto fused = std::ranges::upper_bound(fused_, begin, {}, &FusedCopies::end); begin < end; ++fused) {
+      const int64_t start = fused->end - fused->chunks, stop = std::min(end, fused->end);
+      for (; begin < stop; ++begin) execute_chunk(*fused, begin - start, staging.get());
     }
     writer_.fence();
   }
@@ -125,6 +118,7 @@ class CopyExecutor {
     at /= along;
     if (fused.batch.count > 0) {
       SegmentBatch batch = fused.batch;
+      batch.segments = fused.segments.data();
       batch.row_begin = begin;
       batch.row_end = end;
       writer_.copy_batch(batch, 1);
@@ -186,14 +180,13 @@ class CopyExecutor {
   }
 
   const ChunkWriter writer_;
-  std::vector<FusedCopies> fused_;
-  std::vector<int64_t> ends_;  // where the chunks of each end, chunks being numbered throughout
+  SmallVector<FusedCopies, 1> fused_;
 };
 
 // Moves the dimension in which the source is contiguous next to the last one, in which the destination is: a tile is
 // then a transposition.
 void pair_unit_strides(AffineCopy& copy) {
-  std::vector<CopyDim>& dims = copy.dims;
+  auto& dims = copy.dims;
   if (dims.size() < 3 || dims.back().dst_stride != 1) return;
   if (has_unit_source_stride(dims.back())) return;
   const auto found = std::find_if(dims.begin(), dims.end() - 1, has_unit_source_stride);

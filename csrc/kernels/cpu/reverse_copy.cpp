@@ -14,7 +14,6 @@
 #include <cstring>
 #include <iterator>
 #include <memory>
-#include <vector>
 
 #include "chunk_writer.h"
 #include "engine.h"
@@ -183,11 +182,11 @@ class ReverseExecutor {
 void execute(ReverseCopy plan, ParallelFor parallel_for) {
   align_items(plan);
   reorder_and_coalesce(plan.dims);
-  std::vector<ReverseDim>& dims = plan.dims;
+  auto& dims = plan.dims;
   const int64_t total = numel(plan.dims);
   const std::size_t axis_at = plan.axis();
   const ReverseDim axis = dims[axis_at];
-  dims.erase(dims.begin() + std::ptrdiff_t(axis_at));
+  dims.erase(&dims[axis_at]);
   if (dims.empty()) dims.push_back({1, axis.size * axis.dst_stride + 1, 0, 0, false});
   const ReverseDim column = dims.back();
   dims.pop_back();

@@ -781,7 +781,7 @@ void try_wide_vectors(CopyLaunches& launches) {
 // Returns false if there is none, or if one of the two is too short for tiles.
 bool arrange_tiles(AffineCopy& copy, int64_t item_size) {
   constexpr int64_t kMinSize = 8, kSectorBytes = 32;
-  std::vector<CopyDim>& dims = copy.dims;
+  auto& dims = copy.dims;
   if (dims.size() < 2 || dims.back().size < kMinSize || std::abs(dims.back().src_stride) * item_size < kSectorBytes)
     return false;
   const auto row = std::find_if(dims.begin(), dims.end() - 1, [&](const CopyDim& d) {
