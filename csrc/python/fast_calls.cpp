@@ -37,56 +37,55 @@ Py_ssize_t size_of_tuple(PyObject* object) {
 // The operators. Each function is called with the arguments of the Python function in their order: the first argument
 // (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
 
-struct Shape {
-  const char* name;           // for the dispatcher
-  int number;                 // its index in `recorders`
-  const char* arguments[6];   // their names, `out` last
-  int lists;                  // how many lists of numbers it takes
-  bool last_optional;         // whether the last list may be None
-  bool has_axis;              // whether it takes an axis
-  bool has_lengths;           // whether it takes a tensor of sequence lengths
-  bool takes_list;            // of tensors, as its first argument
-  bool gives_list;            // of tensors, as its result
-  bool makes_larger = false;  // whether its result may be larger than its input
+constexpr int kMostArguments = 6;  // with `out`
+
+struct Signature {
+  int number;  // its index in `recorders`
+  const char* name;
+  const char* arguments[kMostArguments];  // their names, `out` last
+  int lists = 0;             // how many lists of numbers it takes
+  bool last_optional = false;
+  bool has_axis = false;
+  bool has_lengths = false;  // a tensor of sequence lengths
+  bool takes_list = false;   // of tensors, as its first argument
+  bool gives_list = false;   // of tensors, as its result
+  bool makes_larger = false;
 };
 
-constexpr Shape kSlice1{"torch_dml_ops::slice1",
-                        0,
-                        {"input", "window_offsets", "window_sizes", "window_strides", "output_sizes", "out"},
-                        4,
-                        true,
-                        false,
-                        false,
-                        false,
-                        false};
-constexpr Shape kSliceGrad{"torch_dml_ops::slice_grad",
-                           1,
-                           {"grad_output", "input_sizes", "window_offsets", "window_sizes", "window_strides", "out"},
-                           4,
-                           false,
-                           false,
-                           false,
-                           false,
-                           false,
-                           true};
-constexpr Shape kSplit{
-    "torch_dml_ops::split", 2, {"input", "split_sizes", "axis", "out"}, 1, false, true, false, false, true};
-constexpr Shape kJoin{"torch_dml_ops::join", 3, {"inputs", "axis", "out"}, 0, false, true, false, true, false};
-constexpr Shape kReverse{"torch_dml_ops::reverse_subsequences",
-                         4,
-                         {"input", "sequence_lengths", "axis", "out"},
-                         0,
-                         false,
-                         true,
-                         true,
-                         false,
-                         false};
-constexpr const Shape* kShapes[] = {&kSlice1, &kSliceGrad, &kSplit, &kJoin, &kReverse};
+constexpr Signature kSlice1{
+    .number = 0,
+    .name = "torch_dml_ops::slice1",
+    .arguments = {"input", "window_offsets", "window_sizes", "window_strides", "output_sizes", "out"},
+    .lists = 4,
+    .last_optional = true};
+constexpr Signature kSliceGrad{
+    .number = 1,
+    .name = "torch_dml_ops::slice_grad",
+    .arguments = {"grad_output", "input_sizes", "window_offsets", "window_sizes", "window_strides", "out"},
+    .lists = 4,
+    .makes_larger = true};
+constexpr Signature kSplit{.number = 2,
+                           .name = "torch_dml_ops::split",
+                           .arguments = {"input", "split_sizes", "axis", "out"},
+                           .lists = 1,
+                           .has_axis = true,
+                           .gives_list = true};
+constexpr Signature kJoin{.number = 3,
+                          .name = "torch_dml_ops::join",
+                          .arguments = {"inputs", "axis", "out"},
+                          .has_axis = true,
+                          .takes_list = true};
+constexpr Signature kReverse{.number = 4,
+                             .name = "torch_dml_ops::reverse_subsequences",
+                             .arguments = {"input", "sequence_lengths", "axis", "out"},
+                             .has_axis = true,
+                             .has_lengths = true};
+constexpr const Signature* kSignatures[] = {&kSlice1, &kSliceGrad, &kSplit, &kJoin, &kReverse};
 
-constexpr const char* title_of(const Shape& s) { return s.name + std::string_view("torch_dml_ops::").size(); }
-constexpr Py_ssize_t arguments_of(const Shape& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
+constexpr const char* title_of(const Signature& s) { return s.name + std::string_view("torch_dml_ops::").size(); }
+constexpr Py_ssize_t arguments_of(const Signature& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
 
-bool read_numbers(const Shape& shape, PyObject* const* arguments, FastCall& call) {
+bool read_numbers(const Signature& shape, PyObject* const* arguments, FastCall& call) {
   PyObject* const* next = arguments + 1 + shape.has_lengths;
   for (int k = 0; k < shape.lists; ++k, ++next) {
     if (shape.last_optional && k + 1 == shape.lists && *next == Py_None) continue;
@@ -107,7 +106,7 @@ PyObject* tuple_of(std::span<const int64_t> numbers) {
 
 // The arguments after the first, as a recorded call keeps them: with the numbers that were read, whatever becomes of
 // the caller's lists. Null after an error.
-Object others_of(const Shape& shape, PyObject* lengths, const FastCall& call) {
+Object others_of(const Signature& shape, PyObject* lengths, const FastCall& call) {
   Object result(PyTuple_New(arguments_of(shape) - 1));
   Py_ssize_t count = 0;
   const auto add = [&](PyObject* argument) {
@@ -121,97 +120,23 @@ Object others_of(const Shape& shape, PyObject* lengths, const FastCall& call) {
   return result;
 }
 
-// The first argument, in which the operator is linear, or `out`: one tensor or several.
-template <bool several>
-struct Linear;
+// Of two to four tensors, each is an argument or a result of its own in overloads of these names. The dispatcher takes
+// lists apart and makes new ones, which costs a tenth of a small call.
+constexpr const char* kFew[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
 
-template <>
-struct Linear<false> {
-  explicit Linear(PyObject* argument) : tensor(argument) {}
-  bool plain() const { return is_plain(tensor); }
-  // The first tensor that requires grad, null where none does.
-  PyObject* requiring_grad() const { return requires_grad(tensor) ? tensor : nullptr; }
-  Handle handles() const { return Handle(tensor); }
-  PyObject* argument() const { return tensor; }
-  PyObject* tensor;
-};
-
-// A list or tuple of tensors. A list belongs to the caller, who may change it while a mode's Python code or another
-// thread runs, so the call goes on with a tuple of what it holds at first.
-template <>
-struct Linear<true> {
-  explicit Linear(PyObject* argument)
-      : tensors(PyList_CheckExact(argument) != 0 ? PyList_AsTuple(argument)
-                : is_plain_tuple(argument)       ? Py_NewRef(argument)
-                                                 : nullptr) {}
-  Py_ssize_t size() const { return PyTuple_Size(tensors.get()); }
-  PyObject* operator[](Py_ssize_t k) const { return PyTuple_GetItem(tensors.get(), k); }
-  bool plain() const {
-    if (!tensors || size() == 0) return false;
-    for (Py_ssize_t k = 0; k < size(); ++k)
-      if (!is_plain((*this)[k])) return false;
-    return true;
-  }
-  PyObject* requiring_grad() const {
-    for (Py_ssize_t k = 0; k < size(); ++k)
-      if (requires_grad((*this)[k])) return (*this)[k];
-    return nullptr;
-  }
-  // Without a first one if there is no handle for one of them.
-  HandleList handles() const {
-    HandleList list(size());
-    for (Py_ssize_t k = 0; k < size(); ++k)
-      if (!list.push(Handle((*this)[k]))) return HandleList(Py_ssize_t(0));
-    return list;
-  }
-  PyObject* argument() const { return tensors.get(); }
-  Object tensors;
-};
-
-// The overloads of join that take two, three or four tensors as separate arguments, which costs the dispatcher less
-// than a list does.
-constexpr const char* kJoinOverloads[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
-
-// The result of a join of a few tensors, by one of those overloads.
-PyObject* join_of_few(const Linear<true>& tensors, FastCall& fast) {
-  constexpr Py_ssize_t kMost = std::size(kJoinOverloads) - 1;
-  Handle handles[kMost];
-  for (Py_ssize_t k = 0; k < tensors.size(); ++k) {
-    handles[k] = Handle(tensors[k]);
-    if (!handles[k]) return fall_back();
-  }
-  FastCall** slot = slot_for(handles[0].get());
-  if (slot == nullptr) return fall_back();
-  const bool brief = std::all_of(std::begin(handles), std::begin(handles) + tensors.size(),
-                                 [](const Handle& handle) { return elements_on_cpu(handle.get()) <= kBrief; });
-  StableIValue stack[kMost] = {};
-  for (Py_ssize_t k = 0; k < tensors.size(); ++k) stack[k] = handles[k].send();
-  if (!dispatch("torch_dml_ops::join", kJoinOverloads[tensors.size()], fast, slot, stack, brief)) return fall_back();
-  return wrapped_unless_refused(stack[0], fast);
-}
-
-// Whether a call of this tensor is brief: of operators whose results are no larger than their input.
-template <const Shape& shape>
-bool is_brief(AtenTensorHandle input) {
-  return !shape.takes_list && !shape.makes_larger && elements_on_cpu(input) <= kBrief;
-}
-
-// The result of the overload `fast`.
-template <const Shape& shape>
-PyObject* result_of(const Linear<shape.takes_list>& linear, PyObject* const* arguments, FastCall& fast) {
-  if constexpr (shape.takes_list)
-    if (linear.size() < Py_ssize_t(std::size(kJoinOverloads)) && kJoinOverloads[linear.size()] != nullptr)
-      return join_of_few(linear, fast);
-  auto inputs = linear.handles();
-  FastCall** slot = slot_for(inputs.first());
-  Handle lengths(slot != nullptr && shape.has_lengths ? Handle(arguments[1]) : Handle());
-  if (slot == nullptr || (shape.has_lengths && !lengths)) return fall_back();
-  const bool brief = is_brief<shape>(inputs.first());
-  StableIValue stack[] = {inputs.send(), lengths.send()};
-  if (!dispatch(shape.name, "fast", fast, slot, stack, brief)) return fall_back();
-  if constexpr (!shape.gives_list) return wrapped_unless_refused(stack[0], fast);
-  HandleList results(stable::to<StableListHandle>(stack[0]));
-  return fast.refused ? fall_back() : wrapped_list(results);
+// The result of the overload `fast`, or of one of those.
+template <const Signature& s>
+PyObject* result_of(const Tensors& inputs, PyObject* const* arguments, FastCall& fast) {
+  const std::size_t several = s.takes_list ? std::size_t(inputs.size()) : s.gives_list ? fast.list(0).size() : 0;
+  const char* const few = several < std::size(kFew) ? kFew[several] : nullptr;
+  Stack stack;
+  if (!(s.takes_list && few == nullptr ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
+  FastCall** slot = slot_for(stack.tensor(0));
+  if (slot == nullptr || (s.has_lengths && !stack.push(arguments[1]))) return fall_back();
+  if (!stack.call(s.name, few != nullptr ? few : "fast", !s.makes_larger && stack.brief(), fast, slot))
+    return fall_back();
+  Object result(!s.gives_list ? stack.result() : few != nullptr ? stack.results(several) : stack.result_list());
+  return fast.refused ? fall_back() : result.release();
 }
 
 // Whether `out` is plain, needs no derivative, and may be written to.
@@ -220,37 +145,31 @@ bool writable(PyObject* out, bool grad_mode) {
 }
 
 // Calls the overload `fast_out`, and returns `out`.
-template <const Shape& shape>
-PyObject* written(const Linear<shape.takes_list>& linear, PyObject* const* arguments, PyObject* given, FastCall& fast) {
-  const Linear<shape.gives_list> out(given);
+template <const Signature& s>
+PyObject* written(const Tensors& inputs, PyObject* const* arguments, PyObject* given, FastCall& fast) {
+  const Tensors out(given, s.gives_list);
   if (!out.plain() || !nothing_else_at_work()) return fall_back();
   const bool grad_mode = aoti_torch_grad_mode_is_enabled();
-  if (grad_mode && linear.requiring_grad() != nullptr) return fall_back_unless_interrupted();
-  if constexpr (shape.gives_list) {
-    for (Py_ssize_t k = 0; k < out.size(); ++k)
-      if (!writable(out[k], grad_mode)) return fall_back_unless_interrupted();
-  } else {
-    if (!writable(out.tensor, grad_mode)) return fall_back_unless_interrupted();
-  }
-  auto inputs = linear.handles();
-  FastCall** slot = slot_for(inputs.first());
-  Handle lengths(slot != nullptr && shape.has_lengths ? Handle(arguments[1]) : Handle());
-  if (slot == nullptr || (shape.has_lengths && !lengths)) return fall_back();
-  auto outs = out.handles();
-  if (slot_for(outs.first()) == nullptr) return fall_back();
-  const bool brief = is_brief<shape>(inputs.first());
-  StableIValue stack[3] = {inputs.send(), lengths.send()};
-  stack[1 + shape.has_lengths] = outs.send();
-  if (!dispatch(shape.name, "fast_out", fast, slot, stack, brief) || fast.refused) return fall_back();
+  if (grad_mode && inputs.requiring_grad() != nullptr) return fall_back_unless_interrupted();
+  for (Py_ssize_t k = 0; k < out.size(); ++k)
+    if (!writable(out[k], grad_mode)) return fall_back_unless_interrupted();
+  Stack stack;
+  if (!(s.takes_list ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
+  FastCall** slot = slot_for(stack.tensor(0));
+  if (slot == nullptr || (s.has_lengths && !stack.push(arguments[1])) ||
+      !(s.gives_list ? stack.push_list(out) : stack.push_each(out)) ||
+      slot_for(stack.tensor(1 + s.has_lengths)) == nullptr)
+    return fall_back();
+  if (!stack.call(s.name, "fast_out", stack.brief(), fast, slot) || fast.refused) return fall_back();
   if (says_true(torch_.is_excluded, torch_.version_key))  // it was counted, further out
     return PyErr_Occurred() == nullptr ? Py_NewRef(given) : nullptr;
-  const Object tensors(shape.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
+  const Object tensors(s.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
 }
 
 // Makes a call that autograd records, as `requiring_grad` requires grad. `first` is a tensor, or a tuple of them.
-PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, PyObject* others) {
+PyObject* record(const Signature& shape, PyObject* requiring_grad, PyObject* first, PyObject* others) {
   const Recorder& recorder = recorders[shape.number];
   // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
   if (recorder.apply == nullptr || !nothing_in_the_dispatcher() || says_true(torch_.is_excluded, torch_.autograd_key) ||
@@ -272,10 +191,10 @@ PyObject* record(const Shape& shape, PyObject* requiring_grad, PyObject* first, 
 }
 
 // Calls the operator. The last argument is `out`, or None.
-template <const Shape& shape>
+template <const Signature& shape>
 PyObject* called(PyObject* const* arguments) {
   PyObject* out = arguments[arguments_of(shape)];
-  const Linear<shape.takes_list> linear(arguments[0]);
+  const Tensors linear(arguments[0], shape.takes_list);
   if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return fall_back();
   FastCall fast;
   if (!read_numbers(shape, arguments, fast)) return fall_back();
@@ -288,16 +207,16 @@ PyObject* called(PyObject* const* arguments) {
   return others ? record(shape, requiring_grad, linear.argument(), others.get()) : nullptr;
 }
 
-template <const Shape& shape>
+template <const Signature& shape>
 PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return count == arguments_of(shape) + 1 ? called<shape>(arguments) : fall_back();
 }
 
 // The names of each operator's arguments as Python strings.
-PyObject* argument_names[std::size(kShapes)][std::size(kSlice1.arguments)] = {};
+PyObject* argument_names[std::size(kSignatures)][kMostArguments] = {};
 
 bool make_argument_names() {
-  for (const Shape* shape : kShapes)
+  for (const Signature* shape : kSignatures)
     for (Py_ssize_t k = 0; k <= arguments_of(*shape); ++k)
       if ((argument_names[shape->number][k] = PyUnicode_InternFromString(shape->arguments[k])) == nullptr) return false;
   return true;
@@ -305,7 +224,7 @@ bool make_argument_names() {
 
 // What takes the place of torch's own function in a packet or an overload (their `_op`), and calls that, `original`, if
 // the call is not plain. As there, a call with `out` returns nothing.
-template <const Shape& shape, bool takes_out, bool takes_no_out>
+template <const Signature& shape, bool takes_out, bool takes_no_out>
 PyObject* in_place_of(PyObject* original, PyObject* positional, PyObject* named) {
   constexpr Py_ssize_t out = arguments_of(shape);
   PyObject* given[out + 1] = {};
@@ -333,33 +252,29 @@ PyObject* in_place_of(PyObject* original, PyObject* positional, PyObject* named)
 }
 
 // The sizes of a tensor, or a tuple of the sizes of several.
-template <bool several>
-PyObject* sizes_of(const Linear<several>& linear) {
-  if constexpr (!several) {
-    return PyObject_GetAttr(linear.tensor, names.shape);
-  } else {
-    Object all(PyTuple_New(linear.size()));
-    for (Py_ssize_t k = 0; k < linear.size() && all; ++k) {
-      PyObject* one = PyObject_GetAttr(linear[k], names.shape);
-      if (one == nullptr) return nullptr;
-      PyTuple_SetItem(all.get(), k, one);
-    }
-    return all.release();
+PyObject* sizes_of(const Tensors& tensors, bool several) {
+  if (!several) return PyObject_GetAttr(tensors[0], names.shape);
+  Object all(PyTuple_New(tensors.size()));
+  for (Py_ssize_t k = 0; k < tensors.size() && all; ++k) {
+    PyObject* one = PyObject_GetAttr(tensors[k], names.shape);
+    if (one == nullptr) return nullptr;
+    PyTuple_SetItem(all.get(), k, one);
   }
+  return all.release();
 }
 
 // What a recorded call keeps for its backward pass in `ctx.recorded`: the shape of the linear input, or a tuple of
 // them, and the other arguments. Sequence lengths are saved as tensors are, so that writing to them before the backward
 // pass is an error.
-template <const Shape& shape>
-bool keep(PyObject* ctx, const Linear<shape.takes_list>& linear, PyObject* others) {
+template <const Signature& shape>
+bool keep(PyObject* ctx, const Tensors& linear, PyObject* others) {
   Object kept(Py_NewRef(others));
   if constexpr (shape.has_lengths) {
     const Object done(PyObject_CallMethodObjArgs(ctx, names.save_for_backward, PyTuple_GetItem(others, 0), nullptr));
     if (!done) return false;
     kept = Object(PyTuple_GetSlice(others, 1, PyTuple_Size(others)));
   }
-  const Object shapes(sizes_of(linear));
+  const Object shapes(sizes_of(linear, shape.takes_list));
   const Object recorded(shapes && kept ? PyTuple_Pack(2, shapes.get(), kept.get()) : nullptr);
   return recorded && PyObject_SetAttr(ctx, names.recorded, recorded.get()) == 0;
 }
@@ -367,7 +282,7 @@ bool keep(PyObject* ctx, const Linear<shape.takes_list>& linear, PyObject* other
 // forward(ctx, input, others) or forward(ctx, others, *inputs): calls the operator below the Autograd key. What `call`
 // has checked of the numbers is checked again, and of the tensors that they are tensors: graphs show this class, and
 // anybody can call it.
-template <const Shape& shape>
+template <const Signature& shape>
 PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   constexpr Py_ssize_t kMost = 6, kOthers = arguments_of(shape) - 1;
   static_assert(kOthers < kMost);
@@ -377,7 +292,7 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     if (!inputs) return nullptr;
     for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(inputs.get(), k - 2, Py_NewRef(arguments[k]));
   }
-  const Linear<shape.takes_list> linear(shape.takes_list ? inputs.get() : count == 3 ? arguments[1] : Py_None);
+  const Tensors linear(shape.takes_list ? inputs.get() : count == 3 ? arguments[1] : Py_None, shape.takes_list);
   if (size_of_tuple(others) != kOthers || !linear.plain() ||
       (shape.has_lengths && !is_plain(PyTuple_GetItem(others, 0))))
     return PyErr_Format(PyExc_TypeError, "%s: forward takes %s and a tuple of the other %zd arguments of the operator",
@@ -396,55 +311,56 @@ PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return shape.gives_list ? PyList_AsTuple(results.get()) : results.release();
 }
 
-// The transposes: the cotangents of the linear inputs, of those of the results, and of what was kept, which for
-// sequence lengths is the tuple of saved tensors.
+// Where a transpose takes an argument from: an index says which of the other arguments that were kept, or one of these.
+enum : int { kCotangent = -1, kCotangents = -2, kShapes = -3, kSizesAlongAxis = -4, kSaved = -5, kNone = -6 };
 
-PyObject* transpose_of_slice1(PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
-  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), shapes,
-                                 PyTuple_GetItem(others, 0),     PyTuple_GetItem(others, 1),
-                                 PyTuple_GetItem(others, 2),     Py_None};
-  return called<kSliceGrad>(arguments);
-}
+// The transposes, as calls that take their arguments, `out` last, from such places.
+struct Transpose {
+  PyObject* (*called)(PyObject* const* arguments);
+  int arguments[kMostArguments];
+};
+constexpr Transpose kTransposes[] = {{called<kSliceGrad>, {kCotangent, kShapes, 0, 1, 2, kNone}},
+                                     {called<kSlice1>, {kCotangent, 1, 2, 3, kShapes, kNone}},
+                                     {called<kJoin>, {kCotangents, 1, kNone}},
+                                     {called<kSplit>, {kCotangent, kSizesAlongAxis, 0, kNone}},
+                                     {called<kReverse>, {kCotangent, kSaved, 0, kNone}}};
 
-PyObject* transpose_of_slice_grad(PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
-  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0),
-                                 PyTuple_GetItem(others, 1),
-                                 PyTuple_GetItem(others, 2),
-                                 PyTuple_GetItem(others, 3),
-                                 shapes,
-                                 Py_None};
-  return called<kSlice1>(arguments);
-}
-
-PyObject* transpose_of_split(PyObject*, PyObject* others, PyObject*, PyObject* cotangents) {
-  PyObject* const arguments[] = {cotangents, PyTuple_GetItem(others, 1), Py_None};
-  return called<kJoin>(arguments);
-}
-
-PyObject* transpose_of_join(PyObject* shapes, PyObject* others, PyObject*, PyObject* cotangents) {
-  PyObject* axis = PyTuple_GetItem(others, 0);
-  const Py_ssize_t count = size_of_tuple(shapes);
-  if (count < 0) return fall_back();
-  const Object sizes(PyTuple_New(count));
-  if (!sizes) return nullptr;
-  for (Py_ssize_t k = 0; k < count; ++k) {
+// The size of each shape along an axis. Null after an error.
+PyObject* sizes_along(PyObject* axis, PyObject* shapes) {
+  Object sizes(PyTuple_New(PyTuple_Size(shapes)));
+  for (Py_ssize_t k = 0; sizes && k < PyTuple_Size(shapes); ++k) {
     PyObject* size = PyObject_GetItem(PyTuple_GetItem(shapes, k), axis);
     if (size == nullptr) return nullptr;
     PyTuple_SetItem(sizes.get(), k, size);
   }
-  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), sizes.get(), axis, Py_None};
-  return called<kSplit>(arguments);
+  return sizes.release();
 }
 
-PyObject* transpose_of_reverse(PyObject*, PyObject* others, PyObject* saved, PyObject* cotangents) {
-  PyObject* const arguments[] = {PyTuple_GetItem(cotangents, 0), PyTuple_GetItem(saved, 0), PyTuple_GetItem(others, 0),
-                                 Py_None};
-  return called<kReverse>(arguments);
+// The cotangents of the linear inputs, of those of the results, and of what was kept, which for sequence lengths is the
+// tuple of saved tensors.
+PyObject* transposed(const Transpose& transpose, PyObject* shapes, PyObject* others, PyObject* saved,
+                     PyObject* cotangents) {
+  PyObject* arguments[kMostArguments];
+  Object sizes;
+  for (int k = 0; k < kMostArguments; ++k) {
+    const int from = transpose.arguments[k];
+    if (from == kSizesAlongAxis) sizes = Object(sizes_along(PyTuple_GetItem(others, 0), shapes));
+    if (from == kSizesAlongAxis && !sizes) return nullptr;
+    arguments[k] = from == kCotangent        ? PyTuple_GetItem(cotangents, 0)
+                   : from == kCotangents     ? cotangents
+                   : from == kShapes         ? shapes
+                   : from == kSizesAlongAxis ? sizes.get()
+                   : from == kSaved          ? PyTuple_GetItem(saved, 0)
+                   : from == kNone           ? Py_None
+                                             : PyTuple_GetItem(others, from);
+    if (from == kNone) break;  // that was `out`
+  }
+  return transpose.called(arguments);
 }
 
 // What autograd calls with the cotangents, in the place of `apply` of autograd's own class: a cotangent for each
 // argument of the recorder's `apply`. Saved tensors are unpacked once, as hooks may allow no more.
-template <const Shape& shape, auto transpose>
+template <const Signature& shape>
 PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) {
   if (shape.gives_list ? count == 0 : count != 1)
     return PyErr_Format(PyExc_TypeError, "%s: apply takes a cotangent for each result, got %zd", title_of(shape),
@@ -462,7 +378,7 @@ PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) 
       size_of_tuple(saved.get()) != shape.has_lengths)
     return PyErr_Format(PyExc_TypeError, "%s: what a node has kept for the backward pass must not be changed",
                         title_of(shape));
-  const Object results(transpose(shapes, others, saved.get(), cotangents.get()));
+  const Object results(transposed(kTransposes[shape.number], shapes, others, saved.get(), cotangents.get()));
   if (!results) return nullptr;
   if (results.get() == Py_None)
     return PyObject_CallFunctionObjArgs(recorders[shape.number].transposed, recorded.get(), saved.get(),
@@ -490,22 +406,9 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
 }
 
-// A tensor of these sizes in place of another one, as torch_dml_ops._index.reshaped makes it. Takes the handle over.
-PyObject* reshaped(AtenTensorHandle handle, std::span<const int64_t> sizes) {
-  StableListHandle list = nullptr;
-  bool done = torch_new_list_reserve_size(sizes.size(), &list) == TORCH_SUCCESS;
-  for (std::size_t k = 0; done && k < sizes.size(); ++k)
-    done = torch_list_push_back(list, stable::from(sizes[k])) == TORCH_SUCCESS;
-  if (!done) {
-    aoti_torch_delete_tensor_object(handle);
-    if (list != nullptr) torch_delete_list(list);
-    return fall_back();
-  }
-  StableIValue stack[] = {stable::from(handle), stable::from(list)};
-  PyThreadState* thread = PyEval_SaveThread();
-  const AOTITorchError error = aoti_torch_call_dispatcher("aten::_unsafe_view", "", stack);
-  PyEval_RestoreThread(thread);
-  return error == TORCH_SUCCESS ? wrapped(stable::to<AtenTensorHandle>(stack[0])) : fall_back();
+// A tensor of these sizes in place of the one on the stack, as torch_dml_ops._index.reshaped makes it.
+PyObject* reshaped(Stack& stack, std::span<const int64_t> sizes) {
+  return stack.push_list(sizes) && stack.call("aten::_unsafe_view", "", true) ? stack.result() : fall_back();
 }
 
 // index(input, index): the result of torch_dml_ops.index(input)[index] if all is plain and something is selected; None
@@ -515,25 +418,27 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Index index(arguments[1]);
   if (!index.plain() || !nothing_else_at_work()) return fall_back();
   FastCall call;
-  Handle handle(arguments[0]);
-  FastCall** slot = handle ? slot_for(handle.get()) : nullptr;
+  Stack stack;
+  FastCall** slot = stack.push(arguments[0]) ? slot_for(stack.tensor(0)) : nullptr;
   int64_t rank = 0, *sizes = nullptr;
-  if (slot == nullptr || aoti_torch_get_dim(handle.get(), &rank) != TORCH_SUCCESS ||
-      aoti_torch_get_sizes(handle.get(), &sizes) != TORCH_SUCCESS || !index.read(sizes, rank, call))
+  if (slot == nullptr || aoti_torch_get_dim(stack.tensor(0), &rank) != TORCH_SUCCESS ||
+      aoti_torch_get_sizes(stack.tensor(0), &sizes) != TORCH_SUCCESS || !index.read(sizes, rank, call))
     return fall_back();
   if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
     if (PyErr_Occurred() != nullptr) return nullptr;
     const Object others = others_of(kSlice1, nullptr, call);
     Object result(others ? record(kSlice1, arguments[0], arguments[0], others.get()) : nullptr);
     if (!result || result.get() == Py_None || index.slices_alone()) return result.release();
-    Handle recorded(result.get());
-    return recorded ? reshaped(recorded.release(), call.list(3)) : fall_back();
+    Stack recorded;
+    return recorded.push(result.get()) ? reshaped(recorded, call.list(3)) : fall_back();
   }
-  const bool brief = is_brief<kSlice1>(handle.get());
-  StableIValue stack[] = {handle.send()};
-  if (!dispatch(kSlice1.name, "fast", call, slot, stack, brief)) return fall_back();
-  if (call.refused || index.slices_alone()) return wrapped_unless_refused(stack[0], call);
-  return reshaped(stable::to<AtenTensorHandle>(stack[0]), call.list(3));
+  if (!stack.call(kSlice1.name, "fast", stack.brief(), call, slot)) return fall_back();
+  if (call.refused || index.slices_alone()) {
+    Object result(stack.result());
+    return call.refused ? fall_back() : result.release();
+  }
+  stack.push(stack.tensor(0));  // the result
+  return reshaped(stack, call.list(3));
 }
 
 using Function = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
@@ -543,11 +448,9 @@ PyMethodDef method(const char* name, Function function) {
 }
 
 // As methods of autograd's classes, which are called with the node that they record.
-PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1, transpose_of_slice1>),
-                                  method("slice_grad", backward<kSliceGrad, transpose_of_slice_grad>),
-                                  method("split", backward<kSplit, transpose_of_split>),
-                                  method("join", backward<kJoin, transpose_of_join>),
-                                  method("reverse_subsequences", backward<kReverse, transpose_of_reverse>)};
+PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1>), method("slice_grad", backward<kSliceGrad>),
+                                  method("split", backward<kSplit>), method("join", backward<kJoin>),
+                                  method("reverse_subsequences", backward<kReverse>)};
 
 // record_with(number, function): calls of the operator that need a derivative are recorded by this subclass of
 // autograd.Function, which has its `forward` and `backward`. (What it takes the place of stays in memory, as in
@@ -575,7 +478,7 @@ PyMethodDef with_names(const char* name, PyCFunctionWithKeywords function) {
 }
 
 // What stands in a packet, in its overload `default` and in `out`.
-template <const Shape& shape>
+template <const Signature& shape>
 PyMethodDef short_ways[] = {with_names(title_of(shape), in_place_of<shape, true, true>),
                             with_names(title_of(shape), in_place_of<shape, false, true>),
                             with_names(title_of(shape), in_place_of<shape, true, false>)};

@@ -9,6 +9,7 @@
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/library.h>
 
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -187,74 +188,43 @@ bool requires_grad(PyObject* tensor) {
   return !result || is_true(result.get());
 }
 
-// A tensor's handle for the dispatcher, which takes ownership of handles that are sent to it; others are deleted.
-class Handle {
+// One tensor, or those of a list or tuple. A list belongs to the caller, who may change it while a mode's Python code
+// or another thread runs, so the call goes on with a tuple of what it holds at first.
+class Tensors {
  public:
-  Handle() = default;
-  explicit Handle(PyObject* tensor) {
-    if (torch_tensor_from_pyobject != nullptr) {
-      if (torch_tensor_from_pyobject(tensor, &handle_) != TORCH_SUCCESS) handle_ = nullptr;
-      return;
-    }
-    const Object capsule(PyObject_CallFunctionObjArgs(torch_.to_capsule, tensor, nullptr));
-    if (capsule)
-      handle_ = static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
+  Tensors(PyObject* argument, bool several) : one_(several ? nullptr : argument) {
+    if (several && PyList_CheckExact(argument) != 0) tuple_ = Object(PyList_AsTuple(argument));
+    if (several && is_plain_tuple(argument)) tuple_ = Object(Py_NewRef(argument));
   }
-  Handle(Handle&& other) noexcept : handle_(other.release()) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
+  PyObject* argument() const { return one_ != nullptr ? one_ : tuple_.get(); }
+  Py_ssize_t size() const { return one_ != nullptr ? 1 : tuple_ ? PyTuple_Size(tuple_.get()) : 0; }
+  PyObject* operator[](Py_ssize_t k) const { return one_ != nullptr ? one_ : PyTuple_GetItem(tuple_.get(), k); }
+  bool plain() const {
+    for (Py_ssize_t k = 0; k < size(); ++k)
+      if (!is_plain((*this)[k])) return false;
+    return size() > 0;
   }
-  ~Handle() {
-    if (handle_ != nullptr) aoti_torch_delete_tensor_object(handle_);
+  // The first that requires grad, null where none does.
+  PyObject* requiring_grad() const {
+    for (Py_ssize_t k = 0; k < size(); ++k)
+      if (requires_grad((*this)[k])) return (*this)[k];
+    return nullptr;
   }
-  explicit operator bool() const { return handle_ != nullptr; }
-  AtenTensorHandle get() const { return handle_; }
-  AtenTensorHandle first() const { return handle_; }
-  AtenTensorHandle release() { return std::exchange(handle_, nullptr); }
-  StableIValue send() { return stable::from(release()); }
 
  private:
-  AtenTensorHandle handle_ = nullptr;
+  PyObject* one_;
+  Object tuple_;
 };
 
-// A list of handles for the dispatcher, which takes ownership of a list that is sent to it. It owns those that were not
-// taken from it.
-class HandleList {
- public:
-  explicit HandleList(StableListHandle list) : list_(list) { torch_list_size(list, &size_); }
-  HandleList(HandleList&& other) noexcept
-      : list_(std::exchange(other.list_, nullptr)), first_(other.first_), size_(other.size_), taken_(other.taken_) {}
-  explicit HandleList(Py_ssize_t capacity) {
-    if (torch_new_list_reserve_size(std::size_t(capacity), &list_) != TORCH_SUCCESS) list_ = nullptr;
-  }
-  ~HandleList() {
-    if (list_ == nullptr) return;
-    while (taken_ < size_) aoti_torch_delete_tensor_object(take());
-    torch_delete_list(list_);
-  }
-
-  std::size_t size() const { return size_; }
-  AtenTensorHandle first() const { return first_; }
-  bool push(Handle handle) {
-    if (!handle || list_ == nullptr || torch_list_push_back(list_, stable::from(handle.get())) != TORCH_SUCCESS)
-      return false;
-    if (size_++ == 0) first_ = handle.get();
-    handle.release();
-    return true;
-  }
-  // The next of its handles; null if that fails.
-  AtenTensorHandle take() {
-    StableIValue item = 0;
-    return torch_list_get_item(list_, taken_++, &item) == TORCH_SUCCESS ? stable::to<AtenTensorHandle>(item) : nullptr;
-  }
-  StableIValue send() { return stable::from(std::exchange(list_, nullptr)); }
-
- private:
-  StableListHandle list_ = nullptr;
-  AtenTensorHandle first_ = nullptr;
-  std::size_t size_ = 0, taken_ = 0;
-};
+// A new handle of a tensor, to be deleted or given away; null if that fails.
+AtenTensorHandle handle_of(PyObject* tensor) {
+  AtenTensorHandle handle = nullptr;
+  if (torch_tensor_from_pyobject != nullptr)
+    return torch_tensor_from_pyobject(tensor, &handle) == TORCH_SUCCESS ? handle : nullptr;
+  const Object capsule(PyObject_CallFunctionObjArgs(torch_.to_capsule, tensor, nullptr));
+  if (!capsule) return nullptr;
+  return static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
+}
 
 // Where the library with kernels for this tensor looks for its FastCall; null if no library has any.
 FastCall** slot_for(AtenTensorHandle tensor) {
@@ -265,29 +235,6 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   if (device == aoti_torch_device_type_cpu()) return cpu_call();
   if (device == aoti_torch_device_type_cuda() && cuda_call != nullptr) return cuda_call();
   return nullptr;
-}
-
-// The most elements of a result for which a call keeps Python's lock. To release it takes longer than to copy them.
-constexpr int64_t kBrief = 1024;
-
-// How many elements a tensor has if it is on the CPU; otherwise more than kBrief.
-int64_t elements_on_cpu(AtenTensorHandle tensor) {
-  int32_t device = 0;
-  int64_t count = 0;
-  const bool known = aoti_torch_get_device_type(tensor, &device) == TORCH_SUCCESS &&
-                     device == aoti_torch_device_type_cpu() && aoti_torch_get_numel(tensor, &count) == TORCH_SUCCESS;
-  return known ? count : kBrief + 1;
-}
-
-// Calls an operator. Returns false if that failed; the arguments on the stack have been consumed then, too.
-bool dispatch(const char* name, const char* overload, FastCall& call, FastCall** slot, StableIValue* stack,
-              bool brief) {
-  PyThreadState* thread = brief ? nullptr : PyEval_SaveThread();
-  *slot = &call;
-  const AOTITorchError error = aoti_torch_call_dispatcher(name, overload, stack);
-  *slot = nullptr;
-  if (!brief) PyEval_RestoreThread(thread);
-  return error == TORCH_SUCCESS;
 }
 
 // Python's tensor for a handle, of which it takes ownership; null after an error.
@@ -306,24 +253,137 @@ PyObject* wrapped(AtenTensorHandle handle) {
   return result;
 }
 
-// The result of the overload `fast` in Python; None if the operator refused the call.
-PyObject* wrapped_unless_refused(StableIValue result, const FastCall& call) {
-  const auto handle = stable::to<AtenTensorHandle>(result);
-  if (!call.refused) return wrapped(handle);
-  aoti_torch_delete_tensor_object(handle);
-  Py_RETURN_NONE;
-}
-
-// Python's list of the tensors; null after an error.
-PyObject* wrapped_list(HandleList& handles) {
-  Object result(PyList_New(Py_ssize_t(handles.size())));
-  for (Py_ssize_t k = 0; result && k < Py_ssize_t(handles.size()); ++k) {
-    PyObject* tensor = wrapped(handles.take());
-    if (tensor == nullptr) return nullptr;
-    PyList_SetItem(result.get(), k, tensor);
+// Python's list of tensors by their handles, of which it takes ownership; null after an error.
+template <class HandleAt>
+PyObject* wrapped_list(std::size_t count, HandleAt handle_at) {
+  Object result(PyList_New(Py_ssize_t(count)));
+  for (std::size_t k = 0; k < count; ++k) {
+    Object tensor(wrapped(handle_at(k)));
+    if (!tensor) result = Object();
+    if (result) PyList_SetItem(result.get(), Py_ssize_t(k), tensor.release());
   }
   return result.release();
 }
+
+// The tensors of a call, or lists of them, and what the call returns. The dispatcher takes ownership of what is sent to
+// it; what was not sent is deleted here.
+class Stack {
+ public:
+  Stack() = default;
+  Stack(const Stack&) = delete;
+  ~Stack() {
+    while (size_ > 0) {
+      if (tensors_[--size_] == kNoList) {
+        aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(values_[size_]));
+        continue;
+      }
+      const auto list = stable::to<StableListHandle>(values_[size_]);
+      for (std::size_t k = 0; k < tensors_[size_]; ++k) aoti_torch_delete_tensor_object(item(list, k));
+      torch_delete_list(list);
+    }
+  }
+
+  // These return false if something has no handle.
+  bool push(AtenTensorHandle handle) {
+    if (handle != nullptr) add(stable::from(handle), kNoList);
+    return handle != nullptr;
+  }
+  bool push(PyObject* tensor) { return push(handle_of(tensor)); }
+  bool push_each(const Tensors& tensors) {
+    for (Py_ssize_t k = 0; k < tensors.size(); ++k)
+      if (!push(tensors[k])) return false;
+    return true;
+  }
+  bool push_list(const Tensors& tensors) {
+    const StableListHandle list = add_list(tensors.size());
+    for (Py_ssize_t k = 0; list != nullptr && k < tensors.size(); ++k) {
+      const AtenTensorHandle handle = handle_of(tensors[k]);
+      if (handle == nullptr) return false;
+      torch_list_push_back(list, stable::from(handle));
+      ++tensors_[size_ - 1];
+    }
+    return list != nullptr;
+  }
+  bool push_list(std::span<const int64_t> numbers) {
+    const StableListHandle list = add_list(Py_ssize_t(numbers.size()));
+    for (std::size_t k = 0; list != nullptr && k < numbers.size(); ++k)
+      torch_list_push_back(list, stable::from(numbers[k]));
+    return list != nullptr;
+  }
+
+  // Of argument k, the tensor or the first one of the list.
+  AtenTensorHandle tensor(std::size_t k) const {
+    if (tensors_[k] == kNoList) return stable::to<AtenTensorHandle>(values_[k]);
+    return item(stable::to<StableListHandle>(values_[k]), 0);
+  }
+
+  // Whether each argument is a tensor on the CPU with few elements, so that the call keeps Python's lock. To release it
+  // takes longer than to copy them.
+  bool brief() const {
+    constexpr int64_t kMost = 1024;
+    for (std::size_t k = 0; k < size_; ++k) {
+      int32_t device = 0;
+      int64_t count = 0;
+      if (tensors_[k] != kNoList || aoti_torch_get_device_type(tensor(k), &device) != TORCH_SUCCESS ||
+          device != aoti_torch_device_type_cpu() || aoti_torch_get_numel(tensor(k), &count) != TORCH_SUCCESS ||
+          count > kMost)
+        return false;
+    }
+    return true;
+  }
+
+  // Calls an operator; false if that failed.
+  bool call(const char* name, const char* overload, bool brief) {
+    size_ = 0;
+    PyThreadState* thread = brief ? nullptr : PyEval_SaveThread();
+    const AOTITorchError error = aoti_torch_call_dispatcher(name, overload, values_);
+    if (!brief) PyEval_RestoreThread(thread);
+    return error == TORCH_SUCCESS;
+  }
+  // The same for an overload that takes its numbers from a FastCall.
+  bool call(const char* name, const char* overload, bool brief, FastCall& fast, FastCall** slot) {
+    *slot = &fast;
+    const bool done = call(name, overload, brief);
+    *slot = nullptr;
+    return done;
+  }
+
+  // Results in Python; null after an error.
+  PyObject* result() const { return wrapped(stable::to<AtenTensorHandle>(values_[0])); }
+  PyObject* results(std::size_t count) const {
+    return wrapped_list(count, [&](std::size_t k) { return stable::to<AtenTensorHandle>(values_[k]); });
+  }
+  PyObject* result_list() const {
+    const auto list = stable::to<StableListHandle>(values_[0]);
+    std::size_t count = 0;
+    torch_list_size(list, &count);
+    PyObject* const tensors = wrapped_list(count, [&](std::size_t k) { return item(list, k); });
+    torch_delete_list(list);
+    return tensors;
+  }
+
+ private:
+  static constexpr std::size_t kNoList = std::size_t(-1);
+
+  static AtenTensorHandle item(StableListHandle list, std::size_t k) {
+    StableIValue value = 0;
+    return torch_list_get_item(list, k, &value) == TORCH_SUCCESS ? stable::to<AtenTensorHandle>(value) : nullptr;
+  }
+  void add(StableIValue value, std::size_t tensors) {
+    tensors_[size_] = tensors;
+    values_[size_++] = value;
+  }
+  StableListHandle add_list(Py_ssize_t capacity) {
+    StableListHandle list = nullptr;
+    if (torch_new_list_reserve_size(std::size_t(capacity), &list) != TORCH_SUCCESS) return nullptr;
+    add(stable::from(list), 0);
+    return list;
+  }
+
+  StableIValue values_[4];
+  std::size_t tensors_[4];  // of each list; or kNoList
+  std::size_t size_ = 0;
+};
 
 // Appends a list of ints to the call's lists; returns false if it is not a list or tuple of plain ints, or is too long.
 bool read_list(PyObject* list, FastCall& call) {
