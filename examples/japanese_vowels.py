@@ -4,7 +4,8 @@
 
 * The backward direction is `reverse_subsequences`: each utterance is reversed within its own length, so that padding
   stays at the end and both directions run forwards in one loop.
-* The gates are one product, divided by `split`; the two directions are put together by `join`.
+* The two directions are put together by `join`. The gates are one product, divided by `torch.split`: its views serve
+  where pieces are only read, and cost less to record than the copies of `split`.
 * In training, `slice1` speeds up the recordings (time augmentation): it takes a window of the frames and, in half of
   the batches, only every other frame of it.
 
@@ -97,7 +98,7 @@ def stretch(frames: Tensor, lengths: Tensor, first: int, size: int, stride: int)
 
 def gru_step(r: Tensor, z: Tensor, n: Tensor, h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """One frame of a GRU, for both directions at once: r, z, n are the frame's share of the gates, h is the state."""
-    hr, hz, hn = dml.split(torch.baddbmm(bias, h, weight.mT), [h.shape[2]] * 3, axis=2)
+    hr, hz, hn = torch.split(torch.baddbmm(bias, h, weight.mT), h.shape[2], dim=2)
     r, z = torch.sigmoid(r + hr), torch.sigmoid(z + hz)
     n = torch.tanh(n + r * hn)
     return n + z * (h - n)
@@ -124,7 +125,7 @@ class BidirectionalGRU(nn.Module):
         batch, length, _ = frames.shape
         directions = torch.stack([frames, reverse(frames, lengths)])
         product = torch.baddbmm(self.bias_ih, directions.flatten(1, 2), self.weight_ih.mT)
-        gates = dml.split(product.unflatten(1, (batch, length)), [self.hidden] * 3, axis=3)
+        gates = torch.split(product.unflatten(1, (batch, length)), self.hidden, dim=3)
         state = frames.new_zeros(2, batch, self.hidden)
         states = []
         for r, z, n in zip(*(gate.unbind(2) for gate in gates), strict=True):
