@@ -167,6 +167,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{X}": {"initialValuesDataType": "INT64", "initialValues": {"sourcePath": "full.dat"}}}, ["$.resources.x.initialValues.sourcePath must have whole values of INT64, got 12 bytes"]),
     ({f"{X}/initialValues": {"sourcePath": "empty.bin"}}, ["$.resources.x.initialValues.sourcePath must not be an empty file, got 'empty.bin'"]),
     ({f"{X}/initialValues": {"sourcePath": "text.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array in NumPy's format, got 'text.npy'"]),
+    ({f"{X}/initialValues": {"sourcePath": "no numbers.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array with at least 1 value, got sizes [2, 0]"]),
     ({f"{X}/initialValues": {"sourcePath": "words.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of one of DirectML's data types, got str96"]),
     ({f"{X}/initialValues": {"sourcePath": "numbers.npy"}}, ["$.resources.x.initialValues.sourcePath must be an array of FLOAT32, as initialValuesDataType says, got INT16"]),
     ({f"{X}/initialValues": {"sourcePath": "a folder.npy"}}, [f"$.resources.x.initialValues.sourcePath must be a file {INPUT_PATH}, got 'a folder.npy'"]),

@@ -60,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
     (result / "a folder.npy").mkdir()
     (result / "link").symlink_to(tmp_path)
     np.save(result / "words.npy", np.array(["one"]))
+    np.save(result / "no numbers.npy", np.zeros((2, 0), np.float32))
     np.save(result / "flags.npy", np.array([True, False, True]))
     np.save(result / "numbers.npy", np.arange(6, dtype=np.int16).reshape(2, 3))
     return result
