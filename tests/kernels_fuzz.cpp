@@ -225,11 +225,11 @@ bool pieces_case(int64_t item) {
                     : chance(0.3) && k > 0 ? sizes.back()
                     : chance(0.4)          ? around_vectors(item)
                                            : any(1, chance(0.5) ? 4 : 200));
-  const int64_t oddity = chance(0.3) ? 0 : any(0, 8);
+  const int64_t oddity = chance(0.3) ? 0 : chance(0.2) ? 5 : any(0, 8);
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
   if (oddity == 6)
     sizes = {2, 2};
-  else if (!ones && chance(0.3))  // those of a cache line or more share lines
+  else if (!ones && chance(oddity == 5 ? 0.9 : 0.3))  // those of a cache line or more share lines
     for (int64_t& size : sizes) size += 64 / item;
   const int64_t within = oddity == 6 ? 3 : 1;  // from an item of a row to the next one
   const int64_t gap = odd(1) ? chance(0.6) ? 1 : any(2, 9) : 0, apart = odd(2) ? any(2, 4) : 1;

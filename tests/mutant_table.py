@@ -69,7 +69,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("begin == 0 && step == 1 && «count == size»", "true"),
             ],
             "csrc/kernels/reverse_copy.h": [("«length_stride == inner.size * inner.length_stride»", "true")],
-            "csrc/kernels/plan.h": [("vec.include(dims[k].src_stride * item_size);", "", "$ kernels_fuzz 300 0")],
+            "csrc/kernels/plan.h": [("vec.include(dims[k].src_stride * item_size);", "", "$ kernels_fuzz alignments")],
             "csrc/kernels/cpu/affine_copy.cpp": [
                 ("!d.reads_all() || «d.src_stride != 1»", "false"),
                 ("«d.dst_stride != count»", "false"),
