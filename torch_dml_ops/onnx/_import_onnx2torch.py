@@ -16,7 +16,10 @@ from torch import Tensor, nn
 from torch_dml_ops._required import require
 from torch_dml_ops._text import shown
 from torch_dml_ops.onnx import _import_operators as operators
+from torch_dml_ops.onnx import _import_sizes as sizes
+from torch_dml_ops.onnx._import_files import type_name
 from torch_dml_ops.onnx._import_graph import (
+    Operator,
     attributes_of,
     beyond_moving,
     check_node,
@@ -26,8 +29,14 @@ from torch_dml_ops.onnx._import_graph import (
 )
 
 OPERATOR_TYPES = {
-    *("Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence", "ScatterND", "Slice"),
-    *("SpaceToDepth", "Split", "Trilu", "Upsample"),
+    *("Clip", "Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence", "ScatterND"),
+    *("Slice", "SpaceToDepth", "Split", "Trilu", "Upsample"),
+}
+
+# The same of opsets for which onnx2torch (1.5.15) has no converters, such as 20, which torch exports.
+LATER_TYPES = {
+    *("Expand", "Flatten", "Gather", "GatherElements", "Identity", "Reshape", "Shape", "Squeeze", "Tile", "Transpose"),
+    *("Unsqueeze", "Where"),
 }
 
 
@@ -77,10 +86,10 @@ def register_onnx2torch() -> None:
     registry = _registry()
     for schema in onnx.defs.get_all_schemas_with_history():
         op, version = schema.name, schema.since_version
-        if op in OPERATOR_TYPES and not schema.domain and version >= operator_of(op, version).since:
+        if op in OPERATOR_TYPES | LATER_TYPES and not schema.domain and version >= _operator(op, version).since:
             description = registry.OperationDescription(domain="", operation_type=op, version=version)
             own = registry._CONVERTER_REGISTRY.get(description)
-            if getattr(own, "__module__", None) != __name__:
+            if own is None or (op in OPERATOR_TYPES and own.__module__ != __name__):
                 registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
                 registry.add_converter(operation_type=op, version=version)(_converter(op, version, own))
 
@@ -115,8 +124,8 @@ def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> 
     """`own` is that of onnx2torch, for what these operators do not do."""
     from onnx2torch.utils.common import OnnxMapping, OperationConverterResult, get_const_value
 
-    operator = operator_of(op, version)
-    function = concat if op == "Concat" else operator.on_tensors
+    operator = _operator(op, version)
+    function = operator.on_tensors
     assert function is not None
     names = parameters_of(function)
 
@@ -139,9 +148,9 @@ def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> 
             inputs.append(names[k] if names is not None else "")
             values.append(value)
         rule = beyond_moving(op, arguments)
-        # Whether it is by whole factors is known only when the model runs.
+        # Known only when the model runs: whether it is by whole factors.
         perhaps = op == "Resize" and not arguments.get("scales")
-        if own and (rule or perhaps):
+        if own and (rule or perhaps or (op == "Clip" and not _is_of_integers(node.input_values[0], graph))):
             return own(node, graph)
         if rule:
             raise NotImplementedError(f"{what} must {rule}")
@@ -160,6 +169,23 @@ def _check_outputs(what: str, node: Any, graph: Any) -> None:
             f"{what} must have none of the graph's outputs among its own, or all of them in their order, as onnx2torch "
             "returns them; put Identity nodes between"
         )
+
+
+def _is_of_integers(name: str, graph: Any) -> bool:
+    """As sequence lengths are, of which onnx2torch makes floating-point numbers."""
+    element_type = graph.value_info[name].type.tensor_type.elem_type if name in graph.value_info else 0
+    return type_name(element_type).removeprefix("U").startswith("INT")
+
+
+def _operator(op: str, version: int) -> Operator:
+    """Sizes are tensors in the modules of onnx2torch."""
+    if op == "Shape":
+        return Operator(shape)
+    return Operator(concat) if op == "Concat" else operator_of(op, version)
+
+
+def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
+    return sizes.as_tensor(sizes.shape(data, start=start, end=end))
 
 
 def concat(*inputs: Tensor, axis: int) -> Tensor:

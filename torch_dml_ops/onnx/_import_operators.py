@@ -374,7 +374,8 @@ def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
             for at, count in ((0, before), (size - 1, after))
         )
     else:
-        first, last = (x.narrow(d, start, count).flip(d) for start, count in ((1, before), (size - 1 - after, after)))
+        along = [slice(None)] * d
+        first, last = (dml.index(x)[(*along, s)] for s in (slice(before, 0, -1), slice(-2, -2 - after, -1)))
     return concat(first, x, last, axis=d)
 
 
@@ -404,8 +405,9 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     given = _signed(data)
     try:
         result = given.gather(d, torch.where(indices < 0, indices + data.shape[d], indices))
-    except RuntimeError:
-        _check_range("GatherElements", indices, data.shape[d])
+    except RuntimeError as error:
+        if "out of bounds" in str(error):
+            _check_range("GatherElements", indices, data.shape[d])
         raise
     return _as(data.dtype, result)
 
