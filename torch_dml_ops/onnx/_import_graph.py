@@ -163,9 +163,11 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     """An ONNX model that only moves data, as a module: with gradients, for :func:`torch.compile` and on any device.
 
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
-    Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad with a constant, Gather,
-    GatherElements, Where, Constant and ConstantOfShape; Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that
-    compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers.
+    Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, DepthToSpace, SpaceToDepth, Gather,
+    GatherElements, GatherND, ScatterND without a reduction, Compress, Trilu, Where, Constant and ConstantOfShape;
+    Upsample and Resize to the nearest element by whole factors; Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that
+    compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers. The model's own
+    functions are followed.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in others are read from the

@@ -59,12 +59,15 @@ class DataMovement(nn.Module):
 
 
 def register_onnx2torch() -> None:
-    """Lets onnx2torch convert Slice, Split, Concat and ReverseSequence of every opset, with this package's operators.
+    """Lets onnx2torch convert what moves data, in the form of every opset, with this package's operators.
 
-    onnx2torch (1.5.15) has no converter for ReverseSequence and for Split from opset 18 on, and gives wrong results for
-    some slices with a negative step; one call of this mends that in every model that it converts afterwards. To call it
-    again changes nothing. Call it before you import onnx2torch where there is no torchvision: onnx2torch needs that for
-    NonMaxSuppression and RoiAlign alone, but imports it in any case, which this call makes unnecessary.
+    That is Slice, Split, Concat, ReverseSequence, Pad, DepthToSpace, SpaceToDepth, GatherND, ScatterND, Compress,
+    Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape, Reshape and their like of the later
+    opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong results for others; one call of
+    this mends that in every model that it converts afterwards. What these operators do not do, such as a linear Resize,
+    it converts as before. To call this again changes nothing. Call it before you import onnx2torch where there is no
+    torchvision: onnx2torch needs that for NonMaxSuppression and RoiAlign alone, but imports it in any case, which this
+    call makes unnecessary.
 
     Raises:
         ImportError: without onnx2torch, which ``pip install --no-deps onnx2torch`` installs beside your torch.
