@@ -140,6 +140,9 @@ def test_what_launches_ask_of_the_cuda_runtime():
         "threads may need different amounts of shared memory",
         "panels fit on an SM",
         "what has never run can be captured",
+        "chunks make waves",
+        "launches follow residency",
+        "64 pieces take one launch",
         "a launch allocates nothing",
         "what fails is reported",
     ]
@@ -387,14 +390,15 @@ def test_lengths_of_columns_are_reversed_in_panels(axis_size):
 
 
 @pytest.mark.parametrize("length_type", oracle.LENGTH_DTYPES)
-def test_a_length_is_loaded_once_for_each_vector(length_type):
+def test_a_length_is_loaded_once_for_each_thread_or_vector(length_type):
+    """For each vector where the axis is another dimension; along a row, for all vectors of a thread."""
     x = torch.zeros(8, 64, 128)
     row, item = torch.full((8, 64, 1), 100).to(length_type), torch.full((8, 1, 1), 50).to(length_type)
-    for lengths, axis in ((row, 2), (item.expand(8, 1, 128), 1)):
+    for lengths, axis, vectors_of_thread in ((row, 2, 4), (item.expand(8, 1, 128), 1, 1)):
         _, accesses = on_host("reverse_subsequences", x, lengths, axis)
         vectors = x.numel() // 4
         widths = accesses["widths_loaded"]
-        assert widths == {length_type.itemsize: vectors, 16: vectors}
+        assert widths == {length_type.itemsize: vectors // vectors_of_thread, 16: vectors}
 
 
 def test_slice_grad_stores_every_element_once():

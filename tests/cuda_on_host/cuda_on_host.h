@@ -198,7 +198,7 @@ struct Kernel {
 
 // How often the runtime's functions were called that are to be called once.
 struct RuntimeCalls {
-  int64_t device_attributes = 0, kernel_attributes = 0, kernel_limits = 0;
+  int64_t device_attributes = 0, kernel_attributes = 0, kernel_limits = 0, occupancies = 0;
 };
 
 constexpr int64_t kStaticSharedBytes = 512;        // of every kernel, as if it had so many
@@ -211,6 +211,8 @@ inline std::string failing;                        // the name of a runtime func
 inline std::mutex runtime_lock;                    // of what follows
 inline std::map<std::pair<const void*, int>, Kernel> kernels;
 inline RuntimeCalls runtime_calls;
+// Registers of a thread, of which an SM has 65536; as many as every kernel may have, unless compiled kernels are run.
+inline std::function<int(const void* kernel)> registers = [](const void*) { return 64; };
 inline int64_t launched_shared_bytes = 0;  // of the last launch
 
 }  // namespace cuda_on_host
@@ -224,7 +226,6 @@ enum cudaError_t {
 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
-  cudaDevAttrMaxThreadsPerMultiProcessor,
   cudaDevAttrMaxSharedMemoryPerMultiprocessor,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
   cudaDevAttrReservedSharedMemoryPerBlock,
@@ -259,9 +260,6 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what, int n
   switch (what) {
     case cudaDevAttrMultiProcessorCount:
       *value = device.sm_count;
-      break;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      *value = device.max_threads_per_sm;
       break;
     case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
       *value = device.shared_bytes_per_sm;
@@ -309,6 +307,32 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*kernel)
   if (failing == "cudaFuncGetAttributes") return cudaErrorUnknown;
   attributes->sharedSizeBytes = kStaticSharedBytes;
   return loaded(reinterpret_cast<const void*>(kernel)) ? cudaSuccess : cudaErrorStreamCaptureUnsupported;
+}
+
+namespace cuda_on_host {
+
+// How many blocks an SM of the current device runs at once.
+inline int blocks_per_sm(const void* kernel, int threads, std::size_t shared_bytes) {
+  const Device& device = devices[std::size_t(current_device)];
+  const int by_registers = (64 << 10) / ((registers(kernel) + 7) / 8 * 8 * threads);
+  const auto memory = int(shared_bytes) + device.reserved_shared_bytes_per_block;
+  const int by_memory = device.shared_bytes_per_sm / std::max(memory, 1);
+  return std::min({device.max_threads_per_sm / threads, by_registers, by_memory});
+}
+
+}  // namespace cuda_on_host
+
+template <class Parameters>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*function)(Parameters), int threads,
+                                                          std::size_t shared_bytes) {
+  using namespace cuda_on_host;
+  const std::lock_guard lock(runtime_lock);
+  ++runtime_calls.occupancies;
+  if (failing == "cudaOccupancyMaxActiveBlocksPerMultiprocessor") return cudaErrorUnknown;
+  const auto* kernel = reinterpret_cast<const void*>(function);
+  if (!loaded(kernel)) return cudaErrorStreamCaptureUnsupported;
+  *blocks = blocks_per_sm(kernel, threads, shared_bytes);
+  return cudaSuccess;
 }
 
 template <class Parameters>

@@ -86,9 +86,9 @@ bool asks_once_per_device() {
     if (key.second == first || key.second == second) limits.insert(kernel.max_dynamic_shared_bytes);
   const int64_t most = cuda_on_host::Device{}.max_shared_bytes_per_block - cuda_on_host::kStaticSharedBytes;
   const int64_t unless_asked = cuda_on_host::kDefaultSharedBytes - cuda_on_host::kStaticSharedBytes;
-  // On each device 5 attributes; of two kernels, that both are loaded, and of one its limit too.
-  return few.right() && many.right() && calls.device_attributes == 2 * 5 && calls.kernel_attributes == 2 * 3 &&
-         calls.kernel_limits == 2 && limits == std::set{most, unless_asked};
+  // On each device 4 attributes; of two kernels, how many blocks run at once, and of one its limit too.
+  return few.right() && many.right() && calls.device_attributes == 2 * 4 && calls.kernel_attributes == 2 * 3 &&
+         calls.occupancies == 2 * 2 && calls.kernel_limits == 2 && limits == std::set{most, unless_asked};
 }
 
 bool threads_need_different_sizes() {
@@ -145,6 +145,87 @@ bool captures_what_has_never_run() {
   return idle && columns.right() && !cuda_on_host::relaxed_capture;
 }
 
+// On devices with so many SMs: chunks are as large as leaves four waves of them, or half of what would not.
+bool chunks_make_waves() {
+  bool right = true;
+  for (int64_t sms = 1; sms <= 160; ++sms)
+    for (const int64_t blocks_per_sm : {1, 4, 5, 6, 8})
+      for (int64_t total = 1; total < int64_t(1) << 27; total = total * 3 / 2 + 1) {
+        const int64_t at_once = sms * blocks_per_sm, each = cuda::vecs_per_chunk(total, 4, at_once);
+        const auto waves = [&](int64_t vecs) { return double((total + vecs - 1) / vecs) / double(at_once); };
+        const int64_t blocks = cuda::grid_size((total + each - 1) / each, at_once);
+        right &= each == 1024 || each == 512 || each == 256;
+        right &= each == 1024 ? waves(1024) >= 4 : waves(1024) < 4;
+        right &= each == 256 ? waves(512) < 1 : waves(each) >= 1;
+        right &= blocks * each >= total ? (blocks - 1) * each < total : blocks == 8 * at_once;
+        right &= cuda::vecs_per_chunk(total, 1, at_once) == 256;
+      }
+  return right;
+}
+
+// Launches have the blocks that this says, by the registers of each kernel.
+bool launches_follow_residency() {
+  new_device({.sm_count = 132, .max_threads_per_sm = 2048});
+  bool right = true;
+  for (const int registers : {32, 40, 48, 64}) {
+    cuda_on_host::registers = [registers](const void*) { return registers; };
+    new_device({.sm_count = 132, .max_threads_per_sm = 2048});
+    const int64_t at_once = 132 * (65536 / (registers * 256));
+    for (const int64_t mb : {1, 4, 16, 17, 64, 1024}) {
+      const int64_t vecs = mb << 16, each = cuda::vecs_per_chunk(vecs, 4, at_once);
+      int64_t blocks = 0;
+      cuda_on_host::instead_of_launch = [&](const cuda_on_host::Launch& launch) { blocks = launch.blocks; };
+      cuda::execute(AffineCopies{16, {{nullptr, nullptr, {plain_dim(vecs, 1, 1)}}}}, nullptr);
+      right &= blocks == std::min((vecs + each - 1) / each, 8 * at_once);
+    }
+  }
+  cuda_on_host::instead_of_launch = nullptr;
+  cuda_on_host::registers = [](const void*) { return 64; };
+  return right;
+}
+
+// How many launches a split into so many pieces takes, of so many dimensions, and how large their parameters are.
+struct Launches {
+  int64_t count = 0;
+  std::size_t parameter_bytes = 0;
+  bool operator==(const Launches&) const = default;
+};
+Launches of_pieces(int64_t pieces, std::size_t rank) {
+  static char src[1 << 16], dst[1 << 16];
+  AffineCopies plan{1, {}};
+  for (int64_t k = 0; k < pieces; ++k) {
+    std::vector<CopyDim> dims(rank - 1, plain_dim(2, 0, 0));
+    for (std::size_t d = 0; d + 1 < rank; ++d) dims[d] = plain_dim(2, 3 << (rank - 1 - d), 1 << (rank + 7 - d));
+    dims.push_back(plain_dim(3, 1, 2));
+    plan.copies.push_back({dst + (4 << rank) * k, src, dims});
+  }
+  Launches result;
+  cuda_on_host::instead_of_launch = [&](const cuda_on_host::Launch& launch) {
+    ++result.count;
+    result.parameter_bytes = std::max(result.parameter_bytes, launch.parameter_bytes);
+  };
+  cuda::execute(std::move(plan), nullptr);
+  cuda_on_host::instead_of_launch = nullptr;
+  return result;
+}
+
+bool many_pieces_take_one_launch() {
+  new_device();
+  bool right = true;
+  for (const int64_t max_index : {int64_t(INT32_MAX), int64_t(0)}) {
+    cuda_on_host::max_32_bit_index = max_index;
+    for (const std::size_t rank : {2, 4, 8}) {
+      for (const int64_t pieces : {1, 2, 9, 64}) {
+        const Launches launches = of_pieces(pieces, rank);
+        const std::size_t most = pieces == 1 ? 1024 : pieces < 10 ? 4096 : rank == 2 && max_index > 0 ? 8192 : 32764;
+        right &= launches.count == 1 && launches.parameter_bytes <= most;
+      }
+    }
+  }
+  cuda_on_host::max_32_bit_index = INT32_MAX;
+  return right;
+}
+
 __global__ void nothing(int) {}
 
 bool allocates_nothing() {
@@ -153,7 +234,7 @@ bool allocates_nothing() {
   int64_t before = 0;
   for (int k = 0; k < 2; ++k) {
     before = allocations;
-    cuda::launch<nothing>("nothing", cuda::grid_size(7), 32, nullptr, 1, 60 << 10);
+    cuda::launch<nothing>("nothing", 7, 32, nullptr, 1, 60 << 10);
   }
   cuda_on_host::capturing = false;
   return allocations == before;
@@ -174,6 +255,8 @@ bool reports_what_fails() {
       {"cudaDeviceGetAttribute", "an attribute of the CUDA device is not known: unknown error"},
       {"cudaDriverGetVersion", "the version of the CUDA driver is not known: unknown error"},
       {"cudaFuncGetAttributes", "the CUDA kernel reverse_panels cannot be loaded: unknown error"},
+      {"cudaOccupancyMaxActiveBlocksPerMultiprocessor",
+       "the CUDA kernel reverse_panels cannot be loaded: unknown error"},
       {"cudaFuncSetAttribute", "a CUDA kernel cannot have all the shared memory of the device: unknown error"}};
   new_device();
   Columns columns(192, 64);
@@ -206,6 +289,9 @@ int main() {
       {"panels fit on an SM", panels_fit_on_an_sm(228, 1) && panels_fit_on_an_sm(164, 1) &&
                                   panels_fit_on_an_sm(100, 1) && panels_fit_on_an_sm(64, 0)},
       {"what has never run can be captured", captures_what_has_never_run()},
+      {"chunks make waves", chunks_make_waves()},
+      {"launches follow residency", launches_follow_residency()},
+      {"64 pieces take one launch", many_pieces_take_one_launch()},
       {"a launch allocates nothing", allocates_nothing()},
       {"what fails is reported", reports_what_fails()},
   };

@@ -11,9 +11,9 @@
 
 namespace torch_dml_ops::cuda {
 
-// Kernels exist with 32-bit offsets for as many dimensions as most copies have, rows in a matrix, for as many as most
-// reversals have, rows in a batch of matrices, and for kSmallRank; and with 64-bit offsets for kMaxRank.
-constexpr std::size_t kMatrixRank = 2, kBatchRank = 3, kSmallRank = 4, kMaxRank = 8;
+// Kernels exist for as many dimensions as most copies have, rows in a matrix, or most reversals, rows in a batch of
+// matrices; and for up to kMaxRank, of which they pass over those that a copy does not have.
+constexpr std::size_t kMatrixRank = 2, kBatchRank = 3, kMaxRank = 8;
 
 // Calls f with parts of at most kMaxRank dimensions that make up `copy`: with the copy itself, or with one part for
 // each index of its smallest outer dimension, split again as needed.
@@ -58,14 +58,21 @@ int64_t index_bound(const Dims& dims) {
   return std::max({dst, src, numel(dims)}) + kMargin;
 }
 
-// A step of unravelling a linear index, from the last dimension to the first: returns the index along a dimension of
-// `size` and leaves in `rest` the linear index over the dimensions before it. The outermost gets all that is left.
-template <class Offset>
-__device__ __forceinline__ Offset take_index(Offset& rest, const FastDivmod<Offset>& size, bool is_outermost) {
-  if (is_outermost) return rest;
-  const auto [outer, index] = size.divmod(rest);
-  rest = outer;
-  return index;
+// Unravels the linear index `index` over dims [0, kDims), of which those before `first` have size 1, from the last to
+// the first: calls add(dim, j, k) with the index j along dim k. The outermost gets all that is left. More than two are
+// a loop at run time: unrolled, it would be half of the kernels' code, of which most copies would run a part.
+template <int kDims, class Dims, class Offset, class Add>
+__device__ __forceinline__ void unravel(const Dims& dims, int first, Offset index, Add add) {
+  if constexpr (kDims == 0) return;
+  if constexpr (kDims <= 2) first = 0;
+  int k = kDims - 1;
+#pragma unroll(kDims <= 2 ? kDims : 1)
+  for (; k > first; --k) {
+    const auto [outer, j] = dims[k].size.divmod(index);
+    add(dims[k], j, k);
+    index = outer;
+  }
+  add(dims[k], index, k);
 }
 
 }  // namespace torch_dml_ops::cuda

@@ -31,11 +31,16 @@ inline int current_device() {
 }
 
 struct DeviceLimits {
-  int64_t sm_count, max_threads_per_sm;
+  int64_t sm_count;
   int64_t shared_bytes_per_sm;
   int64_t max_shared_bytes_per_block;       // for kernels that ask for it
   int64_t reserved_shared_bytes_per_block;  // taken by CUDA itself, besides those of the kernel
   bool large_kernel_parameters;             // whether kernels may have kMaxLargeParameterBytes of parameters
+
+  // How many blocks with so much shared memory an SM runs at once, if nothing else limits them.
+  int64_t blocks_with_shared_memory(int64_t bytes) const {
+    return std::max<int64_t>(shared_bytes_per_sm / (bytes + reserved_shared_bytes_per_block), 1);
+  }
 
   // The dynamic shared memory that each block can have if an SM is to run `blocks` of them at once.
   int64_t dynamic_shared_bytes(int64_t blocks, int64_t static_bytes) const {
@@ -57,7 +62,6 @@ inline const DeviceLimits& limits(int device = current_device()) {
     int driver = 0;
     check(cudaDriverGetVersion(&driver), "the version of the CUDA driver is not known");
     result[device] = {.sm_count = attribute(cudaDevAttrMultiProcessorCount),
-                      .max_threads_per_sm = attribute(cudaDevAttrMaxThreadsPerMultiProcessor),
                       .shared_bytes_per_sm = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
                       .max_shared_bytes_per_block = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
                       .reserved_shared_bytes_per_block = attribute(cudaDevAttrReservedSharedMemoryPerBlock),
@@ -78,17 +82,22 @@ class AllowDuringCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // later the mode that was set before
 };
 
-// Makes CUDA load the kernel, which it otherwise does at the first launch. That may be under a stream capture, which
-// what loads a kernel, such as an allocation of memory, would invalidate.
+// How many blocks of the kernel an SM runs at once, if they need no dynamic shared memory. The first question makes
+// CUDA load the kernel, which it otherwise does at the first launch. That may be under a stream capture, which what
+// loads a kernel, such as an allocation of memory, would invalidate.
 template <auto kKernel>
-void load_kernel(const char* name, int device) {
-  static std::once_flag loaded[kMaxDevices];
-  std::call_once(loaded[device], [name] {
+int64_t blocks_per_sm(const char* name, int device) {
+  static std::once_flag known[kMaxDevices];
+  static int result[kMaxDevices];
+  std::call_once(known[device], [name, device] {
     const AllowDuringCapture allow;
     cudaFuncAttributes attributes;
-    const cudaError_t error = cudaFuncGetAttributes(&attributes, kKernel);
+    cudaError_t error = cudaFuncGetAttributes(&attributes, kKernel);
+    if (error == cudaSuccess)
+      error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&result[device], kKernel, kThreadsPerBlock, 0);
     if (error != cudaSuccess) fail(error, std::string("the CUDA kernel ") + name + " cannot be loaded");
   });
+  return std::max(result[device], 1);
 }
 
 // Lets the kernel's blocks have as much dynamic shared memory as the device allows. If each launch asked for what it
@@ -112,7 +121,7 @@ void launch(const char* name, int64_t blocks, int threads, Stream stream, const 
   static_assert(std::is_same_v<decltype(kKernel), void (*)(Parameters)>);
   static_assert(std::is_trivially_copyable_v<Parameters>);
   const int device = current_device();
-  load_kernel<kKernel>(name, device);
+  blocks_per_sm<kKernel>(name, device);  // loads the kernel
   if (dynamic_shared_bytes > 0) allow_all_shared_memory<kKernel>(device);
   void* arguments[] = {const_cast<Parameters*>(&parameters)};
   const cudaError_t error = cudaLaunchKernel(kKernel, dim3(unsigned(blocks)), dim3(unsigned(threads)), arguments,
@@ -123,13 +132,23 @@ void launch(const char* name, int64_t blocks, int threads, Stream stream, const 
                   " bytes of shared memory");
 }
 
-// How many of `total` vectors make a chunk, of which a thread moves at most `vecs_per_thread`: fewer if some SM would
-// otherwise get none.
-inline int vecs_per_chunk(int64_t total, int vecs_per_thread) {
-  const int64_t sm_count = limits().sm_count;
-  int each = kThreadsPerBlock * vecs_per_thread;
-  while (each > kThreadsPerBlock && total < each * sm_count) each /= 2;
-  return each;
+// How many blocks of the kernel the current device runs at once.
+template <auto kKernel>
+int64_t blocks_at_once(const char* name) {
+  const int device = current_device();
+  return blocks_per_sm<kKernel>(name, device) * limits(device).sm_count;
+}
+
+// How many of `total` vectors make a chunk, of which a thread moves at most `vecs_per_thread`. Blocks that begin
+// together also end together, so memory idles between their waves and longest after the last one, which few blocks may
+// be left for: chunks are halved until there are about four waves of them. A single vector for each thread takes too
+// many instructions, and is left for what two would not fill one wave with.
+inline int vecs_per_chunk(int64_t total, int vecs_per_thread, int64_t blocks_at_once) {
+  constexpr int64_t kWaves = 4;
+  int each = vecs_per_thread;
+  const auto chunks = [&] { return (total + each * kThreadsPerBlock - 1) / (each * kThreadsPerBlock); };
+  while (each > 1 && chunks() < (each > 2 ? kWaves : 1) * blocks_at_once) each /= 2;
+  return each * kThreadsPerBlock;
 }
 
 // Kernels number chunks in 32 bits. No GPU has the memory for more.
@@ -140,11 +159,9 @@ inline uint32_t checked_chunks(int64_t chunks) {
 
 // How many blocks to launch for so many chunks: at most one per chunk, and a few waves of what the device runs at once,
 // so that SMs which finish early get more to do.
-inline int64_t grid_size(int64_t chunks) {
-  constexpr int64_t kWaves = 4;
-  const DeviceLimits& device = limits();
-  const int64_t at_once = device.sm_count * (device.max_threads_per_sm / kThreadsPerBlock);
-  return std::min(chunks, std::max<int64_t>(kWaves * at_once, 1));
+inline int64_t grid_size(int64_t chunks, int64_t blocks_at_once) {
+  constexpr int64_t kWaves = 8;
+  return std::min(chunks, kWaves * blocks_at_once);
 }
 
 }  // namespace torch_dml_ops::cuda

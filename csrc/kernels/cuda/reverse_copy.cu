@@ -1,7 +1,12 @@
 // Reversals by length on a GPU.
 //
-// reverse_vectorized, for most reversals: vectors, threads and chunks as in copy_vectorized (affine_copy.cu). Vectors
-// that lie on one side of their row's length are moved whole.
+// reverse_vectorized, for most reversals: vectors, threads and chunks as in copy_vectorized (affine_copy.cu).
+//
+// reverse_rows, where each row is reversed by itself:
+//   vector  16 aligned bytes of the destination; those on one side of the row's length are moved whole
+//   thread  up to 4 vectors of one row, which it shares with its neighbours: as many as a power of 2, up to 256. What
+//           concerns the row, above all its length, is found out once for these vectors
+//   chunk   as many rows, or parts of a long one, as 256 threads move; a block takes every gridDim.x-th chunk
 //
 // reverse_panels, where each column has a length of its own:
 //   panel   up to 64 columns by the whole axis, in shared memory: loaded row by row, and stored row by row from the
@@ -35,6 +40,15 @@ struct PanelPartition {
   int log2_columns;  // of a panel
 };
 
+// How rows are shared out among threads.
+template <class Offset>
+struct RowPartition {
+  FastDivmod<Offset> parts_per_row;  // each moved by 2^log2_threads threads
+  Offset count;                      // of all parts
+  int log2_threads;
+  uint32_t misalignment;  // how many items the destination begins past an aligned address
+};
+
 template <class Offset, int kRankOf>
 struct ReverseParams {
   static constexpr int kRank = kRankOf;
@@ -51,26 +65,25 @@ struct ReverseParams {
   Offset axis_size, axis_src_stride;
   union {
     VecPartition<Offset> vecs;
+    RowPartition<Offset> rows;
     PanelPartition<Offset> panels;
   };
   VectorOffsets<Offset> vector_loads;
   uint32_t chunks;
-  int vecs_per_chunk;  // or one panel
-  int axis;
-  bool vectorized;  // rows are contiguous in the source, and each has one length
-  Dim dims[kRank];  // src_stride is 0 for the axis, along which the source depends on the length
+  int vecs_per_chunk;   // or one panel
+  int axis, first_dim;  // dims before it have size 1
+  bool vectorized;      // rows are contiguous in the source, and each has one length
+  Dim dims[kRank];      // src_stride is 0 for the axis, along which the source depends on the length
 
   // Unravels the linear index `index` over dims [0, kDims) and adds the offsets.
   template <int kDims>
   __device__ __forceinline__ void add_offsets(Offset index, Offsets& offsets) const {
-#pragma unroll
-    for (int k = kDims - 1; k >= 0; --k) {
-      const Offset j = take_index(index, dims[k].size, k == 0);
-      offsets.dst += j * dims[k].dst_stride;
-      offsets.src += j * dims[k].src_stride;
-      offsets.length += j * dims[k].length_stride;
+    unravel<kDims>(dims, first_dim, index, [&](const auto& dim, Offset j, int k) {
+      offsets.dst += j * dim.dst_stride;
+      offsets.src += j * dim.src_stride;
+      offsets.length += j * dim.length_stride;
       if (k == axis) offsets.axis_index = j;
-    }
+    });
   }
   __device__ __forceinline__ void add_row_offsets(Offset row, Offsets& offsets) const {
     add_offsets<kRank - 1>(row, offsets);
@@ -96,10 +109,10 @@ __device__ Offset reversed_index(Offset length, Offset i) {
   return i < length ? length - 1 - i : i;
 }
 
-template <class Item, class Offset, int kRank, bool kAlongAxis>
+template <class Item, class Offset, int kRank>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     reverse_vectorized(const __grid_constant__ ReverseParams<Offset, kRank> params) {
-  constexpr int kVecSize = kItemsPerVector<Item>;
+  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Offset>;
   Item* dst = reinterpret_cast<Item*>(params.dst);
   const Item* src = reinterpret_cast<const Item*>(params.src);
   const Offset range_size = params.vecs.range_size;
@@ -107,15 +120,14 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
     const Offset chunk_begin = Offset(chunk) * params.vecs_per_chunk, first = chunk_begin + Offset(threadIdx.x);
     const Offset end = std::min(chunk_begin + params.vecs_per_chunk, params.vecs.count);
-    UnalignedLoad<Item> loads[kVecsPerThread<Offset>];
+    UnalignedLoad<Item> loads[kVecs];
     // Each has a value, because where one has none, compilers compute more of them at once than there are registers
     // for.
-    Offset at[kVecsPerThread<Offset>] = {}, i[kVecsPerThread<Offset>] = {}, from[kVecsPerThread<Offset>] = {},
-           axis_index[kVecsPerThread<Offset>] = {};
-    uint64_t lengths[kVecsPerThread<Offset>] = {};
-    uint32_t reversed = 0, remaining = 0;  // a bit for each vector
+    Offset at[kVecs] = {}, i[kVecs] = {}, from[kVecs] = {}, axis_index[kVecs] = {};
+    uint64_t lengths[kVecs] = {};
+    uint32_t remaining = 0;  // a bit for each vector
 #pragma unroll
-    for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
+    for (int u = 0; u < kVecs; ++u) {
       i[u] = range_size;  // nothing to move
       if (first + u * kThreadsPerBlock >= end) continue;
       const auto v = locate_vec(first + u * kThreadsPerBlock);
@@ -131,19 +143,10 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
       lengths[u] = params.load_length(v.row.length);
     }
 #pragma unroll
-    for (int u = 0; u < kVecsPerThread<Offset>; ++u) {
+    for (int u = 0; u < kVecs; ++u) {
       if (i[u] >= range_size) continue;
-      const Offset length = params.clamp_length(lengths[u]);
-      bool one_by_one = false;
-      if constexpr (!kAlongAxis) {
-        from[u] += reversed_index(length, axis_index[u]) * params.axis_src_stride;
-      } else if (std::min(i[u] + kVecSize, range_size) <= length) {
-        from[u] += length - i[u] - kVecSize - i[u];
-        reversed |= 1u << u;
-      } else {
-        one_by_one = std::max<Offset>(i[u], 0) < length;
-      }
-      if (!one_by_one && (kVecSize == 1 || params.vector_loads.include(from[u]))) {
+      from[u] += reversed_index(params.clamp_length(lengths[u]), axis_index[u]) * params.axis_src_stride;
+      if (kVecSize == 1 || params.vector_loads.include(from[u])) {
         loads[u].load_from(src + from[u]);
       } else {
         i[u] = range_size;
@@ -151,41 +154,90 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
       }
     }
 #pragma unroll
-    for (int u = 0; u < kVecsPerThread<Offset>; ++u)
-      store_items(dst + at[u], loads[u].items(reversed >> u & 1), -i[u], range_size - i[u]);
-    // Vectors where lengths and the source's memory end, and rows that are not contiguous or have several lengths.
+    for (int u = 0; u < kVecs; ++u) store_items(dst + at[u], loads[u].items(false), -i[u], range_size - i[u]);
+    // Vectors at the ends of the source's memory, and rows that are not contiguous or have several lengths.
 #pragma unroll 1
     for (; remaining != 0; remaining &= remaining - 1) {
-      const int u = lowest_bit<kVecsPerThread<Offset>>(remaining);
+      const int u = lowest_bit<kVecs>(remaining);
       const auto v = locate_vec(first + u * kThreadsPerBlock);
       const auto& inner = params.dims[kRank - 1];
-      if constexpr (kAlongAxis && kVecSize > 1 && sizeof(Offset) == 4) {
-        // The end of a length: a reversed vector before it, and one that stays as it is after it. With 64-bit offsets
-        // a compiler takes the store of both apart.
-        if (params.vectorized) {
-          const Offset length = params.clamped_length_at(v.row.length), from = v.row.src + v.i;
-          const Offset from_reversed = v.row.src + length - kVecSize - v.i;
-          if (params.vector_loads.include(from) && params.vector_loads.include(from_reversed)) {
-            UnalignedLoad<Item> reversed_load, load;
-            reversed_load.load_from(src + from_reversed);
-            load.load_from(src + from);
-            const Vector vector =
-                select_items<Item>(Offset(0), length - v.i, reversed_load.items(true), load.items(false));
-            store_items(dst + v.dst(), vector, -v.i, range_size - v.i);
-            continue;
-          }
-        }
-      }
       copy_items<Item, kVecSize>(dst + v.dst(), -v.i, range_size - v.i, [&](int j) {
         const Offset k = v.i + j, length = params.clamped_length_at(v.row.length + k * inner.length_stride);
-        const Offset within = reversed_index(length, kAlongAxis ? k : v.row.axis_index);
+        const Offset within = reversed_index(length, params.axis == kRank - 1 ? k : v.row.axis_index);
         return load(src + (v.row.src + k * inner.src_stride + within * params.axis_src_stride));
       });
     }
   }
 }
 
+// The axis is the last dimension, contiguous in the source.
+template <class Item, class Offset, int kRank>
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+    reverse_rows(const __grid_constant__ ReverseParams<Offset, kRank> params) {
+  using Unsigned = std::make_unsigned_t<Offset>;
+  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Offset>;
+  const int log2_threads = params.rows.log2_threads, thread = int(threadIdx.x) & ((1 << log2_threads) - 1);
+  const Offset size = params.axis_size, step = Offset(kVecSize) << log2_threads;
+  for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
+    const Offset number = Offset(chunk) * (kThreadsPerBlock >> log2_threads) + Offset(threadIdx.x >> log2_threads);
+    if (number >= params.rows.count) continue;
+    const auto [row, part] = params.rows.parts_per_row.divmod(number);
+    ReverseOffsets<Offset> at{};
+    params.add_row_offsets(row, at);
+    const Offset length = params.clamped_length_at(at.length);
+    Item* dst = reinterpret_cast<Item*>(params.dst) + at.dst;
+    const Item* src = reinterpret_cast<const Item*>(params.src) + at.src;
+    // Unsigned, because past the end of a row it may overflow.
+    const Unsigned lead = (params.rows.misalignment + uint32_t(at.dst)) % kVecSize;
+    const Unsigned first = Unsigned(part * kVecs) * Unsigned(step) + Unsigned(thread) * kVecSize;
+    UnalignedLoad<Item> loads[kVecs];
+    uint32_t stored = 0, reversed = 0, remaining = 0;  // a bit for each vector
+#pragma unroll
+    for (int u = 0; u < kVecs; ++u) {
+      const Unsigned past_lead = first + u * Unsigned(step);
+      if (past_lead >= Unsigned(size) + lead) continue;
+      const auto i = Offset(past_lead - lead);
+      const bool is_reversed = std::min(i + kVecSize, size) <= length;
+      const Offset from = is_reversed ? length - kVecSize - i : i;
+      if ((is_reversed || std::max<Offset>(i, 0) >= length) &&
+          (kVecSize == 1 || params.vector_loads.include(at.src + from))) {
+        loads[u].load_from(src + from);
+        reversed |= uint32_t(is_reversed) << u;
+        stored |= 1u << u;
+      } else {
+        remaining |= 1u << u;
+      }
+    }
+#pragma unroll
+    for (int u = 0; u < kVecs; ++u) {
+      const auto i = Offset(first + u * Unsigned(step) - lead);
+      if (stored >> u & 1) store_items(dst + i, loads[u].items(reversed >> u & 1), -i, size - i);
+    }
+    // Vectors where the length and the source's memory end.
+#pragma unroll 1
+    for (; remaining != 0; remaining &= remaining - 1) {
+      const auto i = Offset(first + Unsigned(lowest_bit<kVecs>(remaining)) * Unsigned(step) - lead);
+      const Offset from_reversed = length - kVecSize - i;
+      if constexpr (kVecSize > 1 && sizeof(Offset) == 4) {
+        // A reversed vector before the end of the length, and one that stays as it is after it. With 64-bit offsets a
+        // compiler takes the store of both apart.
+        if (params.vector_loads.include(at.src + i) && params.vector_loads.include(at.src + from_reversed)) {
+          UnalignedLoad<Item> reversed_load, load;
+          reversed_load.load_from(src + from_reversed);
+          load.load_from(src + i);
+          const Vector vector = select_items<Item>(Offset(0), length - i, reversed_load.items(true), load.items(false));
+          store_items(dst + i, vector, -i, size - i);
+          continue;
+        }
+      }
+      copy_items<Item, kVecSize>(dst + i, -i, size - i,
+                                 [&](int j) { return load(src + reversed_index(length, i + j)); });
+    }
+  }
+}
+
 constexpr int kMaxPanelColumns = 64;
+constexpr int64_t kPanelStaticBytes = kMaxPanelColumns * int64_t(sizeof(int64_t));  // of shared memory, at most
 
 // The last dimension is the columns, the last but one the axis. If kWords, 4 bytes of columns are moved at once.
 template <class Item, class Offset, int kRank, bool kWords>
@@ -263,9 +315,7 @@ int panel_columns(const ReverseCopy& copy) {
   if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
   const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // in items; fewer columns waste part of it
   const DeviceLimits& device = limits();
-  const auto room = [&](int64_t panels_on_sm) {
-    return device.dynamic_shared_bytes(panels_on_sm, kMaxPanelColumns * int64_t(sizeof(int64_t)));
-  };
+  const auto room = [&](int64_t panels_on_sm) { return device.dynamic_shared_bytes(panels_on_sm, kPanelStaticBytes); };
   const int64_t strips = numel(copy.dims) / axis.size / column.size;
   const auto bytes = [&](int64_t columns) { return columns * axis.size * copy.item_size; };
   const auto panels = [&](int64_t columns) { return (column.size + columns - 1) / columns * strips; };
@@ -279,6 +329,20 @@ int panel_columns(const ReverseCopy& copy) {
   while (columns > std::max<int64_t>(sector / 4, 1) && bytes(columns) > room(1)) columns /= 2;
   const bool idle = axis.size * columns < 2 * kThreadsPerBlock;  // less than two items for each thread
   return bytes(columns) > room(1) || idle ? 0 : int(columns);
+}
+
+// Shares out rows among so many threads that each has at most `vecs_per_thread` vectors of a row, unless the row has
+// more than a block can move; but not so few that neighbours do not access a cache line together.
+template <class Offset>
+RowPartition<Offset> partition_rows(const VecPartition<Offset>& vecs, int64_t vecs_per_thread) {
+  constexpr int64_t kLineVecs = 8;
+  const auto per_row = int64_t(vecs.vecs_per_range.divisor);
+  const auto threads_for = [](int64_t n) { return int64_t(std::bit_ceil(uint64_t(n))); };
+  int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);
+  threads = std::clamp(threads, std::min(kLineVecs, threads_for(per_row)), int64_t(kThreadsPerBlock));
+  const int64_t vecs_per_part = threads * kVecsPerThread<Offset>, parts = (per_row + vecs_per_part - 1) / vecs_per_part;
+  return {FastDivmod<Offset>(parts), Offset(int64_t(vecs.count) / per_row * parts), std::countr_zero(uint64_t(threads)),
+          vecs.misalignment};
 }
 
 template <class Item, class Offset, int kRank>
@@ -298,6 +362,7 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   params.axis_src_stride = Offset(axis.src_stride);
   const int padding = kRank - int(copy.dims.size());
   params.axis = int(copy.axis()) + padding;
+  params.first_dim = padding;
   for (int k = 0; k < kRank; ++k) {
     const ReverseDim dim = k < padding ? ReverseDim{1, 0, 0, 0, false} : copy.dims[std::size_t(k - padding)];
     params.dims[k] = {FastDivmod<Offset>(dim.size), Offset(dim.dst_stride), Offset(dim.is_axis ? 0 : dim.src_stride),
@@ -305,31 +370,41 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   }
   constexpr auto kItem = int64_t(sizeof(Item));
   params.vector_loads = VectorOffsets<Offset>::of(copy.src, source_bounds(copy.src, copy.dims, kItem), kItem);
+  const auto queue = [&]<auto kKernel>(const char* name, int64_t blocks_at_once, int64_t shared_bytes) {
+    launch<kKernel>(name, grid_size(params.chunks, blocks_at_once), kThreadsPerBlock, stream, params, shared_bytes);
+  };
   if (columns > 0) {
-    const int64_t panels = (copy.dims.back().size + columns - 1) / columns;
+    const int64_t panels = (copy.dims.back().size + columns - 1) / columns, shared_bytes = columns * axis.size * kItem;
     params.panels = {FastDivmod<Offset>(panels), std::countr_zero(unsigned(columns))};
     params.chunks = checked_chunks(numel(copy.dims) / (copy.dims.back().size * axis.size) * panels);
-    const auto queue = [&]<bool kWords>() {
-      launch<reverse_panels<Item, Offset, kRank, kWords>>("reverse_panels", grid_size(params.chunks), kThreadsPerBlock,
-                                                          stream, params, columns * axis.size * kItem);
+    const int64_t at_once = limits().blocks_with_shared_memory(shared_bytes + kPanelStaticBytes) * limits().sm_count;
+    const auto queue_panels = [&]<bool kWords>() {
+      constexpr auto kKernel = reverse_panels<Item, Offset, kRank, kWords>;
+      queue.template operator()<kKernel>("reverse_panels", std::min(at_once, blocks_at_once<kKernel>("reverse_panels")),
+                                         shared_bytes);
     };
     if constexpr (sizeof(Item) < 4 && sizeof(Offset) == 4)
-      if (panels_have_words(copy, columns)) return queue.template operator()<true>();
-    return queue.template operator()<false>();
+      if (panels_have_words(copy, columns)) return queue_panels.template operator()<true>();
+    return queue_panels.template operator()<false>();
   }
-  params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, copy.dims, false);
   const ReverseDim& row = copy.dims.back();
+  params.vecs = VecPartition<Offset>::template of<Item, kItemsPerVector<Item>>(copy.dst, copy.dims, false);
   params.vectorized = row.length_stride == 0 && row.src_stride == 1;
-  params.vecs_per_chunk = vecs_per_chunk(int64_t(params.vecs.count), kVecsPerThread<Offset>);
-  params.chunks = checked_chunks((int64_t(params.vecs.count) + params.vecs_per_chunk - 1) / params.vecs_per_chunk);
-  const auto queue = [&]<bool kAlongAxis>() {
-    launch<reverse_vectorized<Item, Offset, kRank, kAlongAxis>>("reverse_vectorized", grid_size(params.chunks),
-                                                                kThreadsPerBlock, stream, params);
-  };
-  if (params.axis == kRank - 1)
-    queue.template operator()<true>();
-  else
-    queue.template operator()<false>();
+  const auto vecs = int64_t(params.vecs.count);
+  if (row.is_axis && params.vectorized) {
+    constexpr auto kKernel = reverse_rows<Item, Offset, kRank>;
+    const int64_t at_once = blocks_at_once<kKernel>("reverse_rows");
+    const int64_t each = vecs_per_chunk(vecs, kVecsPerThread<Offset>, at_once) / kThreadsPerBlock;
+    params.rows = partition_rows(params.vecs, each);
+    params.chunks = checked_chunks(((int64_t(params.rows.count) << params.rows.log2_threads) + kThreadsPerBlock - 1) /
+                                   kThreadsPerBlock);
+    return queue.template operator()<kKernel>("reverse_rows", at_once, 0);
+  }
+  constexpr auto kKernel = reverse_vectorized<Item, Offset, kRank>;
+  const int64_t at_once = blocks_at_once<kKernel>("reverse_vectorized");
+  params.vecs_per_chunk = vecs_per_chunk(vecs, kVecsPerThread<Offset>, at_once);
+  params.chunks = checked_chunks((vecs + params.vecs_per_chunk - 1) / params.vecs_per_chunk);
+  queue.template operator()<kKernel>("reverse_vectorized", at_once, 0);
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {
@@ -337,10 +412,10 @@ void launch_part(const ReverseCopy& copy, Stream stream) {
   for (const ReverseDim& dim : copy.dims) length += max_offset(dim.size, dim.length_stride);
   dispatch_item_size(copy.item_size, [&](auto item) {
     using Item = decltype(item);
-    if (std::max(index_bound(copy.dims), length) > max_32_bit_index() || copy.dims.size() > kSmallRank)
+    if (std::max(index_bound(copy.dims), length) > max_32_bit_index())
       launch_reversal<Item, int64_t, int(kMaxRank)>(copy, stream);
     else if (copy.dims.size() > kBatchRank)
-      launch_reversal<Item, int32_t, int(kSmallRank)>(copy, stream);
+      launch_reversal<Item, int32_t, int(kMaxRank)>(copy, stream);
     else
       launch_reversal<Item, int32_t, int(kBatchRank)>(copy, stream);
   });
