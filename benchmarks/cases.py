@@ -48,6 +48,7 @@ class Case:
     lengths: str = "uniform"
     inner: int = 0  # the size of the last axis, where it is not the usual one: of two axes
     row: int = 0  # the same, of three
+    axes: int = 3  # more than three have pairs of rows, pairs of these, and so on as further axes
     target: str = ""  # the group of cases that summary.py sets targets for
 
     @property
@@ -71,6 +72,8 @@ class Case:
         if self.row:
             return a, 4 * b * c // itemsize // self.row, self.row
         b = b * 4 // itemsize
+        if self.axes > 3:
+            return (a, *[2] * (self.axes - 3), b >> self.axes - 3, c)
         return (a, 32, b * c // 1024, 32) if self.layout == "channels last" else (a, b, c)
 
     @property
@@ -177,6 +180,12 @@ BASIC = [
 ODD_ROWS = [("float32", 500), ("float32", 1023), ("float16", 333), ("uint8", 1001)]
 
 
+def _of_many_axes() -> list[Case]:
+    """Every other axis turned round, so that no two are one."""
+    flips = [tuple(slice(None, None, -1 if d % 2 == 0 else 1) for d in range(axes)) for axes in (4, 5, 6, 8)]
+    return [Case(f"stride -1, every other of {len(f)} axes", "slice", index=f, axes=len(f)) for f in flips]
+
+
 def sized(case: Case, size: str) -> Case:
     """The case at a size; "halved" refers to the last axis at that size."""
     result = replace(case, size=size)
@@ -248,8 +257,8 @@ def gpu_cases() -> list[Case]:
     for dtype in ("uint8", "float16"):
         cases += [replace(sized(case, "1 GB"), dtype=dtype) for case in BASIC if case.target == PLAIN]
     others = [*_in_layout("transposed"), *_in_layout("channels last"), _crossed(_in_layout("channels last")[0])]
-    others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns()]] + _by_other_lengths("1 GB")
-    cases += [replace(case, target="") for case in others]
+    others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns(), *_of_many_axes()]]
+    cases += [replace(case, target="") for case in [*others, *_by_other_lengths("1 GB")]]
     return [replace(case, form="fresh" if case.size == "64 KB" else "out") for case in cases]
 
 

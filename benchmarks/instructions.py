@@ -150,10 +150,14 @@ def plan(case: Case) -> str:
 
 @dataclass
 class Count:
-    """What the warps of a case execute, and how many bytes they store."""
+    """What the warps of a case execute, how often they access the L1 cache, and how many bytes they store; and of the
+    launch with the most blocks, how many of them an SM runs at once and in how many waves."""
 
     opcodes: dict[str, float] = field(default_factory=dict)
+    wavefronts: float = 0
     stored: float = 0
+    blocks: int = 0
+    blocks_per_sm: int = 0
 
     @property
     def per_slot(self) -> float:
@@ -166,6 +170,9 @@ class Count:
         return {
             "case": case.key,
             "instructions_per_16_bytes": round(self.per_slot, 1),
+            "wavefronts_per_512_bytes": round(512 * self.wavefronts / self.stored, 1),
+            "blocks_per_sm": self.blocks_per_sm,
+            "waves": round(self.blocks / (GPUS["H200"].sms * self.blocks_per_sm), 2),
             "ratio": {name: round(value, 2) for name, value in ratio.items()},
         }
 
@@ -178,11 +185,14 @@ def count(cases: Sequence[Case], with_sass: bool = True) -> list[Count]:
         raise RuntimeError(done.stdout + done.stderr)
     counts = [Count() for _ in cases]
     for line in done.stdout.splitlines():
-        number, name, blocks, chosen, stored, *visits = line.split()
+        number, name, blocks, per_sm, chosen, stored, wavefronts, *visits = line.split()
         counted, of_all = counts[int(number)], int(blocks) / int(chosen)
         for opcode, n in kernels[name].opcodes(map(int, visits)).items():
             counted.opcodes[opcode] = counted.opcodes.get(opcode, 0) + n * of_all
         counted.stored += int(stored) * of_all
+        counted.wavefronts += int(wavefronts) * of_all
+        if int(blocks) > counted.blocks:
+            counted.blocks, counted.blocks_per_sm = int(blocks), int(per_sm)
     return counts
 
 
@@ -197,10 +207,12 @@ def worse(before: Iterable[dict[str, Any]], now: Iterable[dict[str, Any]]) -> li
 
 
 def table(rows: Iterable[dict[str, Any]]) -> str:
-    lines = [f"| case | instructions | {' | '.join(GPUS)} |", "|---|" + "---:|" * (1 + len(GPUS))]
+    head = ["instructions", *GPUS, "wavefronts", "blocks", "waves"]
+    lines = [f"| case | {' | '.join(head)} |", "|---|" + "---:|" * len(head)]
     for row in rows:
         ratios = " | ".join(f"{row['ratio'][name]:.2f}" for name in GPUS)
-        lines.append(f"| {row['case']} | {row['instructions_per_16_bytes']:.0f} | {ratios} |")
+        launched = f"{row['wavefronts_per_512_bytes']} | {row['blocks_per_sm']} | {row['waves']}"
+        lines.append(f"| {row['case']} | {row['instructions_per_16_bytes']:.0f} | {ratios} | {launched} |")
     return "\n".join(lines)
 
 
@@ -213,6 +225,9 @@ The GPUs are taken to have
 | GPU | SMs | GHz | TB/s |
 |---|---:|---:|---:|
 {{gpus}}
+
+Wavefronts are the accesses to the L1 cache, of a line of 128 bytes each, for 512 bytes that are written: a plain copy
+takes 8. Blocks are those that an SM runs at once, and waves how many times so many an H200 runs.
 
 Written by `python benchmarks/instructions.py --write`.
 

@@ -23,7 +23,7 @@ from .kernels import Kernel, plain_name, readable_names
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 FOLDER = ROOT / "build" / "cuda_compiled"
-HEADERS = [p for folder in ("csrc/kernels", "tests") for p in sorted((ROOT / folder).rglob("*.[hi]*"))]
+HEADERS = sorted((ROOT / "csrc" / "kernels").rglob("*.[hi]*"))
 
 # As setup.py and torch's extensions compile the kernels.
 NVCC = ["nvcc", "-O3", "-std=c++20", "--expt-relaxed-constexpr"]
@@ -88,18 +88,19 @@ def compiled_ptx(arch: str) -> list[Path]:
         return list(pool.map(compiled, CUDA_KERNELS))
 
 
+def disassembled(source: Path, arch: str) -> str:
+    """The SASS of a file of PTX."""
+    target = source.with_suffix(".cubin")
+    cubin = make(target, [source], ["nvcc", "-cubin", f"-arch={arch}", str(source), "-o", str(target)])
+    disassembler = str(Path(cuda_tool("nvdisasm") or "").parent)  # cuobjdump calls it
+    path = f"{disassembler}{os.pathsep}{os.environ['PATH']}"
+    return _run([cuda_tool("cuobjdump") or "cuobjdump", "-sass", str(cubin)], PATH=path)
+
+
 def compiled_sass(arch: str) -> list[str]:
     """Disassemblies of the sources' kernels."""
-
-    def compiled(source: Path) -> str:
-        target = source.with_suffix(".cubin")
-        cubin = make(target, [source], ["nvcc", "-cubin", f"-arch={arch}", str(source), "-o", str(target)])
-        disassembler = str(Path(cuda_tool("nvdisasm") or "").parent)  # cuobjdump calls it
-        path = f"{disassembler}{os.pathsep}{os.environ['PATH']}"
-        return _run([cuda_tool("cuobjdump") or "cuobjdump", "-sass", str(cubin)], PATH=path)
-
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(compiled, compiled_ptx(arch)))
+        return list(pool.map(lambda source: disassembled(source, arch), compiled_ptx(arch)))
 
 
 def ptx_entries(arch: str, pattern: str = "") -> list[ptx.Entry]:

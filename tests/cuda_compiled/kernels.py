@@ -36,6 +36,7 @@ class Kernel:
     parameter_bytes: int
     threads: int  # of a block
     shared_bytes: int  # without dynamic shared memory
+    registers: int = 64  # of a thread; in the PTX there are as many as values, of which ptxas makes at most so many
     instructions: list[Instruction] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)  # the registers as C++ variables, and their types
 
@@ -94,7 +95,8 @@ class Kernel:
             body += [f"{label}:" for label in block[0].labels]
             body += [f"visit(t, visits{number}[{k}], {k});", *(i.statement() for i in block)]
         has_barriers = any(i.cpp.startswith("barrier(") for i in self.instructions)
-        known = f"{self.parameter_bytes}, {self.threads}, {self.shared_bytes}, {str(has_barriers).lower()}"
+        numbers = (self.parameter_bytes, self.threads, self.shared_bytes, self.registers)
+        known = f"{', '.join(map(str, numbers))}, {str(has_barriers).lower()}"
         meeting_points = ", ".join(map(str, self.meeting_points()))
         return "\n".join(
             [

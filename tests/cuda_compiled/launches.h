@@ -47,6 +47,14 @@ inline Launch translated(const cuda_on_host::Launch& launch) {
   return {k, launch.parameters, u32(launch.blocks), std::size_t(launch.shared_bytes)};
 }
 
+// So that as many blocks are taken to run at once as the compiled kernels' registers allow.
+inline void use_compiled_registers() {
+  cuda_on_host::registers = [](const void* kernel) {
+    const Kernel* k = kernel_named(name_of(kernel));
+    return k ? int(k->registers) : 64;
+  };
+}
+
 // An H200, or one with another number of SMs.
 inline cuda_on_host::Device h200(int sm_count = 132) {
   return {.sm_count = sm_count,

@@ -33,15 +33,25 @@ using s64 = int64_t;
 
 // ---- Kernels ----
 
+// An access to memory, by the instruction at `where` in the visit-th basic block that the thread ran.
+struct Access {
+  u32 where, visit, bytes;
+  u64 at;
+};
+
 struct Thread {
   u32 tid, ctaid, ntid, nctaid;
-  std::vector<u16>* path = nullptr;  // the basic blocks that it runs, if they are recorded
+  std::vector<u16>* path = nullptr;         // the basic blocks that it runs, if they are recorded
+  std::vector<Access>* accesses = nullptr;  // likewise, besides a path
+  void note(int where, u64 at, u32 bytes) const {
+    if (accesses) accesses->push_back({u32(where), u32(path->size()), bytes, at});
+  }
 };
 
 struct Kernel {
   const char* name;  // as plain_name in kernels.py says
   void (*run)(Thread&);
-  u32 parameter_bytes, threads, shared_bytes;  // shared memory without the dynamic part
+  u32 parameter_bytes, threads, shared_bytes, registers;  // shared memory without the dynamic part
   bool has_barriers;
   u64* visits;               // how often each basic block ran
   std::vector<u16> meeting;  // for each basic block, where threads that part after it meet again
@@ -116,6 +126,7 @@ template <class T>
 
 template <class T, int N>
 void load_global(const Thread& t, T (&v)[N], u64 at, int where, u32 used_bytes = ~0u) {
+  t.note(where, at, sizeof(v));
   if (at % sizeof(v) != 0) refuse(t, "loads", at, v, where, "which is not aligned");
   if (!allowed.everything) {
     const auto reached = [&](const Interval& i) { return i.holds(at, sizeof(v)); };
@@ -134,6 +145,7 @@ void load_global(const Thread& t, T (&v)[N], u64 at, int where, u32 used_bytes =
 
 template <class T, int N>
 void store_global(const Thread& t, const T (&v)[N], u64 at, int where) {
+  t.note(where, at, sizeof(v));
   if (at % sizeof(v) != 0) refuse(t, "stores", at, v, where, "which is not aligned");
   if (!allowed.everything) {
     const auto after = std::upper_bound(allowed.writable.begin(), allowed.writable.end(), at,
@@ -166,6 +178,7 @@ void load_param(const Thread&, T (&v)[N], u64 at, int where) {
 // size, the end of the stack, and how to access global memory, of which only the first means anything here.
 template <class T, int N>
 void load_constant(const Thread& t, T (&v)[N], u32 at, int where) {
+  t.note(where, at, sizeof(v));
   constexpr u32 kGridSize = 0xc, kStackEnd = 0x28, kGlobalMemory = 0x208, kParameters = 0x210;
   if (at >= kParameters) return load_param(t, v, kParameterBase + at - kParameters, where);
   if (at != kGridSize && at != kStackEnd && at != kGlobalMemory) fail("at %x: constant %x", unsigned(where), at);
@@ -207,6 +220,7 @@ inline SharedByte* shared_at(const Thread& t, u64 at, u32 width, int where) {
 
 template <class T, int N>
 void load_shared(const Thread& t, T (&v)[N], u64 at, int where) {
+  t.note(where, at, sizeof(v));
   SharedByte* b = shared_at(t, at, sizeof(v), where);
   for (u32 k = 0; k < sizeof(v); ++k, ++b) {
     if (!b->written) fail("at %d (%x): thread %u reads what nothing wrote", where, unsigned(where), t.tid);
@@ -220,6 +234,7 @@ void load_shared(const Thread& t, T (&v)[N], u64 at, int where) {
 
 template <class T, int N>
 void store_shared(const Thread& t, const T (&v)[N], u64 at, int where) {
+  t.note(where, at, sizeof(v));
   SharedByte* b = shared_at(t, at, sizeof(v), where);
   for (u32 k = 0; k < sizeof(v); ++k, ++b) {
     if (b->written_in == phase && b->writer != t.tid) race(t, where, "both write", b->writer);
@@ -384,6 +399,8 @@ struct Launch {
   std::size_t shared_bytes;  // dynamic
 };
 
+inline std::function<void()> before_block = [] {};  // once `threads` are those of a block
+
 // The blocks and threads run in the orders given.
 inline void run(const Launch& launch, const std::vector<u32>& block_order, const std::vector<u32>& thread_order,
                 std::vector<u64>* warp_visits = nullptr) {
@@ -401,6 +418,7 @@ inline void run(const Launch& launch, const std::vector<u32>& block_order, const
       paths[i].clear();
       threads[i].path = &paths[i];
     }
+    before_block();
     run_threads(thread_order);
     for (std::size_t first = 0; first < paths.size(); first += kWarpThreads) {
       std::vector<Lane> lanes;

@@ -61,7 +61,8 @@ class _Translation:
             except (Unknown, IndexError, KeyError, TypeError, ValueError) as error:
                 raise Unknown(f"{head.name} at {at:x}: {text}: {error}") from None
             result.instructions.append(replace(instruction, labels=[f"L{at}"] if at in targets else []))
-        return result
+        highest = max(int(name[1:]) for name in self.variables if re.fullmatch(r"r\d+", name))
+        return replace(result, registers=highest + 3)  # as ptxas counts them
 
     def instruction(self, text: str) -> Instruction:
         match = re.fullmatch(r"(?:@(!?U?P(?:\d|T)) )?([A-Z][\w.]*)(?: (.*))?", text)
