@@ -79,7 +79,8 @@ def _requires_grad(tensors: Sequence[Tensor]) -> bool:
 
 
 def _derivative_needed(tensors: Sequence[Tensor]) -> bool:
-    return in_forward_mode() or _requires_grad(tensors)
+    # (Without the first, torch.compile fails at jvp and hessian of split and join.)
+    return private._are_functorch_transforms_active() or in_forward_mode() or _requires_grad(tensors)
 
 
 # Set by torch_dml_ops.distributed when it registers the rules for DTensors: makes a call on them past the dispatcher,

@@ -63,6 +63,7 @@ DERIVATIVES = Section(
         "torch._C._after_autograd_keyset": "the keys below it, to redispatch to",
         "torch._C._AutoDispatchBelowADInplaceOrView": "calls `out` below the key that counts writes",
         "torch._C._after_ADInplaceOrView_keyset": "the keys below that one",
+        "torch._C._are_functorch_transforms_active": "whether a transform of torch.func needs the derivative",
         "torch._C._functorch.get_single_level_autograd_function_allowed": "what to restore after a recorded call",
         "torch._C._functorch.set_single_level_autograd_function_allowed": "lets a single-level Function be applied",
         "torch.autograd.forward_ad._set_fwd_grad_enabled": "keeps forward mode on inside of a Function",
