@@ -43,7 +43,7 @@ struct Signature {
   int number;  // its index in `recorders`
   const char* name;
   const char* arguments[kMostArguments];  // their names, `out` last
-  int lists = 0;             // how many lists of numbers it takes
+  int lists = 0;                          // how many lists of numbers it takes
   bool last_optional = false;
   bool has_axis = false;
   bool has_lengths = false;  // a tensor of sequence lengths
