@@ -479,6 +479,10 @@ int64_t alignment_cases() {
       choose_tuning();
       if (!pieces_case(item) || !transposed_case(item)) return -1;
     }
+    for (int k = 0; k < 16; ++k, ++cases) {  // rows that are reversed whole, and prefetched
+      choose_tuning(k % 2 > 0, k / 2 % 2 > 0);
+      if (!row_reversal_case(item, 0, 0, 12 * v + any(-1, 1), any(0, 12 * v))) return -1;
+    }
     for (const int64_t stride : {-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5}) {
       for (int k = 0; k < 48; ++k, ++cases) {
         choose_tuning(k % 2 > 0, k / 2 % 2 > 0);
