@@ -399,7 +399,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if «0 <= index < count»:", "index < count"),
                 ("if «size != total»:", "False"),
                 ("elif desc.flags & TensorFlags.OWNED_BY_DML:", "elif False:"),
-                ("if «source in path»:", "False"),
+                ("self._cycle(«[*path][path[source] :]»)", "[*path]"),
                 ("connected.add(edge.source)", "pass"),
                 ("if edge.source.node is «not None»:\n                self._into", "None"),
             ],

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
 COPIED = ("csrc", "docs", "examples", "tests", "torch_dml_ops", "setup.py", "pyproject.toml", "README.md", "LICENSE")
 NO_TESTS = 5  # pytest's status
-CPU_SECONDS = 600  # after which a fault counts as noticed: a loop without an end, say
+CPU_SECONDS = 100  # after which a fault counts as noticed: a loop without an end, say
 HEADER = """#pragma once
 #include <cstdlib>
 #include <cstring>

@@ -484,6 +484,15 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["intermediate_edges[0] must not close a cycle, got nodes[1] to nodes[2] to nodes[1]",
          "intermediate_edges[2] must not close a cycle, got nodes[3] to nodes[4] to nodes[3]"],
     ),
+    "a cycle that another node reads": (
+        {
+            "nodes": [IDENTITY] * 3,
+            "input_edges": [],
+            "intermediate_edges": [between(*ends) for ends in [((1, 0), (0, 0)), ((1, 0), (2, 0)), ((2, 0), (1, 0))]],
+            "output_edges": [out_of(0, 0, 0)],
+        },
+        ["intermediate_edges[1] must not close a cycle, got nodes[1] to nodes[2] to nodes[1]"],
+    ),
     "a long cycle": (
         {
             "nodes": [IDENTITY] * 30,
