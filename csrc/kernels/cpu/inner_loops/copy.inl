@@ -147,6 +147,6 @@ void copy_segments(const SegmentBatch& batch) {
 template <class T>
 void copy_contiguous_tile(const Tile t) {
   constexpr auto kItem = int64_t(sizeof(T));
-  copy_contiguous_rows({t.dst, t.src, t.rows, t.dst_row_stride * kItem, t.src_row_stride * kItem, t.n * kItem,
-                        t.prefetch_rows});
+  copy_contiguous_rows(
+      {t.dst, t.src, t.rows, t.dst_row_stride * kItem, t.src_row_stride * kItem, t.n * kItem, t.prefetch_rows});
 }
