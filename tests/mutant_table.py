@@ -449,9 +449,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "ONNX import": (
         "tests/test_onnx_import.py -k 'not (every_model or networks or exported or ships or compile)'",
         {
-            "torch_dml_ops/onnx/_import_operators.py": [
+            "torch_dml_ops/onnx/_import_inputs.py": [
                 ("if not -rank <= axis «< rank»:", "<= rank"),
                 ("if «d in chosen»:", "False"),
+            ],
+            "torch_dml_ops/onnx/_import_arithmetic.py": [
+                ("«_ordered(A), _ordered(B)»)", "A, B"),
+            ],
+            "torch_dml_ops/onnx/_import_operators.py": [
                 ("start = torch.sym_max(start, -sizes[d])", "pass"),
                 ("if must_divide and «last != each»", "False"),
                 ("each = («size + num_outputs - 1») // num_outputs", "size"),
@@ -459,10 +464,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("d = «axis if axis == rank else »axis_of", ""),
                 ("at = 2 * («data.dim() - 1 - d»)", "d"),
                 ("torch.where(«indices < 0», indices + data", "indices > 0"),
-                ("«_ordered(A), _ordered(B)»)", "A, B"),
                 (
-                    'for d in «sorted(_axes("Unsqueeze: axes", axes, data.dim() + len(axes)))»',
-                    '_axes("Unsqueeze: axes", axes, data.dim() + len(axes))',
+                    'for d in «sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes)))»',
+                    'axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))',
                 ),
             ],
             "torch_dml_ops/onnx/_import_sizes.py": [

@@ -20,9 +20,11 @@ from onnx.helper import make_tensor_type_proto
 from torch import Tensor, fx, nn
 
 from torch_dml_ops._text import shown, text
+from torch_dml_ops.onnx import _import_arithmetic as arithmetic
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
 from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name
+from torch_dml_ops.onnx._import_inputs import constant_numbers
 
 
 class Operator(NamedTuple):
@@ -39,8 +41,8 @@ class Operator(NamedTuple):
 
 OPERATORS = {
     "Add": Operator(None, sizes.add, since=7),
-    "Cast": Operator(operators.cast, sizes.identity, since=6),
-    "Clip": Operator(operators.clip, since=12),
+    "Cast": Operator(arithmetic.cast, sizes.identity, since=6),
+    "Clip": Operator(arithmetic.clip, since=12),
     "Compress": Operator(operators.compress, numbers=("condition",)),
     "Concat": Operator(operators.concat, sizes.concat),
     "ConstantOfShape": Operator(operators.constant_of_shape, numbers=("input",)),
@@ -52,13 +54,13 @@ OPERATORS = {
     "GatherElements": Operator(operators.gather_elements, since=11),
     "GatherND": Operator(operators.gather_nd),
     "Identity": Operator(operators.identity, sizes.identity),
-    "Less": Operator(operators.less, since=9),
+    "Less": Operator(arithmetic.less, since=9),
     "Max": Operator(None, sizes.maximum, since=8),
     "Min": Operator(None, sizes.minimum, since=8),
     "Mod": Operator(None, sizes.mod, since=10),
     "Mul": Operator(None, sizes.mul, since=7),
     "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
-    "Range": Operator(operators.range_, numbers=("start", "limit", "delta"), since=11),
+    "Range": Operator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
     "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
     "ReverseSequence": Operator(operators.reverse_sequence),
@@ -67,13 +69,13 @@ OPERATORS = {
     "SpaceToDepth": Operator(operators.space_to_depth),
     "Split": Operator(operators.split, numbers=("split",)),
     "Squeeze": Operator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
-    "Sub": Operator(operators.sub, sizes.sub, since=7),
+    "Sub": Operator(arithmetic.sub, sizes.sub, since=7),
     "Tile": Operator(operators.tile, numbers=("repeats",), since=6),
     "Transpose": Operator(operators.transpose),
     "Trilu": Operator(operators.trilu, numbers=("k",)),
     "Unsqueeze": Operator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
     "Upsample": Operator(operators.upsample, numbers=("scales",), since=7),
-    "Where": Operator(operators.where, since=9),
+    "Where": Operator(arithmetic.where, since=9),
 }
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
@@ -485,7 +487,7 @@ class _Importer:
             raise NotImplementedError(f"from_onnx: {label} must {rule}; for whole models see register_onnx2torch")
         if node.op_type in ("Cast", "Clip", "Less", "Range", "Sub"):
             given, to = self._element_type(node.input[0]), arguments.get("to", 0)
-            exact = given and to and operators.is_exact(dtype_of(label, given), dtype_of(label, to))
+            exact = given and to and arithmetic.is_exact(dtype_of(label, given), dtype_of(label, to))
             for kind in (given, 0 if exact else to):
                 if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
                     raise self._not_data_movement(label, f"{node.op_type} of {type_name(kind)}")
@@ -519,7 +521,7 @@ class _Importer:
         """An argument that is a number or a list of them: these themselves where they are known now."""
         if isinstance(value, Constant):
             try:
-                return operators.constant_numbers(name, value.tensor)
+                return constant_numbers(name, value.tensor)
             except ValueError:  # which the function says in its own words
                 return self._tensor(value)
         return value.node if isinstance(value, SizesNode) else value

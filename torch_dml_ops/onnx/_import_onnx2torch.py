@@ -27,6 +27,7 @@ from torch_dml_ops.onnx._import_graph import (
     operator_of,
     parameters_of,
 )
+from torch_dml_ops.onnx._import_inputs import constant_numbers
 
 OPERATOR_TYPES = {
     *("Clip", "Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence", "ScatterND"),
@@ -144,7 +145,7 @@ def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> 
             if names is not None and names[k] in operator.numbers:
                 try:
                     constant = get_const_value(value, graph)
-                    arguments[names[k]] = operators.constant_numbers(f"{what}: {names[k]}", constant)
+                    arguments[names[k]] = constant_numbers(f"{what}: {names[k]}", constant)
                     continue
                 except KeyError:  # known only when the model runs
                     pass

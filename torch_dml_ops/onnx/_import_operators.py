@@ -8,115 +8,30 @@ when the graph runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from math import prod
-from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
-from torch.overrides import handle_torch_function
 
 import torch_dml_ops as dml
-from torch_dml_ops._arguments import records_calls
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown, text, with_sum
+from torch_dml_ops.onnx._import_inputs import (
+    Numbers,
+    as_dtype,
+    axes_of,
+    axis_of,
+    check_size,
+    dtype_name,
+    may_broadcast,
+    number,
+    numbers,
+    recorded,
+    signed,
+)
 
 # As the end of a slice with a negative step, for one that reaches the first element in ONNX Runtime. By ONNX's text it
 # selects nothing.
 UNBOUNDED = 2**31 - 1, 2**63 - 1
-
-SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number
-
-# The dtypes of those that are lists, other than of whole numbers.
-WHOLE = torch.int32, torch.int64
-LISTS = {"scales": (torch.float32,), "condition": (torch.bool,)}
-
-Numbers = Tensor | Sequence[int]
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
-
-
-def recorded(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """torch.fx records a call of the function as it is; so it does when it restores a module that was pickled."""
-
-    @wraps(function)
-    def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        for value in (*args, *kwargs.values()):
-            if records_calls(value):
-                result: Result = handle_torch_function(call, (value,), *args, **kwargs)
-                return result
-        return function(*args, **kwargs)
-
-    return call
-
-
-def numbers(name: str, value: Numbers) -> Sequence[int]:
-    """The list that a tensor holds. From a GPU it has to be copied, and torch.compile breaks the graph there."""
-    if isinstance(value, (list, tuple, range)):
-        return value
-    dtypes = LISTS.get(name.split()[-1], WHOLE)
-    if isinstance(value, Tensor) and value.dim() == 1 and value.dtype in dtypes:
-        values: list[int] = value.tolist()
-        return values
-    got = f"a {value.dim()}-d tensor of {_name(value.dtype)}" if isinstance(value, Tensor) else shown(value)
-    raise ValueError(f"{name} must be a 1-d tensor of {' or '.join(map(_name, dtypes))}, got {got}")
-
-
-def number(name: str, value: Tensor | int) -> int:
-    """Read as lists are."""
-    if not isinstance(value, Tensor):
-        return value
-    if not known(value.numel() == 1) or not _is_whole(value.dtype):
-        raise ValueError(f"{name} must be one whole number, got {shown(value)}, of dtype {_name(value.dtype)}")
-    return int(value)
-
-
-def constant_numbers(name: str, value: Any) -> Any:
-    """What such an input is where it is a constant."""
-    if name.split()[-1] in SINGLE:
-        return number(name, value)
-    return tuple(numbers(name, value))
-
-
-def axis_of(name: str, axis: int, rank: int) -> int:
-    """The axis from 0 on; ONNX's may be negative."""
-    if not -rank <= axis < rank:
-        rule = f"from {-rank} to {rank - 1}" if rank else "left out, as the input is 0-d"
-        raise ValueError(f"{name} must be {rule}, got {shown(axis)}")
-    return axis + rank if axis < 0 else axis
-
-
-def _axes(name: str, axes: Numbers, rank: int) -> list[int]:
-    """Without repetitions."""
-    chosen: list[int] = []
-    for k, axis in enumerate(numbers(name, axes)):
-        d = axis_of(f"{name}[{k}]", axis, rank)
-        if d in chosen:
-            raise ValueError(f"{name} must differ from one another, got {axis} for axes[{k}] and for one before it")
-        chosen.append(d)
-    return chosen
-
-
-def _check_size(op: str, sizes: Sequence[int], itemsize: int) -> None:
-    """Before torch multiplies them in 64 bits."""
-    if any(known(size >= 2**63) for size in sizes) or known(prod(sizes) * itemsize >= 2**63):
-        raise ValueError(f"{op}: output must have less than 2**63 bytes, got sizes {text(sizes)}")
-
-
-def _broadcast(*shapes: Sequence[int]) -> bool:
-    """Whether they broadcast, or may for some values of symbolic sizes."""
-    return all(
-        not known(m != n) or known(m == 1) or known(n == 1)
-        for k, shape in enumerate(shapes)
-        for other in shapes[:k]
-        for m, n in zip(reversed(shape), reversed(other), strict=False)
-    )
-
-
-def _check_broadcast(op: str, *tensors: Tensor) -> None:
-    sizes = [tensor.shape for tensor in tensors]
-    if not _broadcast(*sizes):
-        raise ValueError(f"{op}: inputs must have sizes that broadcast, got {' and '.join(map(text, sizes))}")
 
 
 def slices_of(
@@ -124,7 +39,7 @@ def slices_of(
 ) -> tuple[slice, ...]:
     """Python's slices that select what Slice does of a tensor of these sizes."""
     starts, ends = numbers("Slice: starts", starts), numbers("Slice: ends", ends)
-    axes = _axes("Slice: axes", range(len(starts)) if axes is None else axes, len(sizes))
+    axes = axes_of("Slice: axes", range(len(starts)) if axes is None else axes, len(sizes))
     steps = [1] * len(starts) if steps is None else numbers("Slice: steps", steps)
     for name, given in (("ends", ends), ("axes", axes), ("steps", steps)):
         if len(given) != len(starts):
@@ -199,8 +114,8 @@ def concat(*inputs: Tensor, axis: int) -> Tensor:
     for k, tensor in enumerate(inputs):
         if tensor.dtype != first.dtype or tensor.dim() != first.dim() or _except(tensor, d) != expected:
             raise ValueError(
-                f"Concat: inputs[{k}] must have dtype {_name(first.dtype)} and sizes {text(first.shape)}, as inputs[0] "
-                f"has, except along axis {d}, got {_name(tensor.dtype)} and {text(tensor.shape)}"
+                f"Concat: inputs[{k}] must have dtype {dtype_name(first.dtype)} and sizes {text(first.shape)}, as "
+                f"inputs[0] has, except along axis {d}, got {dtype_name(tensor.dtype)} and {text(tensor.shape)}"
             )
     filled = [tensor for tensor in inputs if not known(tensor.shape[d] == 0)]
     return dml.join(filled, d) if filled else first.clone()
@@ -264,7 +179,7 @@ def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
 
 @recorded
 def squeeze(data: Tensor, axes: Numbers | None = None) -> Tensor:
-    chosen = [] if axes is None else _axes("Squeeze: axes", axes, data.dim())
+    chosen = [] if axes is None else axes_of("Squeeze: axes", axes, data.dim())
     if not chosen:  # all of size 1; in ONNX Runtime also for a list without axes
         return data.squeeze()
     for k, d in enumerate(chosen):
@@ -276,7 +191,7 @@ def squeeze(data: Tensor, axes: Numbers | None = None) -> Tensor:
 @recorded
 def unsqueeze(data: Tensor, axes: Numbers) -> Tensor:
     axes = numbers("Unsqueeze: axes", axes)
-    for d in sorted(_axes("Unsqueeze: axes", axes, data.dim() + len(axes))):
+    for d in sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))):
         data = data.unsqueeze(d)
     return data
 
@@ -287,13 +202,13 @@ def expand(input: Tensor, shape: Numbers) -> Tensor:
     for d, size in enumerate(sizes):
         if known(size < 0):
             raise ValueError(f"Expand: shape[{d}] must be at least 0, got {text(size)}")
-    _check_size("Expand", sizes, input.itemsize)
-    if not _broadcast(input.shape, sizes):
+    check_size("Expand", sizes, input.itemsize)
+    if not may_broadcast(input.shape, sizes):
         raise ValueError(
             f"Expand: shape must broadcast with the sizes of input, {text(input.shape)}, got {text(sizes)}"
         )
     result = torch.broadcast_shapes(input.shape, sizes)
-    _check_size("Expand", result, input.itemsize)
+    check_size("Expand", result, input.itemsize)
     return input.expand(result)
 
 
@@ -305,7 +220,7 @@ def tile(input: Tensor, repeats: Numbers) -> Tensor:
     for d, repeat in enumerate(repeats):
         if known(repeat < 0):
             raise ValueError(f"Tile: repeats[{d}] must be at least 0, got {text(repeat)}")
-    _check_size("Tile", [size * repeat for size, repeat in zip(input.shape, repeats, strict=True)], input.itemsize)
+    check_size("Tile", [size * repeat for size, repeat in zip(input.shape, repeats, strict=True)], input.itemsize)
     return input.repeat(tuple(repeats))
 
 
@@ -320,7 +235,7 @@ def pad(
     value: float = 0,
 ) -> Tensor:
     pads = numbers("Pad: pads", pads)
-    chosen = _axes("Pad: axes", range(data.dim()) if axes is None else axes, data.dim())
+    chosen = axes_of("Pad: axes", range(data.dim()) if axes is None else axes, data.dim())
     if len(pads) != 2 * len(chosen):
         raise ValueError(f"Pad: pads must have length {2 * len(chosen)}, two for each axis, got {len(pads)}")
     at_both_ends = list(zip(chosen, pads[: len(chosen)], pads[len(chosen) :], strict=True))
@@ -332,7 +247,7 @@ def pad(
             raise ValueError(
                 f"Pad: pads must remove at most {text(data.shape[d])} from axis {d}, its size, got {text(removed)}"
             )
-    _check_size("Pad", sizes, data.itemsize)
+    check_size("Pad", sizes, data.itemsize)
     if mode != "constant":
         for d, before, after in at_both_ends:
             data = _extended(data, d, before, after, mode)
@@ -402,14 +317,14 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
                 f"{text(size)}"
             )
     indices = indices.long()
-    given = _signed(data)
+    given = signed(data)
     try:
         result = given.gather(d, torch.where(indices < 0, indices + data.shape[d], indices))
     except RuntimeError as error:
         if "out of bounds" in str(error):
             _check_range("GatherElements", indices, data.shape[d])
         raise
-    return _as(data.dtype, result)
+    return as_dtype(data.dtype, result)
 
 
 def _check_range(op: str, indices: Tensor, size: int) -> None:
@@ -425,7 +340,7 @@ def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
     for d, size in enumerate(sizes):
         if known(size < 0):
             raise ValueError(f"ConstantOfShape: input[{d}] must be at least 0, got {text(size)}")
-    _check_size("ConstantOfShape", sizes, value.itemsize)
+    check_size("ConstantOfShape", sizes, value.itemsize)
     return value.reshape(()).expand(sizes).clone()
 
 
@@ -491,7 +406,7 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str
     if updates.dim() != len(sizes) or any(known(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
         raise ValueError(f"ScatterND: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
     try:
-        return _as(data.dtype, torch.index_put(_signed(data), indices.unbind(-1), _signed(updates)))
+        return as_dtype(data.dtype, torch.index_put(signed(data), indices.unbind(-1), signed(updates)))
     except IndexError:
         for d in range(depth):
             _check_range("ScatterND", indices[..., d], data.shape[d])
@@ -525,7 +440,7 @@ def trilu(input: Tensor, k: Tensor | int = 0, *, upper: int = 1) -> Tensor:
     if input.dim() < 2:
         raise ValueError(f"Trilu: input must have 2 dimensions or more, got {input.dim()}")
     part = torch.triu if upper else torch.tril
-    return _as(input.dtype, part(_signed(input), number("Trilu: k", k)))
+    return as_dtype(input.dtype, part(signed(input), number("Trilu: k", k)))
 
 
 # How far the output runs ahead, where each element is repeated `f` times: by where ONNX takes the elements to be, and
@@ -570,7 +485,7 @@ def resize(
     sizes = () if sizes is None else numbers("Resize: sizes", sizes)
     if bool(scales) == bool(sizes):
         raise ValueError(f"Resize: one of scales and sizes must be given, got {'both' if scales else 'none'}")
-    chosen = _axes("Resize: axes", axes or range(X.dim()), X.dim())  # in ONNX Runtime also for a list without axes
+    chosen = axes_of("Resize: axes", axes or range(X.dim()), X.dim())  # in ONNX Runtime also for a list without axes
     before = [X.shape[d] for d in chosen]
     factors = _factors("Resize", scales, before) if scales else _quotients("Resize", sizes, before)
     result = _repeated("Resize", X, dict(zip(chosen, factors, strict=True)))
@@ -619,103 +534,6 @@ def _check_length(name: str, values: Sequence[float], axes: Sequence[int]) -> No
 
 def _repeated(op: str, x: Tensor, factors: Mapping[int, int]) -> Tensor:
     sizes = [(size, factors.get(d, 1)) for d, size in enumerate(x.shape)]
-    _check_size(op, [size * factor for size, factor in sizes], x.itemsize)
+    check_size(op, [size * factor for size, factor in sizes], x.itemsize)
     apart = x.reshape([n for size, _ in sizes for n in (size, 1)]).expand([n for both in sizes for n in both])
     return apart.reshape([size * factor for size, factor in sizes])
-
-
-# What sequence lengths may go through on their way.
-
-
-def is_exact(dtype: torch.dtype, to: torch.dtype) -> bool:
-    """Whether floating-point numbers hold those of `dtype`: zeros of bfloat16 may be made of bytes."""
-    return dtype in (torch.uint8, torch.int8) and to.is_floating_point and to.itemsize > 1
-
-
-@recorded
-def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
-    for name, dtype in (("input", input.dtype), ("to", to)):
-        if not (_is_whole(dtype) or (name == "to" and is_exact(input.dtype, dtype))):
-            raise ValueError(f"Cast: {name} must have a dtype of whole numbers, got {_name(dtype)}")
-    return input.to(to)
-
-
-@recorded
-def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    if not _is_whole(input.dtype):
-        raise ValueError(f"Clip: input must have a dtype of whole numbers, got {_name(input.dtype)}")
-    for name, limit in (("min", min), ("max", max)):
-        if limit is not None and (limit.dim() > 1 or not known(limit.numel() == 1)):
-            raise ValueError(f"Clip: {name} must be one number, got {shown(limit)}")
-    result = _ordered(input)
-    if min is not None:
-        result = torch.maximum(result, _ordered(min))
-    if max is not None:
-        result = torch.minimum(result, _ordered(max))
-    return (result ^ _HIGHEST_BIT).view(input.dtype) if input.dtype == torch.uint64 else result.to(input.dtype)
-
-
-@recorded
-def less(A: Tensor, B: Tensor) -> Tensor:
-    _check_whole("Less", A)
-    _check_broadcast("Less", A, B)
-    return torch.lt(_ordered(A), _ordered(B))
-
-
-@recorded
-def sub(A: Tensor, B: Tensor) -> Tensor:
-    _check_whole("Sub", A)
-    _check_broadcast("Sub", A, B)
-    return _as(A.dtype, torch.sub(_signed(A), _signed(B)))
-
-
-@recorded
-def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
-    _check_broadcast("Where", condition, X, Y)
-    return torch.where(condition, X, Y)
-
-
-@recorded
-def range_(
-    start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, dtype: torch.dtype | None = None
-) -> Tensor:
-    """`dtype` is that of a constant `start`, which is a number here."""
-    begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
-    if known(step == 0):
-        raise ValueError("Range: delta must not be 0")
-    count = torch.sym_max((end - begin + step + (1 if step < 0 else -1)) // step, 0)
-    _check_size("Range", [count], 8)
-    if dtype is None:  # numbers that are no tensors are sizes
-        dtype = next((given.dtype for given in (start, limit, delta) if isinstance(given, Tensor)), torch.int64)
-    return (torch.arange(count) * step + begin).to(dtype)
-
-
-def _check_whole(op: str, tensor: Tensor) -> None:
-    if not _is_whole(tensor.dtype):
-        raise ValueError(f"{op}: inputs must have a dtype of whole numbers, got {_name(tensor.dtype)}")
-
-
-_HIGHEST_BIT = -(2**63)
-_SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
-
-
-def _ordered(tensor: Tensor) -> Tensor:
-    """int64 in the same order: torch does not compare uint64."""
-    return tensor.view(torch.int64) ^ _HIGHEST_BIT if tensor.dtype == torch.uint64 else tensor.to(torch.int64)
-
-
-def _signed(tensor: Tensor) -> Tensor:
-    """The same bits as signed numbers: torch has fewer operators for the larger unsigned ones."""
-    return _as(_SIGNED.get(tensor.dtype, tensor.dtype), tensor)
-
-
-def _as(dtype: torch.dtype, tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == dtype else tensor.view(dtype)  # which ONNX cannot have
-
-
-def _is_whole(dtype: torch.dtype) -> bool:
-    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown, text
-from torch_dml_ops.onnx._import_operators import Numbers, recorded, slices_of
+from torch_dml_ops.onnx._import_inputs import Numbers, recorded
+from torch_dml_ops.onnx._import_operators import slices_of
 
 Sizes = int | tuple[int, ...]
 
