@@ -173,19 +173,22 @@ def test_calls_leave_nothing_behind(kind: str) -> None:
         for _ in range(100):
             for call, _ in repeat:
                 call()
-        holders, before = [held(watched) for _, watched in repeat], allocated()
-        for call, _ in repeat:
-            for _ in range(times):
-                call()
-        grown = [after - b for after, b in zip(allocated(), before, strict=True)]
+        holders = [held(watched) for _, watched in repeat]
+        for _ in range(3):  # what is cached grows at first, what stays behind with every call
+            before = allocated()
+            for call, _ in repeat:
+                for _ in range(times):
+                    call()
+            tensors, blocks, nones, bytes_ = (after - b for after, b in zip(allocated(), before, strict=True))
+            if bytes_ < 8 * times:  # the smallest allocation takes 32 bytes
+                break
     finally:
         torch.set_num_threads(threads)
     assert [held(watched) for _, watched in repeat] == holders
-    tensors, blocks, nones, bytes_ = grown
     assert tensors == 0
     assert abs(nones) < times // 4
     assert blocks < times // 4
-    assert bytes_ < 8 * times  # the smallest allocation takes 32 bytes
+    assert bytes_ < 8 * times
 
 
 @every_op

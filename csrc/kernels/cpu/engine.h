@@ -67,8 +67,9 @@ struct Tuning {
 // For a processor with caches of these sizes, in bytes; 0 where that is unknown. A larger L3 cache than 32 MB is shared
 // with what else runs, of a larger L2 cache than 2 MB nothing was measured.
 //
-// AMD's processors prefetch less by themselves between rows that are not read in order or not whole, and what is written
-// leaves less of their L3 cache to what is read. [case reverse axis 1, a length per batch item, 4 MB, out, rows of 500]
+// AMD's processors prefetch less by themselves between rows that are not read in order or not whole, and what is
+// written leaves less of their L3 cache to what is read. [case reverse axis 1, a length per batch item, 4 MB, out, rows
+// of 500]
 inline Tuning tuning_for(int64_t l2_bytes, int64_t l3_bytes, bool amd) {
   Tuning result;
   if (l2_bytes > 0) result.panel_bytes = std::clamp<int64_t>(l2_bytes, 256 << 10, 2 << 20);

@@ -18,7 +18,7 @@ struct Tile {
   const char* src;
   int64_t rows, dst_row_stride, src_row_stride;
   int64_t n, dst_stride, src_stride;
-  bool prefetch = false;  // whether a transposition prefetches what it does next: where the caches do not hold it
+  bool prefetch = false;      // whether a transposition prefetches what it does next: where the caches do not hold it
   int64_t prefetch_rows = 0;  // how many rows ahead the source of contiguous and of reversed rows is prefetched; 0: not
 };
 
