@@ -542,7 +542,7 @@ def test_a_constraint_of_an_earlier_compilation_does_not_stay() -> None:
     from torch._inductor.lowering import _maybe_layout_constraints, constrain_to_fake_tensors
 
     _maybe_layout_constraints[torch.ops.torch_dml_ops.slice1.default] = constrain_to_fake_tensors
-    _inductor.register()
+    _inductor.register(dml.get_fusion)
     assert generated(ONE_KERNEL["slice1, after"], "always", values(SIZES, torch.float32)) == (1, 0)
 
 
