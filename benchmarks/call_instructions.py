@@ -25,6 +25,7 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results" / "call-instructions.json"
 ALLOWED = 0.05  # of the committed count
 CALLS = 20
+ROUNDS = 3  # the least counts: memory grows in some of them
 REQUESTS = """
 #include <valgrind/callgrind.h>
 void instrument(void) { CALLGRIND_START_INSTRUMENTATION; }
@@ -85,10 +86,11 @@ def count_within_valgrind(requests: str) -> None:
     for name, call in every_call:
         for _ in range(10):
             call()
-        library.start()
-        for _ in range(CALLS):
-            call()
-        library.stop(name.encode())
+        for _ in range(ROUNDS):
+            library.start()
+            for _ in range(CALLS):
+                call()
+            library.stop(name.encode())
 
 
 def missing() -> str | None:
@@ -113,12 +115,12 @@ def count() -> list[dict[str, Any]]:
         )
         if done.returncode != 0:
             raise RuntimeError(done.stdout + done.stderr)
-        counts = {}
+        counts: dict[str, int] = {}
         for dump in Path(folder).glob("dump.*"):
             text = dump.read_text()
             if name := re.search(r"^desc: Trigger: Client Request: (.+)$", text, re.M):
                 (total,) = re.findall(r"^(?:totals|summary): (\d+)$", text, re.M)[:1]
-                counts[name[1]] = round(int(total) / CALLS)
+                counts[name[1]] = min(round(int(total) / CALLS), counts.get(name[1], sys.maxsize))
     names = [name.removesuffix(", ours") for name in counts if name.endswith(", ours")]
     rows = [{"call": n, "instructions": counts[f"{n}, ours"], "torch": counts[f"{n}, theirs"]} for n in names]
     return sorted(rows, key=lambda row: str(row["call"]))
