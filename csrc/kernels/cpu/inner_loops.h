@@ -63,15 +63,18 @@ struct ReversedRows {
   int64_t prefetch_rows;                            // as for a Tile
 };
 
+// More columns make longer rows to read and write.
+constexpr int64_t kMaxPanelColumns = 128;
+
 // Neighbouring columns (stride 1 in source and destination) along the whole axis of a reversal, each with a length of
 // its own.
 struct Panel {
   char* dst;
   const char* src;
   const int64_t* lengths;  // one for each column, clamped to [0, axis_size]
-  int64_t columns;
+  int64_t columns;         // at most kMaxPanelColumns
   int64_t axis_size, dst_axis_stride, src_axis_stride;
-  char* workspace;  // for (2 · columns + 1) · panel_stride items
+  char* workspace;  // for (columns + 1) · panel_stride items
   bool prefetch;    // as for a Tile
 };
 

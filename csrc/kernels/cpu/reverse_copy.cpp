@@ -21,9 +21,6 @@
 namespace torch_dml_ops::cpu {
 namespace {
 
-// More columns make longer rows to read and write.
-constexpr int64_t kMaxPanelColumns = 128;
-
 // Rows with a length each that are reversed by one call.
 constexpr int64_t kRowsAtOnce = 64;
 
@@ -95,7 +92,7 @@ class ReverseExecutor {
 
  private:
   int64_t panel_bytes(int64_t columns) const {
-    return writer_.bytes((2 * columns + 1) * panel_stride(axis_.size, copy_.item_size));
+    return writer_.bytes((columns + 1) * panel_stride(axis_.size, copy_.item_size));
   }
   char* dst_at(const Chunk& c, int64_t column, int64_t i) const {
     return c.dst + writer_.bytes(column * column_.dst_stride + i * axis_.dst_stride);

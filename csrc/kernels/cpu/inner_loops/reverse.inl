@@ -168,44 +168,65 @@ void copy_reversed_strided_rows(const Tile t) {
              reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
 }
 
-// A row of n items, the first `length` of them reversed. Both kinds of vectors are loaded throughout and one is chosen
-// by item: rows are too short for branches that depend on a length. So whole vectors are written, to at most a vector
-// beyond the end, and up to n items and a vector before the source are read.
-template <class T>
-inline void reverse_row_by_choice(T* __restrict dst, const T* __restrict src, int64_t n, int64_t length) {
-  using Vec = UnalignedLanes<T>;
-  using Number = std::make_signed_t<typename Vec::Lane>;
-  typedef Number Numbers __attribute__((vector_size(kVectorBytes)));
-  constexpr auto kItems = kVectorBytes / int64_t(sizeof(T));
-  Numbers item{};  // of each lane
-  for (int64_t k = 0; k < Vec::kLanes; ++k) item[k] = Number(k * kItems / Vec::kLanes);
-  for (int64_t i = 0; i < n; i += kItems) {
-    const auto reversed = load_reversed<T, kVectorBytes>(src + length - 1 - i);
-    const auto straight = reinterpret_cast<const Vec*>(src + i)->bits;
-    const Numbers left = Numbers{} + Number(std::clamp<int64_t>(length - i, 0, kItems));
-    reinterpret_cast<Vec*>(dst + i)->bits = item < left ? reversed : straight;
+// Writes the panel from its transpose: each column's items, of which up to axis_size that lie before them are read too.
+// Squares of these are transposed back, in ascending order, and their rows written in descending order; past a column's
+// length, the source's rows are chosen by item, because lengths are too irregular for branches.
+template <class T, int64_t kBytes>
+void write_reversed(const Panel& p, const T* transposed, int64_t stride) {
+  using Rows = UnalignedLanes<T, kBytes>;
+  constexpr int64_t kSide = kSquareSide<T>, kColumns = kBytes / int64_t(sizeof(T)),
+                    kItemLanes = Rows::kLanes / kColumns;
+  using Number = std::make_signed_t<typename Rows::Lane>;
+  using Numbers = UnalignedLanes<Number, kBytes>;
+  const T* ends[kMaxPanelColumns];    // of what is reversed in each column, less a square
+  int32_t lengths[kMaxPanelColumns];  // a panel that fits into the caches is no longer than that
+  for (int64_t j = 0; j < p.columns; ++j) {
+    ends[j] = transposed + j * stride + p.lengths[j] - kSide;
+    lengths[j] = int32_t(p.lengths[j]);
+  }
+  for (int64_t k = 0; k < p.axis_size; k += kSide) {
+    const int64_t i = std::min(k, p.axis_size - kSide);
+    T* dst_row = reinterpret_cast<T*>(p.dst) + i * p.dst_axis_stride;
+    const T* src_row = reinterpret_cast<const T*>(p.src) + i * p.src_axis_stride;
+    if (p.prefetch) {
+      prefetch_block(src_row + p.columns, kSide, p.src_axis_stride, p.columns);
+      prefetch_block(dst_row + p.columns, kSide, p.dst_axis_stride, p.columns);
+    }
+    for (int64_t c = 0; c < p.columns; c += kColumns) {
+      const int64_t j = std::min(c, p.columns - kColumns);
+      Number left[Rows::kLanes];  // rows that are reversed from row i on, of each lane's column
+      for (int64_t lane = 0; lane < Rows::kLanes; ++lane)
+        left[lane] = Number(std::clamp<int32_t>(lengths[j + lane / kItemLanes] - int32_t(i), 0, kSide));
+      const auto reversed = reinterpret_cast<const Numbers*>(left)->bits;
+      transpose_squares<T, kBytes>([&](int64_t column) { return ends[j + column] - i; },
+                                   [&](int64_t row, auto items) {
+                                     const int64_t r = kSide - 1 - row;
+                                     const auto straight =
+                                         reinterpret_cast<const Rows*>(src_row + j + r * p.src_axis_stride);
+                                     reinterpret_cast<Rows*>(dst_row + j + r * p.dst_axis_stride)->bits =
+                                         reversed > Number(r) ? items : straight->bits;
+                                   });
+    }
   }
 }
 
-// Transposes the panel, so that each column is a row, reverses those rows by vectors, and transposes back.
-// Meanwhile the next panel is prefetched, which lies to its right.
+// Transposes the panel, so that each column is contiguous, and transposes it back reversed. Meanwhile the next panel is
+// prefetched, which lies to its right.
 // [case reverse axis 1, a length per column]
 template <class T>
 void reverse_panel(const Panel& p) {
+  constexpr int64_t kSide = kSquareSide<T>;
+  const int64_t stride = panel_stride(p.axis_size, int64_t(sizeof(T)));
+  T* transposed = reinterpret_cast<T*>(p.workspace) + stride;
   T* dst = reinterpret_cast<T*>(p.dst);
   const T* src = reinterpret_cast<const T*>(p.src);
-  const int64_t n = p.axis_size, columns = p.columns;
-  const int64_t stride = panel_stride(n, int64_t(sizeof(T)));
-  T* transposed = reinterpret_cast<T*>(p.workspace) + stride;
-  T* reversed = transposed + columns * stride;
-  transpose_matrix<T, false>(transposed, stride, src, p.src_axis_stride, columns, n);
-  for (int64_t j = 0; j < columns; ++j) {
-    if (p.prefetch) {
-      const int64_t i = j * n / columns, rows = (j + 1) * n / columns - i;
-      prefetch_block(src + i * p.src_axis_stride + columns, rows, p.src_axis_stride, columns);
-      prefetch_block(dst + i * p.dst_axis_stride + columns, rows, p.dst_axis_stride, columns);
-    }
-    reverse_row_by_choice(reversed + j * stride, transposed + j * stride, n, p.lengths[j]);
+  if (p.axis_size < kSide || p.columns < kSide) {
+    for (int64_t i = 0; i < p.axis_size; ++i)
+      for (int64_t j = 0; j < p.columns; ++j)
+        dst[i * p.dst_axis_stride + j] = src[(i < p.lengths[j] ? p.lengths[j] - 1 - i : i) * p.src_axis_stride + j];
+    return;
   }
-  transpose_matrix<T, true>(dst, p.dst_axis_stride, reversed, stride, n, columns);
+  transpose_matrix<T>(transposed, stride, src, p.src_axis_stride, p.columns, p.axis_size);
+  if (p.columns * int64_t(sizeof(T)) >= kVectorBytes) return write_reversed<T, kVectorBytes>(p, transposed, stride);
+  write_reversed<T, 16>(p, transposed, stride);
 }

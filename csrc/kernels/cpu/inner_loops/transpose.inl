@@ -14,16 +14,15 @@ struct Interleaved {
   }
 };
 
-// dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, side), c in [0, kBytes / sizeof(T)).
-template <class T, int64_t kBytes>
-__attribute__((always_inline)) inline void transpose_squares(T* dst, int64_t dst_stride, const T* src,
-                                                             int64_t src_stride) {
+// Squares of kBytes of columns, beside one another: move(r, vector) is called for row r of each, column(c) is where the
+// items of column c are, one after another.
+template <class T, int64_t kBytes, class Column, class Move>
+__attribute__((always_inline)) inline void transpose_squares(Column column, Move move) {
   constexpr int64_t kSide = kSquareSide<T>;
   using Rows = UnalignedLanes<T, kBytes>;
   typename Rows::Lanes rows[kSide], next[kSide];
   for (int64_t k = 0; k < kSide; ++k)
-    rows[k] = (typename Rows::Lanes)load_16_byte_rows<kBytes>(reinterpret_cast<const char*>(src + k * src_stride),
-                                                              kSide * src_stride * int64_t(sizeof(T)));
+    rows[k] = (typename Rows::Lanes)load_16_byte_rows<kBytes>(column(k), column(kSide + k));
   for (int64_t side = kSide; side > 1; side /= 2) {
     for (int64_t k = 0; k < kSide / 2; ++k) {
       next[2 * k] = shuffle<Rows::kLanes>(rows[k], rows[k + kSide / 2], Interleaved<T, kBytes, false>());
@@ -31,32 +30,32 @@ __attribute__((always_inline)) inline void transpose_squares(T* dst, int64_t dst
     }
     for (int64_t k = 0; k < kSide; ++k) rows[k] = next[k];
   }
-  for (int64_t k = 0; k < kSide; ++k) reinterpret_cast<Rows*>(dst + k * dst_stride)->bits = rows[k];
+  for (int64_t k = 0; k < kSide; ++k) move(k, rows[k]);
 }
 
-template <class T, bool kAlongDst, int64_t kBytes>
+template <class T, int64_t kBytes>
 void transpose_by(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = kSquareSide<T>, kColumns = kBytes / int64_t(sizeof(T));
-  constexpr int64_t kOuter = kAlongDst ? kSide : kColumns, kInner = kAlongDst ? kColumns : kSide;
-  const int64_t outer_end = kAlongDst ? rows : columns, inner_end = kAlongDst ? columns : rows;
-  for (int64_t i = 0; i < outer_end; i += kOuter)
-    for (int64_t j = 0; j < inner_end; j += kInner) {
-      const int64_t outer = std::min(i, outer_end - kOuter), inner = std::min(j, inner_end - kInner);
-      const int64_t r = kAlongDst ? outer : inner, c = kAlongDst ? inner : outer;
-      transpose_squares<T, kBytes>(dst + r * dst_stride + c, dst_stride, src + r + c * src_stride, src_stride);
+  for (int64_t i = 0; i < columns; i += kColumns)
+    for (int64_t j = 0; j < rows; j += kSide) {
+      const int64_t r = std::min(j, rows - kSide), c = std::min(i, columns - kColumns);
+      T* to = dst + r * dst_stride + c;
+      const T* from = src + r + c * src_stride;
+      transpose_squares<T, kBytes>([&](int64_t k) { return from + k * src_stride; },
+                                   [&](int64_t k, auto items) {
+                                     reinterpret_cast<UnalignedLanes<T, kBytes>*>(to + k * dst_stride)->bits = items;
+                                   });
     }
 }
 
 // dst[r · dst_stride + c] = src[r + c · src_stride] for r in [0, rows), c in [0, columns). Moves along the contiguous
-// dimension of the source, or with kAlongDst along that of the destination. This should be the tensor's, not that of a
-// buffer or workspace, whose cache lines stay in the cache in any order.
-template <class T, bool kAlongDst>
+// dimension of the source, which should be the tensor's: the cache lines of a buffer stay in the cache in any order.
+template <class T>
 void transpose_matrix(T* dst, int64_t dst_stride, const T* src, int64_t src_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kSide = kSquareSide<T>;
   if (rows >= kSide && columns * int64_t(sizeof(T)) >= kVectorBytes)
-    return transpose_by<T, kAlongDst, kVectorBytes>(dst, dst_stride, src, src_stride, rows, columns);
-  if (rows >= kSide && columns >= kSide)
-    return transpose_by<T, kAlongDst, 16>(dst, dst_stride, src, src_stride, rows, columns);
+    return transpose_by<T, kVectorBytes>(dst, dst_stride, src, src_stride, rows, columns);
+  if (rows >= kSide && columns >= kSide) return transpose_by<T, 16>(dst, dst_stride, src, src_stride, rows, columns);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) dst[r * dst_stride + c] = src[r + c * src_stride];
 }
@@ -79,7 +78,7 @@ void transpose_tile(const Tile t) {
         prefetch_block(src + (backwards ? -kRows : kRows), columns, t.src_stride, 1);
         prefetch_block(dst + kRows * t.dst_row_stride, kRows, t.dst_row_stride, columns);
       }
-      transpose_matrix<T, false>(buffer[0], kColumns, src, t.src_stride, rows, columns);
+      transpose_matrix<T>(buffer[0], kColumns, src, t.src_stride, rows, columns);
       for (int64_t k = 0; k < rows; ++k)
         std::memcpy(dst + k * t.dst_row_stride, buffer[backwards ? rows - 1 - k : k], std::size_t(columns) * sizeof(T));
     }

@@ -57,15 +57,15 @@ __attribute__((always_inline)) inline Lanes shuffle(Lanes a, Lanes b, Order) {
 #endif
 }
 
-// kBytes bytes, which are 16 or 32: 16 from src, and 16 from src + stride.
+// kBytes bytes, which are 16 or 32: 16 from each address, or from the first alone.
 template <int64_t kBytes>
-__attribute__((always_inline)) inline auto load_16_byte_rows(const char* src, int64_t stride) {
+__attribute__((always_inline)) inline auto load_16_byte_rows(const void* first, const void* second) {
   using Row = UnalignedLanes<uint64_t, 16>;
-  const auto low = reinterpret_cast<const Row*>(src)->bits;
+  const auto low = static_cast<const Row*>(first)->bits;
   if constexpr (kBytes == 16) {
     return low;
   } else {
-    const auto high = reinterpret_cast<const Row*>(src + stride)->bits;
+    const auto high = static_cast<const Row*>(second)->bits;
 #if __has_builtin(__builtin_shufflevector)
     return __builtin_shufflevector(low, high, 0, 1, 2, 3);
 #else
