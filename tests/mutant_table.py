@@ -113,7 +113,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "csrc/kernels/cpu/inner_loops/copy.inl": [
                 ("if («last») move(dst + last", "false"),
                 ("if («at < bytes») move(bytes - kVectorBytes)", "false"),
-                ("std::min(rows, «batch.row_end - row»)", "rows"),
+                ("std::min(kRows, «batch.row_end - row»)", "kRows"),
                 ("dst[i] = src[«i * src_stride»]", "i"),
                 ("src)[«r * t.src_row_stride»];\n    for", "r"),
                 ("move(0);\n    at = «kVectorBytes»", "2 * kVectorBytes"),
