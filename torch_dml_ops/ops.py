@@ -55,7 +55,8 @@ def slice1(
 
     In dimension ``d`` the walk starts at ``window_offsets[d]`` where the stride is positive and at
     ``window_offsets[d] + window_sizes[d] - 1`` where it is negative, and takes ``output_sizes[d]`` steps of
-    ``window_strides[d]``.
+    ``window_strides[d]``. :func:`index` takes slices instead, ``index(x)[::-2]``, and :func:`window` makes a window of
+    them.
 
     Args:
         input: tensor of any dtype, shape ``(n_0, …, n_k)``, at least 1-D.
@@ -154,7 +155,8 @@ def slice_grad(
 def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Tensor] | None = None) -> list[Tensor]:
     """Copies ``input`` into pieces along ``axis``, all in one pass.
 
-    Unlike :func:`torch.split` it gives copies, never views, even for a single piece.
+    Unlike :func:`torch.split` it gives copies, never views, even for a single piece; it takes the size of every piece,
+    and ``axis`` for ``dim``.
 
     Args:
         input: tensor of any dtype, at least 1-D.
@@ -210,6 +212,8 @@ def _pieces_of(size: int, input: Tensor, axis: int) -> str:
 def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> Tensor:
     """Copies tensors one after another along ``axis``: the inverse of :func:`split`.
 
+    Unlike :func:`torch.cat` it takes no empty tensors, and ``axis`` for ``dim``, without a default.
+
     Args:
         inputs: at least one tensor, all of one dtype and device, with equal sizes except along ``axis``, where each has
             at least 1 element.
@@ -250,7 +254,8 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
 def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, out: Tensor | None = None) -> Tensor:
     """Reverses the first elements along ``axis``, as many as ``sequence_lengths`` says, and copies the rest as it is.
 
-    The lengths are read where they lie: no index tensor is made, and no device waits for the host.
+    The lengths are read where they lie: no index tensor is made, and the host never waits for a device. With one
+    length for each batch item, call :func:`reverse_sequence`.
 
     Args:
         input: tensor of any dtype, at least 1-D.
