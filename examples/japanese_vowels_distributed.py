@@ -6,7 +6,7 @@
 * fsdp: the same, but each process keeps only its part of the parameters (FSDP2's fully_shard). The operators see plain
   tensors.
 * tensor: every process has a part of the gates for the whole batch. Parameters, activations and gradients are DTensors,
-  so `split` divides a tensor along the dimension that is sharded, and `join` joins along it.
+  so `join` joins along a dimension that is sharded.
 
 --checkpoint FOLDER saves the parameters as they are sharded. One process reads them:
 

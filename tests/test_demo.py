@@ -10,6 +10,8 @@ from types import ModuleType
 import pytest
 import torch
 
+from torch_dml_ops._fast import OPERATORS
+
 pytestmark = pytest.mark.thorough
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "japanese_vowels.py"
@@ -83,6 +85,8 @@ def test_short_form(tmp_path: Path) -> None:
     assert float(accuracy[1]) > 95  # 96.8 to 98.1 with seeds 0 to 7; without order, on the mean frame, 94 is the most
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size > 20_000
+    told, called = run.stdout.partition("What the operators did")[2], re.findall(r"\bdml\.(\w+)\(", SCRIPT.read_text())
+    assert set(re.findall(r"\w+", told)).intersection(OPERATORS) == set(called).intersection(OPERATORS)
 
 
 def test_missing_package_is_named(demo: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

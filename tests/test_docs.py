@@ -229,25 +229,33 @@ input_tensor.dimension_count must be 4 at feature level 1_0, got 1; allowed from
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
-WITHOUT = """
-import doctest, sys
+HIDDEN = """
 from importlib.machinery import PathFinder
+def hide(missing, found=PathFinder.find_spec):
+    PathFinder.find_spec = classmethod(
+        lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
+    )
+"""
+WITHOUT = f"""{HIDDEN}
+import doctest, sys
 page, *missing = sys.argv[1:]
-found = PathFinder.find_spec
-PathFinder.find_spec = classmethod(
-    lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
-)
+hide(missing)
 failed, tried = doctest.testfile(page, module_relative=False)
 assert tried > 0
 sys.exit(failed > 0)
 """
-OPTIONAL = {"numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript", "onnx2torch"}
+OPTIONAL = {"numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript", "onnx2torch", "sktime", "tqdm"}
+
+
+def unnamed(text: str) -> set[str]:
+    """The packages that a text does not say are needed."""
+    return OPTIONAL.difference(re.findall(r"\w+", text.lower()))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if ">>> " in page.read_text()], ids=lambda page: page.name)
 def test_examples_need_only_what_the_page_says_that_they_need(page: Path) -> None:
     """It says so before its first example."""
-    words = re.findall(r"\w+", page.read_text(encoding="utf-8").partition("```pycon")[0].lower())
-    command = [sys.executable, "-c", WITHOUT, str(page), *OPTIONAL.difference(words)]
+    missing = unnamed(page.read_text(encoding="utf-8").partition("```pycon")[0])
+    command = [sys.executable, "-c", WITHOUT, str(page), *missing]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,6 +1,7 @@
-"""Every notebook runs from nothing, and is kept with the outputs of such a run."""
+"""Every notebook runs from nothing but what it says that it needs, and is kept with the outputs of such a run."""
 
 import importlib.util
+import os
 import re
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from test_docs import HIDDEN, unnamed
 
 pytestmark = pytest.mark.thorough
 
@@ -53,11 +55,15 @@ def test_these_are_all() -> None:
 
 @each_notebook
 def test_runs_from_nothing_and_gives_what_it_is_kept_with(
-    refresh: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch
+    refresh: ModuleType, path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Torch 2.15 warns of what it does itself at the first derivative in forward mode, and all warn of Python 3.13.0.
     ignored = ("`torch.jit.script` is deprecated:FutureWarning", "Guards may run slower:RuntimeWarning")
     monkeypatch.setenv("PYTHONWARNINGS", ",".join(f"ignore:{warning}" for warning in ignored))
+    # The kernel finds none of the packages that the first cell does not name.
+    missing = unnamed(nbformat.read(path, as_version=4).cells[0].source)
+    (tmp_path / "sitecustomize.py").write_text(f"{HIDDEN}hide({missing!r})\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]))
     kept, new = code_cells(nbformat.read(path, as_version=4)), code_cells(refresh.execute(path))
     assert [shown(cell) for cell in new] == [shown(cell) for cell in kept]
 
