@@ -315,9 +315,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"Trained for {epochs} epochs in {seconds:.1f} s")
     right, all_ = int(confusion.trace()), int(confusion.sum())
     print(f"accuracy: {accuracy(confusion):.2%} ({right} of {all_} test utterances)")
-    print("What the operators did, with gradients: reverse_subsequences reversed each utterance within its own length for")
-    print("the second direction, and reversed it back; join put the two directions together; slice1 cut and sped up the")
-    print(f"recordings. The learning curve, and who was taken for whom, are in {args.picture}.")
+    print("What the operators did, with gradients: reverse_subsequences reversed each utterance within its own length")
+    print("for the second direction, and reversed it back; join put both directions together; slice1 cut and sped up")
+    print(f"the recordings. The learning curve, and who was taken for whom, are in {args.picture}.")
 
 
 if __name__ == "__main__":

@@ -49,8 +49,8 @@ class set_fusion:
     """Sets whether :func:`torch.compile` may compute the operators in the code that it generates, fused with the
     computations around them.
 
-    It takes effect at once, in all threads, for what is compiled from then on; in a ``with`` statement, until that ends.
-    What is already compiled stays as it is: :func:`torch.compiler.reset` forgets it. The environment variable
+    It takes effect at once, in all threads, for what is compiled from then on; in a ``with`` statement, until that
+    ends. What is already compiled stays as it is: :func:`torch.compiler.reset` forgets it. The environment variable
     ``TORCH_DML_OPS_FUSE`` sets it for a whole process.
 
     Args:

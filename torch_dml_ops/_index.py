@@ -70,7 +70,7 @@ def index(input: Tensor) -> Indexer:
     An index is an entry or a tuple of them: a slice with any bounds and any step but 0; a whole number, which drops its
     dimension; None, which makes a new one of size 1; at most one Ellipsis, which stands for whole dimensions, as those
     left out at the end do. A slice may select nothing. Whole numbers are what ``operator.index`` takes, NumPy's and 0-d
-    tensors among them, but no booleans.
+    tensors included, but not booleans.
 
     Args:
         input: tensor of any dtype and any number of dimensions, 0 included.
@@ -78,7 +78,7 @@ def index(input: Tensor) -> Indexer:
     Returns:
         An object to be indexed. Indexing gives a copy, never a view, whatever the index. Assigning,
         ``index(x)[i] = value``, writes into ``input`` as ``x.numpy()[i] = value`` would: the value is a number or a
-        tensor, which is broadcast and converted as torch does it, and may share memory with ``input``.
+        tensor, is broadcast and converted as torch does it, and may share memory with ``input``.
 
     Raises:
         TypeError: an ``input`` that is no tensor; on indexing, a slice of other than whole numbers.

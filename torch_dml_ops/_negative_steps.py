@@ -70,19 +70,19 @@ def negative_steps(function: Callable[P, T]) -> Callable[P, T]: ...
 def negative_steps(function: Any = None) -> Any:
     """Within ``with negative_steps():``, plain ``x[::-2, 1:]`` and ``x[::-2] = value`` work, as in NumPy.
 
-    It is a decorator too, ``@negative_steps()`` or ``@negative_steps``: of a function, a generator or a coroutine it is
-    in force whenever their own code runs.
+    It is a decorator too, ``@negative_steps()`` or ``@negative_steps``, of functions, generators and coroutines, and is
+    then in force whenever their own code runs.
 
-    An index with a negative step is that of :func:`index`: basic, and what it reads is a copy; with advanced indices
-    beside a negative step it is refused. All else goes torch's own way, so ``x[2:]`` is a view as ever. Both kinds are
-    compiled by :func:`torch.compile`, with the ``with`` inside the compiled function or around its call. (torch 2.15
-    compiles only what reads; an assignment is an error there, and ``index(x)[::-2] = value`` works.)
+    An index with a negative step works as with :func:`index`: what it reads is a copy, and advanced indices beside a
+    negative step are refused. All other indices go torch's own way, so ``x[2:]`` is a view as ever. Both can be
+    compiled, with the ``with`` inside the compiled function or around its call. (torch 2.15 compiles only reading; an
+    assignment is an error there, and ``index(x)[::-2] = value`` works.)
 
-    Like torch's own modes it holds for the thread, from entering to leaving: a ``with`` inside a generator or coroutine
-    holds for its callers too while that waits, and the decorator does not.
+    Like torch's own modes it holds for the thread, from entering to leaving: while a generator or coroutine with such a
+    ``with`` is suspended, it holds for the callers too. The decorator's does not.
 
     Args:
-        function: what to decorate; none for a context manager.
+        function: what to decorate; leave it out for a context manager.
 
     Raises:
         TypeError: a ``function`` that is not a function; within, what :func:`index` refuses.

@@ -111,10 +111,10 @@ class Graph:
     """Operators and the edges between them: ``DML_GRAPH_DESC``, built as with ``dml::Graph``.
 
     :meth:`input`, :meth:`add` and :meth:`output` build a graph call by call; :meth:`from_desc` takes one that is
-    described by its edges. :meth:`compile` makes a function of it. Two graphs are equal that have the same inputs,
-    nodes and edges.
+    described by its edges. :meth:`compile` makes a function of it. Two graphs are equal if they have the same
+    inputs, nodes and edges.
 
-    An edge hands memory on. Its two ends may be of different data types, sizes and strides, and then the memory is
+    An edge passes memory on. Its two ends may have different data types, sizes and strides, and then the memory is
     reinterpreted; only their ``total_tensor_size_in_bytes`` must be the same. That is how DirectML's graphs transpose
     and broadcast.
 
@@ -156,7 +156,7 @@ class Graph:
         """The graph of these edges. Nothing but types is checked; :meth:`validate` checks the rules.
 
         Args:
-            inputs: what DirectML counts, ``InputCount``, is described here, as tensors have sizes.
+            inputs: the descriptions of the graph's inputs, of which DirectML only has the number, ``InputCount``.
             nodes: in any order; a descriptor of an operator stands for a node without a name.
             input_edges: from inputs of the graph to inputs of nodes.
             intermediate_edges: from outputs of nodes to inputs of nodes.
@@ -400,7 +400,7 @@ class CompiledGraph:
     in their data type.
 
     Args:
-        graph: what becomes of it afterwards changes nothing.
+        graph: later changes to it have no effect.
         feature_level: the level that the operators are to be valid at, by default the newest.
 
     Attributes:
@@ -457,7 +457,7 @@ class CompiledGraph:
     def initialize(self, *owned: Tensor) -> CompiledGraph:
         """The graph with its inputs of flag ``OWNED_BY_DML`` bound: DirectML's initialization.
 
-        They are read now and copied, so that what happens to them afterwards changes nothing, and no gradient reaches
+        They are read now and copied, so that later changes to them have no effect, and no gradient reaches
         them; calls of the result take the other inputs only. This graph stays as it is.
 
         Args:

@@ -24,9 +24,9 @@ from torch_dml_ops.directml.support import check_level
 
 @dataclass(frozen=True)
 class Model:
-    """A model file that was read and found right: buffers, and commands on them.
+    """A model file that has been read and checked: buffers, and commands on them.
 
-    Two of them are equal that fill the same buffers in the same way and run the same commands.
+    Two models are equal if they fill the same buffers in the same way and run the same commands.
 
     Attributes:
         resources: the buffers by name, and what fills them.

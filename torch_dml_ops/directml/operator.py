@@ -115,9 +115,9 @@ def _beyond_memory(op: str, name: str, size: int) -> RuntimeError:
 class Operator:
     """An operator that a descriptor describes, to be called on tensors.
 
-    ``operator(*inputs)`` gives new tensors, ``operator(*inputs, out=…)`` writes into given ones. Operators of equal
-    descriptors are equal. Calls go through ``torch.ops.torch_dml_ops``, but for ELEMENT_WISE_IDENTITY without ``out``,
-    which is a copy of torch's. Without ``out`` they are differentiable, and ``torch.compile(fullgraph=True)`` takes
+    ``operator(*inputs)`` gives new tensors, ``operator(*inputs, out=…)`` writes into given ones. Operators with equal
+    descriptors are equal. Calls go through ``torch.ops.torch_dml_ops``, except ELEMENT_WISE_IDENTITY without ``out``,
+    which is torch's own copy. Without ``out`` they are differentiable, and ``torch.compile(fullgraph=True)`` takes
     them.
 
     Args:

@@ -146,7 +146,8 @@ def _cell(support: Support | None) -> str:
 
 
 def support_table() -> str:
-    """The table in Markdown, as the README has it: a row for each operator, a column for levels that are all alike."""
+    """The table in Markdown, as in :doc:`/docs/from-directml`: a row for each operator, a column for levels that are
+    all alike."""
     changes = sorted({level for levels in _SUPPORT.values() for level in levels})
     columns = []
     for begin, end in zip(changes, [*changes[1:], None], strict=True):

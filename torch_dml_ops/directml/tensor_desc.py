@@ -62,7 +62,7 @@ class TensorDesc(Struct):
 
     Making one checks nothing but types; an operator's ``validate`` checks the rules, and so does :meth:`violations`.
 
-    What follows ``sizes`` has to be named, as pydirectml and DirectMLX have the flags in its place.
+    The arguments after ``sizes`` are given by name, because in pydirectml and DirectMLX the flags come next.
 
     Attributes:
         data_type: the type of the elements.

@@ -1,4 +1,4 @@
-"""Models with these operators in ONNX; needs onnx and onnxscript: ``pip install 'torch_dml_ops[onnx]'``.
+"""Models with these operators in ONNX; needs NumPy, onnx and onnxscript: ``pip install 'torch_dml_ops[onnx]'``.
 
 Once this is imported, ``torch.onnx.export(model, arguments, dynamo=True)`` translates the operators. :func:`from_onnx`
 and :func:`register_onnx2torch` go the other way.

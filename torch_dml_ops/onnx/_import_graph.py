@@ -162,7 +162,7 @@ Value = fx.Node | SizesNode | Constant
 
 
 def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
-    """An ONNX model that only moves data, as a module: with gradients, for :func:`torch.compile` and on any device.
+    """Imports an ONNX model that only moves data, as a module that has gradients, compiles, and runs on any device.
 
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, DepthToSpace, SpaceToDepth, Gather,
@@ -172,8 +172,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     functions are followed.
 
     Args:
-        model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in others are read from the
-            file's folder alone.
+        model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
+            only from its own folder.
 
     Returns:
         A :class:`torch.fx.GraphModule`. It takes the inputs of the graph as tensors in their order, and returns its

@@ -64,11 +64,10 @@ def register_onnx2torch() -> None:
 
     That is Slice, Split, Concat, ReverseSequence, Pad, DepthToSpace, SpaceToDepth, GatherND, ScatterND, Compress,
     Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape, Reshape and their like of the later
-    opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong results for others; one call of
-    this mends that in every model that it converts afterwards. What these operators do not do, such as a linear Resize,
-    it converts as before. To call this again changes nothing. Call it before you import onnx2torch where there is no
-    torchvision: onnx2torch needs that for NonMaxSuppression and RoiAlign alone, but imports it in any case, which this
-    call makes unnecessary.
+    opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong results for others; one call fixes
+    that for every model that is converted afterwards. What these operators do not do, such as a linear Resize, is
+    converted as before. A second call changes nothing. Where there is no torchvision, call this before you import
+    onnx2torch, which otherwise imports torchvision, though it needs it only for NonMaxSuppression and RoiAlign.
 
     Raises:
         ImportError: without onnx2torch, which ``pip install --no-deps onnx2torch`` installs beside your torch.

@@ -1,8 +1,8 @@
-"""Pictures of what the operators move; needs matplotlib: ``pip install 'torch_dml_ops[viz]'``.
+"""Pictures of what the operators move; needs matplotlib and NumPy: ``pip install 'torch_dml_ops[viz]'``.
 
-Each function takes the arguments of the operator of its name, with a tensor, whose values the cells show, or only the
-sizes of one; or a descriptor of :mod:`torch_dml_ops.directml`. It returns a figure of matplotlib, which notebooks show
-and ``.savefig`` saves. :func:`explore` makes widgets of a notebook, whose picture changes with the arguments.
+Each function takes the arguments of its operator, with a tensor, whose values the cells show, or just the sizes of one;
+or a descriptor of :mod:`torch_dml_ops.directml`. It returns a matplotlib figure, which notebooks show and ``.savefig``
+saves. :func:`explore` shows widgets in a notebook, with a picture that changes with the arguments.
 
 >>> from torch_dml_ops import viz
 >>> figure = viz.plot_slice1([4, 4], window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])

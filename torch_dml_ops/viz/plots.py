@@ -124,7 +124,7 @@ def plot_slice1(
     """Draws what :func:`torch_dml_ops.slice1` reads and gives.
 
     The window is outlined, the element where the walk starts is framed, and the elements that are read are shaded and
-    numbered in the order of the output, from 0 on: what has a number in the input has it in the output.
+    numbered from 0 in the order of the output: an element has the same number in both.
 
     Args:
         input: 1-D to 4-D tensor of at most 1024 elements, or the sizes of one, or a descriptor, which has the other
@@ -255,7 +255,7 @@ def plot_reverse_subsequences(
 ) -> Figure:
     """Draws what :func:`torch_dml_ops.reverse_subsequences` moves.
 
-    The elements that are reversed are shaded by their index along the axis, which a small number tells as well; the
+    The elements that are reversed are shaded by their index along the axis, which a small number gives too; the
     rest is left white. The lengths are drawn at the end of the axis. Where only sizes are given, the elements show
     their flat indices in the input.
 
