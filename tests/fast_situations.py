@@ -37,7 +37,7 @@ from torch_dml_ops import _autograd, _fast, ops
 ARGUMENTS: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {
     case.name: partial(case.call, SimpleNamespace(**{case.name: lambda *arguments: arguments})) for case in ANY_SHAPE
 }
-OPERATORS = tuple(ARGUMENTS)
+OPERATORS = _fast.OPERATORS
 
 
 def sizes_of_results(op: str, arguments: Sequence[Any]) -> list[list[int]]:

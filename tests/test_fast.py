@@ -24,7 +24,7 @@ import pytest
 import refusals
 import torch
 from backends import DEVICE
-from contract_cases import every_op, given_as_out, maker, tensors_in
+from contract_cases import given_as_out, maker, tensors_in
 from fast_situations import (
     ARGUMENTS,
     CPU_ONLY,
@@ -49,7 +49,7 @@ from torch.overrides import TorchFunctionMode
 from ways import WAYS, ordinary_way
 
 import torch_dml_ops as dml
-from torch_dml_ops import _fast
+from torch_dml_ops import _autograd, _fast
 from torch_dml_ops.__main__ import report
 
 pytestmark = [
@@ -59,6 +59,7 @@ pytestmark = [
     ),
     pytest.mark.filterwarnings("ignore"),  # of torch's own, about kinds of tensors and ways to trace
 ]
+every_op = pytest.mark.parametrize("op", OPERATORS)
 SITUATIONS = [
     pytest.param(table, name, id=f"{table}: {name}")
     for table in TABLES
@@ -89,6 +90,23 @@ def test_calls_are_counted_one_by_one() -> None:
     """The situations rely on it."""
     _, served = run(TABLES["tensors"]["plain"], FORMS)
     assert list(served.values()) == [[True]] * len(FORMS)
+
+
+def test_an_operator_may_do_without_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it has its rows there, its calls and their derivatives go the ordinary way."""
+    library = torch.library.Library("torch_dml_ops", "FRAGMENT")
+    monkeypatch.setattr(_autograd, "_library", library)
+    monkeypatch.setitem(_autograd.linears, "twice", None)
+    try:
+        library.define("twice(Tensor input) -> Tensor")
+        library.define("twice.out(Tensor input, *, Tensor(a!) out) -> ()")
+        library.impl("twice", lambda x: x + x, "CPU")
+        _autograd.register_linear("twice", lambda cotangents, shapes: [_autograd.call("twice", cotangents[0])])
+        x = torch.ones(3, device="cpu", requires_grad=True)
+        y = _autograd.call("twice", x)
+        assert torch.autograd.grad(y, x, y)[0].tolist() == [4] * 3
+    finally:
+        library._destroy()
 
 
 @every_op

@@ -161,7 +161,7 @@ def register_linear(name: str, transpose: Transpose) -> None:
         _register_autograd(op, transpose)
         return
     linear = linears[name] = _Linear(op, transpose)
-    if fast is not _fast.nothing:
+    if fast is not _fast.nothing and name in _fast.OPERATORS:
         function = linear.plain_function(getattr(fast, f"{name}_forward"))
         fast.record_with(_fast.OPERATORS.index(name), function)
 
