@@ -59,16 +59,16 @@ def one_length(x: Tensor, axis: int, length: int) -> Tensor:
     return torch.full(sizes, length, dtype=torch.int64, device=x.device)
 
 
-def same_sizes(x: Tensor, axis: int, stride: int = 1, length: int = 1) -> list[tuple[str, tuple[Any, ...]]]:
+def same_sizes(x: Tensor, axis: int, stride: int = 1, length: int = 1) -> dict[str, tuple[Any, ...]]:
     """A call of each operator on x with one result, which has the sizes of x."""
     window = [0] * x.dim(), x.shape, [stride] * x.dim()
-    return [
-        ("slice1", (x, *window)),
-        ("slice_grad", (x, x.shape, *window)),
-        ("split", (x, [x.shape[axis]], axis)),
-        ("join", ([x], axis)),
-        ("reverse_subsequences", (x, one_length(x, axis, length), axis)),
-    ]
+    return {
+        "slice1": (x, *window),
+        "slice_grad": (x, x.shape, *window),
+        "split": (x, [x.shape[axis]], axis),
+        "join": ([x], axis),
+        "reverse_subsequences": (x, one_length(x, axis, length), axis),
+    }
 
 
 def named(dtype: torch.dtype) -> str:

@@ -34,10 +34,9 @@ from torch.distributed.tensor.experimental import implicit_replication
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_dml_ops as dml
+from torch_dml_ops._operators import OPERATORS
 
 assert "torch_dml_ops.distributed" not in sys.modules  # the rules come with the first DTensor
-
-OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
 
 
 def distribute_tensor(whole: Tensor, mesh: DeviceMesh, placements: Sequence[Placement] | None = None) -> DTensor:
@@ -150,6 +149,7 @@ class RandomCall:
         elif name == "join":
             shapes = [[*sizes[:axis], rng.randint(1, 6), *sizes[axis + 1 :]] for _ in range(rng.randint(1, 3))]
         else:
+            assert name == "reverse_subsequences"
             lengths = random_tensor(rng, [*sizes[:axis], 1, *sizes[axis + 1 :]], 0, 10)
             constants = [lengths.to(rng.choice([torch.int32, torch.int64, torch.uint32]))]
         self.whole = [random_tensor(rng, s, -50, 50) for s in shapes]

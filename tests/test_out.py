@@ -73,7 +73,10 @@ def test_strides_of_dimensions_of_size_1_mean_nothing(backend: Backend, t: Make)
         sizes, strides = (1, 3, 1), (stride, 1, stride)
         x, out = t(3).as_strided(sizes, strides), t(3).as_strided(sizes, strides)
         lengths = lengths_of([[[2]]], torch.int64, backend.device).as_strided((1, 1, 1), (stride,) * 3)
-        for op, arguments in (*same_sizes(x, 2, stride=-1, length=2), ("reverse_subsequences", (x, lengths, 1))):
+        for op, arguments in (
+            *same_sizes(x, 2, stride=-1, length=2).items(),
+            ("reverse_subsequences", (x, lengths, 1)),
+        ):
             assert_right(backend(op, *arguments), op, arguments)
             assert_right(backend(op, *arguments, out=given_as_out(op, out)), op, arguments)
 
@@ -83,7 +86,7 @@ def test_strides_of_dimensions_of_size_1_mean_nothing_where_items_are_not_aligne
     memory = bytearray(3 * 8 + 1)
     for size, strides in (((1, 3, 1), (stride, 1, stride)), ((1, 1, 3), (stride, stride, 1))):
         x = torch.frombuffer(memory, dtype=torch.float64, count=3, offset=1).as_strided(size, strides)
-        for op, arguments in same_sizes(x, 0, stride=-1):
+        for op, arguments in same_sizes(x, 0, stride=-1).items():
             assert_right(getattr(torch.ops.torch_dml_ops, op)(*arguments), op, arguments)
 
 
@@ -124,7 +127,7 @@ def test_one_wrong_out_of_a_split_leaves_all_as_they_were(backend: Backend, t: M
 def test_out_must_not_be_an_input(form: Backend) -> None:
     t = maker(form.device)
     x = t(2, 3)
-    for op, arguments in same_sizes(x, 1):
+    for op, arguments in same_sizes(x, 1).items():
         name = {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input")
         refusal = f"{op}: {'out[0]' if op == 'split' else 'out'} must not share memory with {name}"
         for out in (x, x.detach()):
@@ -202,7 +205,7 @@ def test_views_that_interleave_are_taken(backend: Backend, t: Make) -> None:
         whole = t(8, 16)
         x, out = whole[source], whole[target]
         before = x.clone()
-        for op, arguments in same_sizes(x, 1, stride=-1, length=2):
+        for op, arguments in same_sizes(x, 1, stride=-1, length=2).items():
             backend(op, *arguments, out=given_as_out(op, out))
             assert_right(out, op, arguments)
             assert x.equal(before)

@@ -16,7 +16,7 @@ from typing import Any
 import host_build
 import pytest
 import torch
-from contract_cases import OPS, same_sizes
+from contract_cases import OPS, given_as_out, same_sizes
 from oracle import on_tensors, without_data
 from processes import run_program
 from torch import Tensor
@@ -150,11 +150,12 @@ CALLS: dict[str, Callable[[int], Call]] = {
     "join of columns": lambda n: ("join", (columns(n), 1), torch.empty(8, n)),
     "join, the last input refused": lambda n: ("join", ([*alike(n), torch.empty(1, 3, 3)], 0), None),
     **{
-        f"{name} of n dimensions, {form}": lambda n, k=k, with_out=with_out: (
-            *same_sizes(with_rank(n), n - 1)[k],
-            None if not with_out else [out_of_rank(n)] if k == 2 else out_of_rank(n),
+        f"{name} of n dimensions, {form}": lambda n, name=name, with_out=with_out: (
+            name,
+            same_sizes(with_rank(n), n - 1)[name],
+            given_as_out(name, out_of_rank(n)) if with_out else None,
         )
-        for k, name in enumerate(OPS)
+        for name in OPS
         for form, with_out in (("new", False), ("into out", True))
     },
     "slice1 of n dimensions, refused": lambda n: (

@@ -18,6 +18,7 @@ import oracle
 import pytest
 import torch
 from backends import Backend, backends
+from contract_cases import OPS, every_op
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES
@@ -260,9 +261,6 @@ def _lengths(block: Block) -> np.ndarray:
     return block.items().view(str(block.dtype).removeprefix("torch."))
 
 
-OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
-
-
 @st.composite
 def calls(
     draw: st.DrawFn,
@@ -287,6 +285,7 @@ def calls(
         is_all = steps == list(map(oracle.most_steps, *window[1:]))
         given = [] if is_all and draw(st.booleans()) else [steps]
         return [whole, *window, *given], oracle.slice1(whole.items(), *window, *given), part
+    assert op in ("split", "join")
     split_sizes = draw(cut(sizes[axis]))
     pieces = [draw(blocks(_with(sizes, axis, size), dtype, writable=op == "split")) for size in split_sizes]
     if op == "split":
@@ -294,7 +293,7 @@ def calls(
     return [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), whole
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@every_op
 @examples
 @given(st.data())
 def test_results(backend: Backend, op: str, data: st.DataObject) -> None:
@@ -309,7 +308,7 @@ def test_results(backend: Backend, op: str, data: st.DataObject) -> None:
 def test_results_of_rank_9(backend: Backend, data: st.DataObject) -> None:
     """A batch of tensors of DirectML's largest rank."""
     sizes = (data.draw(st.integers(1, 3)), *data.draw(shapes(min_rank=8, most_elements=3000)))
-    op, axis = data.draw(st.sampled_from(OPERATORS)), data.draw(st.integers(1, 8))
+    op, axis = data.draw(st.sampled_from(OPS)), data.draw(st.integers(1, 8))
     check(backend, op, *data.draw(calls(op, sizes, axis, data.draw(dtypes))))
 
 
@@ -373,7 +372,7 @@ def test_results_too_large_for_the_cache(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 9), max_size=3))
     longest = LARGE // dtype.itemsize // math.prod(sizes) + data.draw(st.integers(1, 1000))
     sizes.insert(data.draw(st.integers(0, len(sizes))), longest)
-    op, axis = data.draw(st.sampled_from(OPERATORS)), data.draw(st.integers(0, len(sizes) - 1))
+    op, axis = data.draw(st.sampled_from(OPS)), data.draw(st.integers(0, len(sizes) - 1))
     check(backends()[0], op, *data.draw(calls(op, sizes, axis, dtype, large_blocks, large_windows)))
 
 

@@ -10,7 +10,6 @@ from backends import DEVICE, Backend
 from contract_cases import (
     CALLS,
     FORMS,
-    OPS,
     Make,
     assert_right,
     every_dtype,
@@ -87,7 +86,7 @@ def test_bits_are_moved_and_never_converted(backend: Backend, dtype: torch.dtype
 
 def test_results_are_never_views(backend: Backend, t: Make) -> None:
     x = t(2, 3)
-    for op, arguments in (*same_sizes(x, 1), ("split", (x, [1, 2], 1))):
+    for op, arguments in (*same_sizes(x, 1).items(), ("split", (x, [1, 2], 1))):
         results = as_list(backend(op, *arguments))
         storages = {r.untyped_storage().data_ptr() for r in (x, *results)}
         assert len(storages) == 1 + len(results)
@@ -161,7 +160,7 @@ def test_an_empty_result_may_have_every_size_that_torch_allows(sizes: tuple[int,
     wanted = torch.empty(sizes, device=DEVICE)
     for form in FORMS:
         x = torch.empty(sizes, device=form.device)
-        for op, arguments in same_sizes(x, axis):
+        for op, arguments in same_sizes(x, axis).items():
             (result,) = as_list(form(op, *arguments))
             assert (result.shape, result.stride()) == (wanted.shape, wanted.stride()), (form, op)
             form(op, *arguments, out=given_as_out(op, torch.empty_like(x)))
@@ -207,37 +206,36 @@ NOT_DENSE = {
 }
 
 
-def calls_on(x: Tensor) -> list[tuple[str, tuple[Any, ...]]]:
+def calls_on(x: Tensor) -> dict[str, tuple[Any, ...]]:
     """A call of each operator on x, that changes sizes where the operator can, the last axis' to begin with."""
     sizes, axis = list(x.shape), x.dim() - 1
     larger = [2 * size + 1 for size in sizes]
     half = [(size + 1) // 2 for size in sizes]
-    return [
-        ("slice1", (x, [0] * x.dim(), sizes, [-2] * x.dim())),
-        ("slice_grad", (x, larger, [1] * x.dim(), [2 * size for size in sizes], [2] * x.dim())),
-        ("split", (x, [half[axis], sizes[axis] - half[axis]] if sizes[axis] > 1 else [1], axis)),
-        ("join", ([x, x, x], 0)),
-        ("reverse_subsequences", (x, one_length(x, axis, 2), axis)),
-    ]
+    return {
+        "slice1": (x, [0] * x.dim(), sizes, [-2] * x.dim()),
+        "slice_grad": (x, larger, [1] * x.dim(), [2 * size for size in sizes], [2] * x.dim()),
+        "split": (x, [half[axis], sizes[axis] - half[axis]] if sizes[axis] > 1 else [1], axis),
+        "join": ([x, x, x], 0),
+        "reverse_subsequences": (x, one_length(x, axis, 2), axis),
+    }
 
 
-@pytest.mark.parametrize("op", range(5), ids=OPS)
+@every_op
 @pytest.mark.parametrize("layout", DENSE)
-def test_a_result_keeps_the_order_of_a_dense_input(backend: Backend, t: Make, op: int, layout: str) -> None:
+def test_a_result_keeps_the_order_of_a_dense_input(backend: Backend, t: Make, op: str, layout: str) -> None:
     x = DENSE[layout](t)
-    name, arguments = calls_on(x)[op]
     order = order_of(torch.empty_like(x))
-    for result in as_list(backend(name, *arguments)):
+    for result in as_list(backend(op, *calls_on(x)[op])):
         assert result.stride() == oracle.dense_strides(result.shape, order)
 
 
-@pytest.mark.parametrize("op", range(5), ids=OPS)
+@every_op
 @pytest.mark.parametrize("layout", NOT_DENSE)
-def test_a_result_of_any_other_input_is_contiguous(backend: Backend, t: Make, op: int, layout: str) -> None:
-    name, arguments = calls_on(NOT_DENSE[layout](t))[op]
-    for result in as_list(backend(name, *arguments)):
+def test_a_result_of_any_other_input_is_contiguous(backend: Backend, t: Make, op: str, layout: str) -> None:
+    arguments = calls_on(NOT_DENSE[layout](t))[op]
+    for result in as_list(backend(op, *arguments)):
         assert result.is_contiguous()
-    assert_right(backend(name, *arguments), name, arguments)
+    assert_right(backend(op, *arguments), op, arguments)
 
 
 def test_an_empty_channels_last_batch_stays_channels_last(backend: Backend, t: Make) -> None:

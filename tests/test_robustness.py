@@ -166,7 +166,7 @@ def test_offsets_past_2_31(dtype: torch.dtype) -> None:
     x, out = whole.as_strided((2, 3), (far, 1)), whole.as_strided((2, 3), (far, 1), 5000)
     x.copy_(torch.arange(6, device=DEVICE).reshape(2, 3))
     for op, arguments in (
-        *same_sizes(x, 1, stride=-1, length=2),
+        *same_sizes(x, 1, stride=-1, length=2).items(),
         ("reverse_subsequences", (x, torch.tensor([[2], [3]], device=DEVICE), 1)),
         ("reverse_subsequences", (x, torch.tensor([[2, 0, 2]], device=DEVICE), 0)),
     ):
