@@ -3,6 +3,8 @@
 The examples in Python are run as doctests.
 """
 
+import dataclasses
+import inspect
 import json
 import os
 import re
@@ -78,8 +80,7 @@ def test_built_without_a_warning_with_every_link_and_every_public_name(tmp_path:
     assert broken_links(tmp_path / "html") == []
     inventory = sphinx.InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="").data
     described = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
-    public = {f"{m.__name__}.{name}" for m in (torch_dml_ops, directml, onnx, viz) for name in m.__all__}
-    assert public - described == set()
+    assert PUBLIC.keys() - described == set()
     for page in ("docs/index.html", "docs/architecture.html", "CONTRIBUTING.html", "notebooks/06-training.html"):
         assert (tmp_path / "html" / page).is_file()
 
@@ -193,6 +194,38 @@ def test_the_words_of_the_architecture_are_in_the_code() -> None:
     for word, named, _ in rows:
         for name in re.findall(r"`([^`]+)`", named):
             assert re.search(rf"(?<!\w){re.escape(name)}\b", code), f"{word}: csrc does not have {name}"
+
+
+# Reference.
+
+
+def names_under(heading: str, described: object) -> list[str] | None:
+    """What a docstring describes there, in its order; None where it does not have the heading."""
+    block = re.search(rf"^{heading}:\n((?:    .*\n?|\n)+)", inspect.getdoc(described) or "", re.M)
+    entries = re.findall(r"^    (\w[\w, ]*):", block[1], re.M) if block else []
+    return ", ".join(entries).split(", ") if block else None
+
+
+PUBLIC = {f"{m.__name__}.{name}": getattr(m, name) for m in (torch_dml_ops, directml, onnx, viz) for name in m.__all__}
+METHODS = {
+    f"{owner}.{name}": getattr(value, "__func__", value)
+    for owner, of in PUBLIC.items()
+    if inspect.isclass(of)
+    for name, value in vars(of).items()
+}
+
+
+def test_every_field_is_described_and_every_parameter_beside_others_that_are() -> None:
+    wrong = []
+    for name, value in (PUBLIC | METHODS).items():
+        wanted = described = None
+        if inspect.isclass(value) and dataclasses.is_dataclass(value):
+            wanted, described = [f.name for f in dataclasses.fields(value)] or None, names_under("Attributes", value)
+        elif inspect.isfunction(value) and (described := names_under("Args", value)) is not None:
+            wanted = [p for p in inspect.signature(value).parameters if p not in ("self", "cls")]
+        if wanted != described:
+            wrong.append(f"{name} has {wanted}, and its docstring {described}")
+    assert wrong == []
 
 
 # What the front page claims of an installation.

@@ -87,7 +87,12 @@ class DescriptorError(ValueError):
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong in JSON: where, and a sentence about it that begins after the place."""
+    """Something wrong in JSON.
+
+    Attributes:
+        path: where.
+        sentence: about it; it begins after the place.
+    """
 
     path: JsonPath
     sentence: str
