@@ -218,7 +218,9 @@ def test_valid(op: str) -> None:
     [pytest.param(*row, id=f"{row[0]} {(row[2] or ['is valid'])[0]}") for row in CONSTRAINTS],
 )
 def test_constraint(op: str, changes: dict[str, Any], sentences: list[str]) -> None:
-    assert broken(dataclasses.replace(VALID[op], **changes)) == sentences
+    desc = dataclasses.replace(VALID[op], **changes)
+    assert broken(desc) == sentences
+    assert OperatorDesc.from_json(desc.to_json()) == desc
 
 
 def test_every_rule_that_is_broken_is_listed() -> None:
