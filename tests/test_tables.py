@@ -32,6 +32,7 @@ TABLES: dict[str, Iterable[str]] = {
     "derivatives, vmap and compilation": [case.name for case in operator_cases.FIVE],
     "calls of any shape": [case.name for case in operator_cases.ANY_SHAPE],
     "refused arguments": refusals.ARGUMENTS,
+    "results that are too large": refusals.TOO_LARGE,
     "refused outs": refusals.OUT,
     "the contract": contract_cases.CALLS,
     "arguments of wrong types": [call.function for call in test_arguments.CALLS],

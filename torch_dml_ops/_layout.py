@@ -77,8 +77,8 @@ def shared_order(tensors: Sequence[Tensor]) -> list[int]:
 
 
 def dense_strides(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> tuple[int, ...]:
-    """The strides of a new dense tensor: its dimensions are in the memory order in which all of `order_of` are dense,
-    if there is one; otherwise it is contiguous."""
+    """The strides of a new dense tensor: its dimensions, as many as each of `order_of` has, are in the memory order in
+    which all of these are dense, if there is one; otherwise it is contiguous."""
     strides: list[int] = [0] * len(sizes)
     stride = 1
     for d in reversed(shared_order(order_of)):

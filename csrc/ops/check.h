@@ -68,8 +68,8 @@ std::string dtype_name(const Tensor& t);
 void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
 void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
 
-// A new uninitialised tensor, dense, with the dtype and device of order_of[0]. Its dimensions are in the memory order
-// in which all of `order_of` are dense; if there is no such order, it is contiguous.
+// A new uninitialised tensor, dense, with the dtype and device of order_of[0]. Its dimensions, as many as each of
+// `order_of` has, are in the memory order in which all of these are dense; if there is no such order, it is contiguous.
 Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of);
 
 // `out` has these sizes and the dtype and device of `like`, and no two of its elements share memory.
