@@ -1,11 +1,12 @@
 """On a torch that lacks a private name: what is built on it is done another way, or refused in one sentence."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from private_names import assert_works, defined_names, private_names
 
-from torch_dml_ops import _private
+from torch_dml_ops import _fast, _private
 
 SECTIONS = {name: value for name, value in vars(_private).items() if isinstance(value, _private.Section)}
 SMALL = ("CHECK", "RESHAPE", "STORAGE", "EXPORTING")  # which no module of their own goes without
@@ -25,6 +26,12 @@ def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
     assert used.pop("_import_onnx2torch.py") == {"torch._CONVERTER_REGISTRY"}  # which is not torch's
     assert {file: found for file, names in used.items() if (found := names - values)} == {}
     assert {"torch._spec", "torch._cdata", "torch._op"} < set().union(*used.values())
+
+
+def test_the_short_way_is_there_with_its_library_and_its_names() -> None:
+    """Were it not, for a mistake in setting it up, its tests would be skipped."""
+    built = find_spec("torch_dml_ops._fast_calls") is not None
+    assert _fast.available == (built and not _private.SHORT_WAY.missing)
 
 
 SHORT_WAY = """
