@@ -125,7 +125,7 @@ inline void copy_row(char* dst, const char* src, int64_t bytes) {
 // Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
 // apart, compete for the same cache sets and evict one another's lines before the next row needs them.
 // [case join last axis of 16, 4 MB] More than eight rows, often a page apart, would compete in the same way.
-// [case join last axis of 64, 4 MB, rows of 1023]
+// [case join last axis of 64, 4 MB, fresh, rows of 1023]
 void copy_segments(const SegmentBatch& batch) {
   const std::span segments(batch.segments, std::size_t(batch.count));
   const int64_t least = std::ranges::min(segments, {}, &Segment::bytes).bytes;

@@ -216,17 +216,19 @@ void write_reversed(const Panel& p, const T* transposed, int64_t stride) {
 template <class T>
 void reverse_panel(const Panel& p) {
   constexpr int64_t kSide = kSquareSide<T>;
+  const T* src = reinterpret_cast<const T*>(p.src);
+  if constexpr (kSide > 1) {
+    if (p.axis_size < kSide || p.columns < kSide) {
+      T* dst = reinterpret_cast<T*>(p.dst);
+      for (int64_t i = 0; i < p.axis_size; ++i)
+        for (int64_t j = 0; j < p.columns; ++j)
+          dst[i * p.dst_axis_stride + j] = src[(i < p.lengths[j] ? p.lengths[j] - 1 - i : i) * p.src_axis_stride + j];
+      return;
+    }
+  }
   const int64_t stride = panel_stride(p.axis_size, int64_t(sizeof(T)));
   T* transposed = reinterpret_cast<T*>(p.workspace) + stride;
-  T* dst = reinterpret_cast<T*>(p.dst);
-  const T* src = reinterpret_cast<const T*>(p.src);
-  if (p.axis_size < kSide || p.columns < kSide) {
-    for (int64_t i = 0; i < p.axis_size; ++i)
-      for (int64_t j = 0; j < p.columns; ++j)
-        dst[i * p.dst_axis_stride + j] = src[(i < p.lengths[j] ? p.lengths[j] - 1 - i : i) * p.src_axis_stride + j];
-    return;
-  }
   transpose_matrix<T>(transposed, stride, src, p.src_axis_stride, p.columns, p.axis_size);
-  if (p.columns * int64_t(sizeof(T)) >= kVectorBytes) return write_reversed<T, kVectorBytes>(p, transposed, stride);
-  write_reversed<T, 16>(p, transposed, stride);
+  const bool wide = p.columns * int64_t(sizeof(T)) >= kVectorBytes;
+  (wide ? write_reversed<T, kVectorBytes> : write_reversed<T, 16>)(p, transposed, stride);
 }

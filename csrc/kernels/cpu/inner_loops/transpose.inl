@@ -22,7 +22,7 @@ __attribute__((always_inline)) inline void transpose_squares(Column column, Move
   using Rows = UnalignedLanes<T, kBytes>;
   typename Rows::Lanes rows[kSide], next[kSide];
   for (int64_t k = 0; k < kSide; ++k)
-    rows[k] = (typename Rows::Lanes)load_16_byte_rows<kBytes>(column(k), column(kSide + k));
+    rows[k] = (typename Rows::Lanes)load_16_byte_rows<kBytes>(column(k), column(kBytes == 16 ? k : kSide + k));
   for (int64_t side = kSide; side > 1; side /= 2) {
     for (int64_t k = 0; k < kSide / 2; ++k) {
       next[2 * k] = shuffle<Rows::kLanes>(rows[k], rows[k + kSide / 2], Interleaved<T, kBytes, false>());
