@@ -154,7 +154,9 @@ class RandomCall:
             constants = [lengths.to(rng.choice([torch.int32, torch.int64, torch.uint32]))]
         self.whole = [random_tensor(rng, s, -50, 50) for s in shapes]
         if len(sizes) > 1 and rng.random() < 0.3:
-            self.whole = [w.transpose(0, -1).contiguous().transpose(0, -1) for w in self.whole]
+            self.whole = [
+                w.transpose(0, -1).contiguous().transpose(0, -1) if rng.random() < 0.8 else w for w in self.whole
+            ]
         common = random_placements(rng, self.mesh, len(sizes), partial)
         alike = rng.random() < 0.5
         self.parts = [

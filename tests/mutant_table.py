@@ -9,7 +9,8 @@ not occur exactly once any more, test_mutants.py says so.
 Row = tuple[str, str] | tuple[str, str, str]  # the third: tests of its own, where those of the area take long
 
 GRADCHECK = "tests/test_autograd.py -m '' -k 'ordinary and (gradcheck or torch_func)'"
-JOINS = "tests/test_compile.py -k 'join and (strides or layout)'"
+INDEX = "tests/test_index.py tests/test_window.py -k 'numpys or small_sizes or malformed or empty'"
+JOINS = "tests/test_properties.py -k join_takes_the_first_order"
 RULE = "tests/test_inductor.py -k 'rule or a_line_names'"
 
 AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
@@ -20,7 +21,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "csrc/ops/slice1.cpp": [
                 ("strides[d] < 0 ? «sizes[d] - 1» : 0); }", "sizes[d]"),
                 ("require(«w.strides[d] != 0», op", "true"),
-                ("«w.sizes[d] <= sizes[d]» && w.offsets[d]", "true"),
+                ("require(«w.offsets[d] <= sizes[d] - w.sizes[d]», op", "w.offsets[d] < sizes[d]"),
                 ('Name{"input"}, input, «false»)', "true"),
                 ("sizes[d] == 1 ? 0 : «src_strides[d] * w.strides[d]»", "src_strides[d]"),
                 ("dim.begin -= «(count - 1)» * dim.step", "count"),
@@ -31,7 +32,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("«int64_t(d) == axis» || given[d]", "false"),
             ],
             "csrc/ops/check.cpp": [
-                ("return own;", ""),
+                ("return own;", "", JOINS),
                 ("strides[a] > strides[b] : «sizes[a] > sizes[b]»", "false"),
                 ("if («sizes[d] == 1») continue;\n    if (!repr", "false"),
             ],
@@ -219,10 +220,10 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if («out != Py_None») return written", "false"),
             ],
             "csrc/python/index.inl": [
-                ("entry == Py_Ellipsis && «ellipsis_ == entries_»", "true"),
-                ("if («steps < 1») return false", "steps < 0"),
-                ("index < -size || «index >= size»", "index > size"),
-                ("step < 0 ? «start - numbers[rank] + 1» : start", "start"),
+                ("entry == Py_Ellipsis && «ellipsis_ == entries_»", "true", INDEX),
+                ("if («steps < 1») return false", "steps < 0", INDEX),
+                ("index < 0 ? «index + size» : index", "index + size - 1", INDEX),
+                ("step < 0 ? «start - numbers[rank] + 1» : start", "start", INDEX),
             ],
         },
     ),
@@ -516,7 +517,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
             "torch_dml_ops/distributed/_shards.py": [
                 ("chunk = «-(-size // ranks)»\n    return", "size // ranks"),
-                ("if begin «>=» end:", ">"),
+                ("return «max(first, 0)», min", "first"),
                 ("start, step, begin, end = -start, -step, «1 - end», 1 - begin", "-end"),
                 ("return max(first, 0), «min(last, count)»", "last"),
             ],

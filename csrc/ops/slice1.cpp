@@ -39,9 +39,9 @@ Sizes check_window(const char* op, const Window& w, std::span<const int64_t> siz
     require(w.strides[d] != 0, op, ": window_strides[", d, "] must not be 0");
     require(w.offsets[d] >= 0, op, ": window_offsets[", d, "] must be at least 0, got ", w.offsets[d]);
     require(w.sizes[d] >= least, op, ": window_sizes[", d, "] must be at least ", least, ", got ", w.sizes[d]);
-    require(w.sizes[d] <= sizes[d] && w.offsets[d] <= sizes[d] - w.sizes[d], op, ": window_offsets[", d,
-            "] + window_sizes[", d, "] must be at most ", sizes[d], ", the size of ", sized, " in dimension ", d,
-            ", got ", w.offsets[d], " + ", w.sizes[d]);
+    require(w.offsets[d] <= sizes[d] - w.sizes[d], op, ": window_offsets[", d, "] + window_sizes[", d,
+            "] must be at most ", sizes[d], ", the size of ", sized, " in dimension ", d, ", got ", w.offsets[d], " + ",
+            w.sizes[d]);
     most[d] = w.most_steps(d);
   }
   return most;

@@ -41,7 +41,8 @@ class Index {
   bool slices_alone() const { return numbers_ + new_dims_ == 0; }
 
   // The window that is read of a tensor of these sizes, a number reading one element, and the sizes of the result
-  // behind it. False where a number or the number of entries is out of range, and where nothing is read.
+  // behind it. False where the number of entries is out of range, and where nothing is read. A number out of range
+  // gives a window that slice1 refuses.
   bool read(const int64_t* sizes, int64_t rank, FastCall& call) const {
     const int64_t whole = rank - slices_ - numbers_, result_rank = rank - numbers_ + new_dims_;
     if (whole < 0 || rank < 1 || 3 * rank + result_rank > FastCall::kMostNumbers) return false;
@@ -86,7 +87,7 @@ class Index {
   static bool read_number(PyObject* number, int64_t size, int64_t* numbers, int64_t rank) {
     int overflow = 0;
     const int64_t index = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow != 0 || index < -size || index >= size) return false;
+    if (overflow != 0) return false;
     numbers[0] = index < 0 ? index + size : index;
     numbers[rank] = numbers[2 * rank] = 1;
     return true;

@@ -52,8 +52,6 @@ def shard(size: int, ranks: int, rank: int) -> tuple[int, int]:
 
 def steps_within(start: int, step: int, count: int, begin: int, end: int) -> tuple[int, int]:
     """The steps of a walk that are at indices from `begin` to `end - 1`: the first one, and the one after the last."""
-    if begin >= end:
-        return 0, 0
     if step < 0:  # the same walk, seen from the other end of the dimension
         start, step, begin, end = -start, -step, 1 - end, 1 - begin
     first, last = (-((start - bound) // step) for bound in (begin, end))  # rounded up
