@@ -441,7 +441,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("stride == 1 and «_equal(start, 0)» and", "True"),
                 ("- «1»\n            if not isinstance(end, int)", "0"),
                 ("elif end < 0:\n                end = «BEFORE_FIRST»", "end"),
-                ("op.Min(size, 1)", "1"),
+                ("end - «_size(input, d)»", "0"),
                 ("turned = [d for d, stride in enumerate(window_strides) if stride < «0»]", "-1"),
                 ("before, after = «offset + window - extent», size", "offset"),
                 ("too_many = max(«gap - after», 0)", "gap"),

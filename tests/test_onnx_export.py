@@ -263,8 +263,8 @@ def test_a_dynamic_size_may_become_0_and_1() -> None:
 def test_the_longest_strides() -> None:
     def strides(x: Tensor) -> list[Tensor]:
         longest = [2**62, -(2**62), 2**63 - 1, -(2**63) + 1, -(2**63)]
-        parts = [dml.slice1(x, [1], [3], [stride]) for stride in longest]
-        return [*parts, *(dml.slice_grad(p, [5], [1], [3], [s]) for p, s in zip(parts, longest, strict=True))]
+        parts = [dml.slice1(x, [1], [3], [stride], steps) for stride in longest for steps in (None, [1])]
+        return [*parts, *(dml.slice_grad(p, [5], [1], [3], [s]) for p, s in zip(parts[::2], longest, strict=True))]
 
     check(exported(Model(strides), [torch.arange(5)]), Model(strides), [torch.arange(5)])
 

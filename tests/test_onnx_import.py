@@ -170,8 +170,8 @@ def test_the_cases_are_found() -> None:
 
 
 MORE = (
-    "Constant", "ConstantOfShape", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Size",
-    "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "Constant", "ConstantOfShape", "Expand", "Flatten", "Gather", "GatherElements", "Identity", "Reshape", "Shape",
+    "Size", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 )  # fmt: skip
 
 
@@ -508,7 +508,7 @@ def test_arithmetic_of_sizes() -> None:
     sizes (float[N, T] x) => (
         int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g, int64[H] h, int64[I] i
     ) {
-        minus = Constant <value_ints = [-2]> ()
+        minus = Constant <value_ints = [-4]> ()
         pair = Constant <value_ints = [10, -3]> ()
         all = Shape (x)
         last = Shape <start = -1> (x)
@@ -555,11 +555,14 @@ def test_lengths_that_are_clipped_and_cast() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
-def test_clip_of_every_whole_dtype(dtype: str) -> None:
+def test_clip_and_less_of_every_whole_dtype(dtype: str) -> None:
     limits = np.iinfo(dtype)
     x = np.array([limits.min, 0, 1, 5, 7, 100, limits.max], dtype)
     feeds = {"x": x, "least": np.array(1, dtype), "most": np.array(7, dtype)}
-    assert outputs_of(from_onnx(one("Clip", feeds)), [*feeds.values()]) == [bits(np.clip(*feeds.values()))]
+    nodes = [helper.make_node("Clip", [*feeds], ["clipped"]), helper.make_node("Less", ["x", "most"], ["less"])]
+    model = model_of(nodes, feeds, {"clipped": x.dtype, "less": np.dtype("bool")})
+    clipped, less = np.clip(*feeds.values()), np.less(x, feeds["most"])
+    assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(clipped), bits(less)]
 
 
 GLUED = """

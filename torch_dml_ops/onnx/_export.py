@@ -66,9 +66,7 @@ def slice1(
             start = offset + size - 1
             end = (offset if count is None else start + (count - 1) * stride) - 1
             if not isinstance(end, int):
-                # ONNX adds the size to a negative end, and this one always is, except of a window of nothing: that may
-                # start at -1, which is the last element for ONNX, and ends there as well.
-                end = end - _size(input, d) * (1 if isinstance(size, int) else op.Min(size, 1))
+                end = end - _size(input, d)  # ONNX adds it to a negative end: -1 would be the last element
             elif end < 0:
                 end = BEFORE_FIRST
         axes.append(d)
