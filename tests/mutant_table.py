@@ -8,6 +8,7 @@ not occur exactly once any more, test_mutants.py says so.
 
 Row = tuple[str, str] | tuple[str, str, str]  # the third: tests of its own, where those of the area take long
 
+CACHES = "tests/test_inductor.py -k 'a_cache_of or mark_of_caches'"
 GRADCHECK = "tests/test_autograd.py -m '' -k 'ordinary and (gradcheck or torch_func)'"
 INDEX = "tests/test_index.py tests/test_window.py -k 'numpys or small_sizes or malformed or empty'"
 JOINS = "tests/test_properties.py -k join_takes_the_first_order"
@@ -293,8 +294,8 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/test_inductor.py",
         {
             "torch_dml_ops/_fusion.py": [
-                ('tag = f" torch_dml_ops:«{_mode}»_', "any", "tests/test_inductor.py -k cache"),
-                ('= «_TAG.sub("", config.cache_key_tag) + tag»', "tag", "tests/test_inductor.py -k cache"),
+                ('tag = f" torch_dml_ops:«{_mode}»_', "any", CACHES),
+                ('= «_TAG.sub("", config.cache_key_tag) + tag»', "tag", CACHES),
             ],
             "torch_dml_ops/_inductor.py": [
                 ("walks.append((«offset + size - 1», stride))", "offset + size"),
@@ -309,7 +310,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if self.dtype not in «_CONVERTED»:\n            return True", "(torch.bool,)"),
                 ("call.bytes <= TINY", "call.bytes < TINY", RULE),
                 ("abs(stride) > 4", "abs(stride) > 5", RULE),
-                ("d != self.arguments[2] and («_is_one(lengths.shape[d]) or »", "", RULE),
+                ('«lengths.meta["val"].stride(d) == 0»', "True", RULE),
             ],
         },
     ),

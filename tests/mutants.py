@@ -27,8 +27,10 @@ from mutant_table import AREAS, EQUIVALENT
 
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "mutants"
-COPIED = ("csrc", "docs", "examples", "tests", "torch_dml_ops", "setup.py", "pyproject.toml", "README.md", "LICENSE")
+COPIED = ["benchmarks", "csrc", "docs", "examples", "tests", "torch_dml_ops"]
+COPIED += ["setup.py", "pyproject.toml", "README.md", "LICENSE"]
 NO_TESTS = 5  # pytest's status
+BEFORE = "before any test"
 CPU_SECONDS = 100  # after which a fault counts as noticed: a loop without an end, say
 HEADER = """#pragma once
 #include <cstdlib>
@@ -199,6 +201,11 @@ class Run:
     def program(self) -> str:
         return self.tests[1] if self.tests[0] == "$" else ""
 
+    @property
+    def is_noticed(self) -> bool:
+        """What fails before any test, as tests are collected, says of any fault whatever that it breaks something."""
+        return self.status != 0 and not self.noticed_by.startswith(BEFORE)
+
     def start(self) -> int:
         """The process's number."""
         files = COPY / "build" / f"mutant_{self.switch}"
@@ -232,7 +239,7 @@ class Run:
         self.status, self.cpu_seconds = os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
         if self.status != 0:
             last_lines = " ".join(self.text.splitlines()[-2:])[-150:]
-            self.noticed_by = self.test.read_text() or f"{self.program or 'before any test'}: {last_lines}"
+            self.noticed_by = self.test.read_text() or f"{self.program or BEFORE}: {last_lines}"
 
     @property
     def text(self) -> str:
@@ -289,7 +296,7 @@ def main() -> int:
             print(f"no such tests: {shlex.join(run.tests)}")
             return 2
         reason = EQUIVALENT.get(mutant.text, "")
-        word = "noticed" if run.status else "same" if reason else "SURVIVED"
+        word = "noticed" if run.is_noticed else "same" if reason else "SURVIVED"
         areas.setdefault(mutant.area, Counter()).update({"faults": 1, word: 1, "CPU": run.cpu_seconds})
         what = run.noticed_by or reason
         print(f"{word:8} {run.cpu_seconds:5.1f} s  {run.level} {mutant}: {what}", flush=True)

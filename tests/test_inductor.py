@@ -320,16 +320,16 @@ def test_dtypes_without_generated_code_keep_the_kernel(dtype: torch.dtype) -> No
 
 
 def empty(size: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Of so many bytes."""
-    return torch.empty(size // 1024 // dtype.itemsize // 4, 4, 1024, dtype=dtype)
+    """Of so many bytes, 4096 at least."""
+    return torch.empty(size // 4096 // dtype.itemsize, 4, 1024, dtype=dtype)
 
 
 def reversed_in(d: int, x: Tensor) -> Tensor:
     return dml.slice1(x, [0, 0, 0], x.shape, [-1 if k == d else 1 for k in range(3)])
 
 
-def every_second(x: Tensor) -> Tensor:
-    return dml.slice1(x, [0, 0, 0], x.shape, [1, 1, 2])
+def every(step: int, x: Tensor) -> Tensor:
+    return dml.slice1(x, [0, 0, 0], x.shape, [1, 1, step])
 
 
 def padded(x: Tensor) -> Tensor:
@@ -359,6 +359,10 @@ def by_item(x: Tensor) -> Tensor:
     return dml.reverse_subsequences(x, torch.ones(x.shape[0], 1, 1, dtype=torch.int64).expand(-1, 1, 1024), 1)
 
 
+def by_column(x: Tensor) -> Tensor:
+    return dml.reverse_subsequences(x, torch.ones(x.shape[0], 1, 1024, dtype=torch.int64), 1)
+
+
 def used_twice(y: Tensor) -> Tensor:
     """By a computation and by one that needs it in memory."""
     return y + (y @ y.mT).sum()
@@ -367,18 +371,21 @@ def used_twice(y: Tensor) -> Tensor:
 KB, MB = 1 << 10, 1 << 20
 # By the line of the rule that decides: functions, and the bytes of their tensor, of float32 unless it says otherwise.
 SITUATIONS: dict[str, list[tuple[Any, ...]]] = {
-    "the result is tiny": [(by_row, 4 * KB)],
+    "the result is tiny": [(by_row, 4 * KB, torch.int8)],
     "a scalar loop would be slower": [
         (lambda x: by_row(x) + 1, 64 * KB),
         (lambda x: padded(x) + 1, 64 * KB),
         (lambda x: reversed_in(1, x) + 1, MB, torch.int16),
         (lambda x: reversed_in(2, x) + 1, MB, torch.float16),
         (lambda x: reversed_in(0, x[..., ::2]) + 1, 4 * MB),
+        (lambda x: every(5, x) + 1, MB),
+        (lambda x: by_column(x) + 1, MB),
     ],
     "the result is small": [(lambda x: reversed_in(2, x) + 1, 64 * KB)],
     "a sum over masked loads would be slower than a pass over the cache": [(lambda x: (spread(x) * 2).mean(), MB)],
     "gathering every vector would be slower than a pass over memory": [
-        (lambda x: every_second(x) + 1, MB),
+        (lambda x: every(2, x) + 1, MB),
+        (lambda x: every(4, x) + 1, MB),
         (lambda x: (reversed_in(2, x) * 2).mean(), 4 * MB),
     ],
     "the result is reduced and never stored": [

@@ -392,8 +392,7 @@ class Call:
             )
         if self.name == "reverse_subsequences":  # each element of a vector is looked up
             lengths: Any = self.node.args[1]
-            lengths = lengths.meta["val"]
-            return d != self.arguments[2] and (_is_one(lengths.shape[d]) or lengths.stride(d) == 0)
+            return d != self.arguments[2] and bool(lengths.meta["val"].stride(d) == 0)
         return True
 
 
