@@ -170,8 +170,8 @@ def test_commands_print_what_is_shown(page: Path, tmp_path: Path) -> None:
     for command, printed in commands(page):
         if printed:
             assert run(command, tmp_path) == printed, command
-        for file in re.findall(r"(?:benchmarks|examples|tests)/[\w/.-]+", command):
-            assert (ROOT / file).exists(), command
+        for file in re.findall(r"(?:benchmarks|examples|tests)/[\w/.*-]+", command):
+            assert any(ROOT.glob(file)), command
             assert ".venv/bin/python " in command, (
                 f"{command} does not work as typed: in a checkout, python lacks torch"
             )
