@@ -42,6 +42,7 @@ class Operator(NamedTuple):
 OPERATORS = {
     "Add": Operator(None, sizes.add, since=7),
     "Cast": Operator(arithmetic.cast, sizes.identity, since=6),
+    "CenterCropPad": Operator(operators.center_crop_pad, numbers=("shape",)),
     "Clip": Operator(arithmetic.clip, since=12),
     "Compress": Operator(operators.compress, numbers=("condition",)),
     "Concat": Operator(operators.concat, sizes.concat),
@@ -64,6 +65,7 @@ OPERATORS = {
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
     "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
     "ReverseSequence": Operator(operators.reverse_sequence),
+    "ScatterElements": Operator(operators.scatter_elements),
     "ScatterND": Operator(operators.scatter_nd),
     "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
     "SpaceToDepth": Operator(operators.space_to_depth),
@@ -96,6 +98,7 @@ MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
         "nearest_mode": tuple(operators.SHIFTS["half_pixel"]),
         "keep_aspect_ratio_policy": ("stretch",),
     },
+    "ScatterElements": {"reduction": ("none",)},
     "ScatterND": {"reduction": ("none",)},
     "SpaceToDepth": {"mode": ("DCR", "CRD")},
     "Upsample": {"mode": ("nearest",)},
@@ -165,8 +168,9 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     """Imports an ONNX model that only moves data, as a module that has gradients, compiles, and runs on any device.
 
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
-    Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, DepthToSpace, SpaceToDepth, Gather,
-    GatherElements, GatherND, ScatterND without a reduction, Compress, Trilu, Where, Constant and ConstantOfShape;
+    Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
+    SpaceToDepth, Gather, GatherElements, GatherND, ScatterElements and ScatterND without a reduction, Compress, Trilu,
+    Where, Constant and ConstantOfShape;
     Upsample and Resize to the nearest element by whole factors; Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that
     compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers. The model's own
     functions are followed.

@@ -30,8 +30,8 @@ from torch_dml_ops.onnx._import_graph import (
 from torch_dml_ops.onnx._import_inputs import constant_numbers
 
 OPERATOR_TYPES = {
-    *("Clip", "Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence", "ScatterND"),
-    *("Slice", "SpaceToDepth", "Split", "Trilu", "Upsample"),
+    *("CenterCropPad", "Clip", "Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence"),
+    *("ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Trilu", "Upsample"),
 }
 
 # The same of opsets for which onnx2torch (1.5.15) has no converters, such as 20, which torch exports.
@@ -62,8 +62,8 @@ class DataMovement(nn.Module):
 def register_onnx2torch() -> None:
     """Lets onnx2torch convert what moves data, in the form of every opset, with this package's operators.
 
-    That is Slice, Split, Concat, ReverseSequence, Pad, DepthToSpace, SpaceToDepth, GatherND, ScatterND, Compress,
-    Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape, Reshape and their like of the later
+    That is Slice, Split, Concat, ReverseSequence, Pad, CenterCropPad, DepthToSpace, SpaceToDepth, GatherND,
+    ScatterElements, ScatterND, Compress, Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape, Reshape and their like of the later
     opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong results for others; one call fixes
     that for every model that is converted afterwards. What these operators do not do, such as a linear Resize, is
     converted as before. A second call changes nothing. Where there is no torchvision, call this before you import

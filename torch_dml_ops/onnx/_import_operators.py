@@ -295,6 +295,24 @@ def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
 
 
 @recorded
+def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] | None = None) -> Tensor:
+    given = range(input_data.dim()) if axes is None else axes
+    chosen = axes_of("CenterCropPad: axes", given, input_data.dim())
+    sizes = numbers("CenterCropPad: shape", shape)
+    if len(sizes) != len(chosen):
+        raise ValueError(f"CenterCropPad: shape must have length {len(chosen)}, one for each axis, got {len(sizes)}")
+    result, pads = list(input_data.shape), []
+    for k, (d, size) in enumerate(zip(chosen, sizes, strict=True)):
+        if known(size < 0):
+            raise ValueError(f"CenterCropPad: shape[{k}] must be at least 0, got {text(size)}")
+        more, result[d] = size - input_data.shape[d], size
+        before = torch.sym_max(more, 0) // 2 - torch.sym_max(-more, 0) // 2  # of an odd number, one less than after
+        pads.append((before, more - before))
+    check_size("CenterCropPad", result, input_data.itemsize)
+    return pad(input_data, [before for before, _ in pads] + [after for _, after in pads], axes=chosen)
+
+
+@recorded
 def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("Gather: axis", axis, data.dim())
     before: list[slice | Tensor] = [slice(None)] * d
@@ -308,23 +326,49 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 @recorded
 def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("GatherElements: axis", axis, data.dim())
-    if indices.dim() != data.dim():
-        raise ValueError(f"GatherElements: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
-    for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
-        if k != d and known(size > most):
-            raise ValueError(
-                f"GatherElements: indices must have at most size {text(most)}, as data has, at axis {k}, got "
-                f"{text(size)}"
-            )
-    indices = indices.long()
-    given = signed(data)
+    _check_elements("GatherElements", data, indices, d)
     try:
-        result = given.gather(d, torch.where(indices < 0, indices + data.shape[d], indices))
+        result = signed(data).gather(d, _from_zero(indices, data.shape[d]))
     except RuntimeError as error:
         if "out of bounds" in str(error):
             _check_range("GatherElements", indices, data.shape[d])
         raise
     return as_dtype(data.dtype, result)
+
+
+@recorded
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
+) -> Tensor:
+    d = axis_of("ScatterElements: axis", axis, data.dim())
+    _check_elements("ScatterElements", data, indices, d)
+    if updates.dim() != indices.dim() or any(known(m != n) for m, n in zip(updates.shape, indices.shape, strict=True)):
+        raise ValueError(
+            f"ScatterElements: updates must have sizes {text(indices.shape)}, as indices has, got {text(updates.shape)}"
+        )
+    chosen = _from_zero(indices, data.shape[d])
+    try:
+        result = signed(data).scatter(d, chosen, signed(updates))
+    except RuntimeError as error:
+        if "out of bounds" in str(error):
+            _check_range("ScatterElements", indices, data.shape[d])
+        raise
+    return as_dtype(data.dtype, result)
+
+
+def _check_elements(op: str, data: Tensor, indices: Tensor, d: int) -> None:
+    if indices.dim() != data.dim():
+        raise ValueError(f"{op}: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
+    for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
+        if k != d and known(size > most):
+            raise ValueError(
+                f"{op}: indices must have at most size {text(most)}, as data has, at axis {k}, got {text(size)}"
+            )
+
+
+def _from_zero(indices: Tensor, size: int) -> Tensor:
+    indices = indices.long()
+    return torch.where(indices < 0, indices + size, indices)
 
 
 def _check_range(op: str, indices: Tensor, size: int) -> None:
