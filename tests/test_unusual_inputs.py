@@ -72,25 +72,36 @@ def test_out_must_not_share_memory_with_a_lazy_view(op: str, inference: bool) ->
                     call(*arguments, out=given_as_out(op, memory[:rows, :columns]))
 
 
+SMALLER = {
+    "emptied": (lambda needed: 0, r"must have memory, but its storage was emptied"),
+    "smaller": (
+        lambda needed: needed - 1,
+        r"must lie within its storage, but this was made smaller: it has \d+ bytes of the \d+ that are needed",
+    ),
+}
+
+
+@pytest.mark.parametrize("storage", SMALLER)
 @every_op
-def test_a_tensor_whose_storage_was_emptied_is_refused(op: str) -> None:
+def test_a_tensor_that_its_storage_no_longer_holds_is_refused(op: str, storage: str) -> None:
     """As that of a parameter is that FSDP has freed: its sizes say that there are elements."""
+    bytes_of, sentence = SMALLER[storage]
     count = len(tensors_in(CALLS[op](maker(DEVICE))))
     for k in range(count + 1):
         arguments = CALLS[op](maker(DEVICE))
         tensors = tensors_in(arguments)
         out = torch.full_like(as_list(getattr(dml, op)(*arguments))[0], 7)
-        emptied = [*tensors, out][k]
+        changed = [*tensors, out][k]
         kept = out.clone()
-        emptied.set_(emptied.clone())  # of memory of torch's own, which can be resized
-        emptied.untyped_storage().resize_(0)
+        changed.set_(changed.clone())  # of memory of torch's own, which can be resized
+        changed.untyped_storage().resize_(bytes_of(changed.nbytes))
         ops = torch.ops.torch_dml_ops
         for call, with_out in ((getattr(dml, op), getattr(dml, op)), (getattr(ops, op), getattr(ops, op).out)):
-            with pytest.raises(RuntimeError, match=rf"^{op}: .* must have memory, but its storage was emptied$"):
+            with pytest.raises(RuntimeError, match=rf"^{op}: .* {sentence}$"):
                 with_out(*arguments, out=given_as_out(op, out))
-            if emptied is not out:
+            if changed is not out:
                 assert out.equal(kept)
-                with pytest.raises(RuntimeError, match=rf"^{op}: .* must have memory, but its storage was emptied$"):
+                with pytest.raises(RuntimeError, match=rf"^{op}: .* {sentence}$"):
                     call(*arguments)
 
 

@@ -50,6 +50,8 @@ class Tensor {
   int64_t element_size() const { return int64_t(aoti_torch_dtype_element_size(dtype())); }
   int32_t device_type() const { return ask<int32_t>(aoti_torch_get_device_type); }
   int32_t device_index() const { return ask<int32_t>(aoti_torch_get_device_index); }
+  int64_t storage_bytes() const { return ask<int64_t>(aoti_torch_get_storage_size); }
+  int64_t storage_offset() const { return ask<int64_t>(aoti_torch_get_storage_offset); }  // in elements
   const void* const_data() const { return ask<const void*>(torch_get_const_data_ptr); }
   void* mutable_data() const { return ask<void*>(torch_get_mutable_data_ptr); }
 

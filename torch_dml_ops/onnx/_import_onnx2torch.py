@@ -63,11 +63,12 @@ def register_onnx2torch() -> None:
     """Lets onnx2torch convert what moves data, in the form of every opset, with this package's operators.
 
     That is Slice, Split, Concat, ReverseSequence, Pad, CenterCropPad, DepthToSpace, SpaceToDepth, GatherND,
-    ScatterElements, ScatterND, Compress, Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape, Reshape and their like of the later
-    opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong results for others; one call fixes
-    that for every model that is converted afterwards. What these operators do not do, such as a linear Resize, is
-    converted as before. A second call changes nothing. Where there is no torchvision, call this before you import
-    onnx2torch, which otherwise imports torchvision, though it needs it only for NonMaxSuppression and RoiAlign.
+    ScatterElements, ScatterND, Compress, Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape,
+    Reshape and their like of the later opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong
+    results for others; one call fixes that for every model that is converted afterwards. What these operators do not
+    do, such as a linear Resize, is converted as before. A second call changes nothing. Where there is no torchvision,
+    call this before you import onnx2torch, which otherwise imports torchvision, though it needs it only for
+    NonMaxSuppression and RoiAlign.
 
     Raises:
         ImportError: without onnx2torch, which ``pip install --no-deps onnx2torch`` installs beside your torch.
