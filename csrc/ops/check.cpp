@@ -167,8 +167,6 @@ std::string dtype_name(const Tensor& t) {
 }
 
 char* data_of(const char* op, Name name, const Tensor& t, bool written) {
-  void* const data = written ? t.mutable_data() : const_cast<void*>(t.const_data());
-  require(data != nullptr, op, ": ", name, " must have memory, but its storage was emptied");
   const auto sizes = t.sizes(), strides = t.strides();
   int64_t last = t.storage_offset();  // element
   for (std::size_t d = 0; d < sizes.size(); ++d) last += (sizes[d] - 1) * strides[d];
@@ -176,7 +174,7 @@ char* data_of(const char* op, Name name, const Tensor& t, bool written) {
   if (last >= bytes / item_size)
     require(false, op, ": ", name, " must lie within its storage, but this was made smaller: it has ", bytes,
             " bytes of the ", (last + 1) * item_size, " that are needed");
-  return static_cast<char*>(data);
+  return static_cast<char*>(written ? t.mutable_data() : const_cast<void*>(t.const_data()));
 }
 
 void check_rank(const char* op, const char* argument, const Tensor& t) {

@@ -52,9 +52,10 @@ struct Difference {
 };
 std::ostream& operator<<(std::ostream& to, const Difference& lists);
 
-// The address of the data of a tensor that has elements, all within its storage, to be read or written. The difference matters for lazy clones,
-// which share their data until one of them is written to: for a tensor that is only read, ending the sharing by a copy
-// would be a waste, and not ending it for one that is written would change the other tensors too.
+// The address of the data of a tensor that has elements, all within its storage, to be read or written. The difference
+// matters for lazy clones, which share their data until one of them is written to: for a tensor that is only read,
+// ending the sharing by a copy would be a waste, and not ending it for one that is written would change the other
+// tensors too.
 char* data_of(const char* op, Name name, const Tensor& t, bool written);
 
 // The argument has at least one dimension, and `axis` is one of them.
