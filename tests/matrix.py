@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TORCHES = ("2.11.0", "2.13.0", "2.15.0")  # the oldest that is supported, the one that is built with, the newest known
-PYTHONS = ("3.10", "3.12", "3.13")  # each with the second of them
+TORCHES = ("2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")  # from the oldest that is supported to the newest known
+BUILT_WITH = "2.13.0"  # and tested on each of PYTHONS
+PYTHONS = ("3.10", "3.12", "3.13", "3.14")
 SUITE = ("tests", "README.md", "docs")
 # Of the development requirements, what the tests do not import, and what they can do without.
 NOT_TESTED = ("clang-format", "furo", "mypy", "myst", "ruff", "sphinx", "types-")
@@ -77,7 +78,7 @@ def pairs() -> list[Pair]:
         if version == ours:
             continue
         if python := python_of(version):
-            result.append(Pair(TORCHES[1], python, version))
+            result.append(Pair(BUILT_WITH, python, version))
         else:
             print(f"There is no Python {version}, neither pyenv's nor on the PATH: left out.")
     return result
