@@ -21,7 +21,7 @@ BUILT_WITH = "2.13.0"  # and tested on each of PYTHONS
 PYTHONS = ("3.10", "3.12", "3.13", "3.14")
 SUITE = ("tests", "README.md", "docs")
 # Of the development requirements, what the tests do not import, and what they can do without.
-NOT_TESTED = ("clang-format", "furo", "mypy", "myst", "ruff", "sphinx", "types-")
+NOT_TESTED = ("clang-format", "furo", "mypy", "myst", "onnx2torch", "ruff", "sphinx", "types-")
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,7 @@ def requirements() -> list[str]:
     import tomllib  # of Python 3.11
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    listed = [r for name in ("models", "onnx", "examples", "viz", "dev") for r in extras[name]]
+    listed = [r for extra in project["optional-dependencies"].values() for r in extra]
     return sorted({r for r in listed if not r.startswith(("torch_dml_ops", *NOT_TESTED))})
 
 

@@ -13,6 +13,7 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+import matrix
 import pytest
 import torch
 from filelock import FileLock
@@ -415,6 +416,12 @@ def test_report():
     assert re.search(r"SIMD level +baseline\n", text)
     code, text = run(sys.executable, "-m", "torch_dml_ops")
     assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]
+
+
+def test_the_matrix_installs_what_the_tests_import():
+    names = {re.split("[=<>; ]", requirement)[0] for requirement in matrix.requirements()}
+    assert {"hypothesis", "ipywidgets", "matplotlib", "numpy", "onnxruntime", "pytest", "sktime", "tqdm"} <= names
+    assert names.isdisjoint({"onnx2torch", "sphinx", "torch", "torch_dml_ops"})  # two of which bring another torch
 
 
 def test_a_choice_for_the_build_holds_until_there_is_another(tmp_path: Path) -> None:
