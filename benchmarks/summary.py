@@ -159,20 +159,25 @@ GPU_TARGETS = [
 ]
 
 
-def _threads(rows: list[Row]) -> list[Row]:
+def _threads(rows: list[Row], peer: str) -> list[Row]:
     """What all threads take by what one takes."""
-    ours = {(r["case"], r["threads"]): r["us"]["ours"] for r in rows if r["size"] in LARGE}
-    most = max((threads for _, threads in ours), default=1)
-    found = {case: time / ours[case, 1] for (case, threads), time in ours.items() if threads == most > 1}
+    times = {(r["case"], r["threads"]): r["us"][peer] for r in rows if r["size"] in LARGE and peer in r["us"]}
+    most = max((threads for _, threads in times), default=1)
+    found = {case: time / times[case, 1] for (case, threads), time in times.items() if threads == most > 1}
     return [{"case": case, "ratio": ratio} for case, ratio in found.items()]
 
 
 def _of_cpu(content: dict[str, Any]) -> list[str | None]:
     lines = [target.line(content["rows"]) for target in TARGETS]
     by_one = Target("all threads by one, 4 and 128 MB", lambda r: r["ratio"], each=1 / 1.6)
+    copy_by_one = Target("the same of torch's copy_, 4 and 128 MB", lambda r: r["ratio"])
     by_op = Target("a call of 16 elements, by the bare op below autograd", lambda r: r["ratio"], each=1.3)
     overhead = [c | {"case": c["name"]} for c in content["calls"] if c["peer"] == "bare op"]
-    return [*lines, by_one.line(_threads(content["rows"])), by_op.line(overhead)]
+    threads = [
+        by_one.line(_threads(content["rows"], "ours")),
+        copy_by_one.line(_threads(content["rows"], "torch_copy")),
+    ]
+    return [*lines, *threads, by_op.line(overhead)]
 
 
 def _table(head: Sequence[str], lines: Iterable[str]) -> list[str]:
