@@ -127,7 +127,7 @@ def checkout(folder: Path, wheel: Path) -> Path:
     for name in [*output("git", "-C", ROOT, "ls-files").splitlines(), "build/ptxas.txt"]:
         if (ROOT / name).exists():
             (result / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, result / name)
+            shutil.copy(ROOT / name, result / name, follow_symlinks=False)
     with zipfile.ZipFile(wheel) as content:
         content.extractall(result)
     return result
