@@ -145,18 +145,19 @@ bool captures_what_has_never_run() {
   return idle && columns.right() && !cuda_on_host::relaxed_capture;
 }
 
-// On devices with so many SMs: chunks are as large as leaves four waves of them, or half of what would not.
+// On devices with so many SMs: chunks are as large as leaves four waves of them, or half of what would not, or a
+// quarter where half would not leave one wave, or two.
 bool chunks_make_waves() {
   bool right = true;
   for (int64_t sms = 1; sms <= 160; ++sms)
     for (const int64_t blocks_per_sm : {1, 4, 5, 6, 8})
-      for (int64_t total = 1; total < int64_t(1) << 27; total = total * 3 / 2 + 1) {
-        const int64_t at_once = sms * blocks_per_sm, each = cuda::vecs_per_chunk(total, 4, at_once);
+      for (int64_t total = 1, least = 1; total < int64_t(1) << 27; total = total * 3 / 2 + 1, least = 3 - least) {
+        const int64_t at_once = sms * blocks_per_sm, each = cuda::vecs_per_chunk(total, 4, at_once, least);
         const auto waves = [&](int64_t vecs) { return double((total + vecs - 1) / vecs) / double(at_once); };
         const int64_t blocks = cuda::grid_size((total + each - 1) / each, at_once);
         right &= each == 1024 || each == 512 || each == 256;
         right &= each == 1024 ? waves(1024) >= 4 : waves(1024) < 4;
-        right &= each == 256 ? waves(512) < 1 : waves(each) >= 1;
+        right &= each == 256 ? waves(512) < double(least) : waves(each) >= double(least);
         right &= blocks * each >= total ? (blocks - 1) * each < total : blocks == 8 * at_once;
         right &= cuda::vecs_per_chunk(total, 1, at_once) == 256;
       }
@@ -171,13 +172,14 @@ bool launches_follow_residency() {
     cuda_on_host::registers = [registers](const void*) { return registers; };
     new_device({.sm_count = 132, .max_threads_per_sm = 2048});
     const int64_t at_once = 132 * (65536 / (registers * 256));
-    for (const int64_t mb : {1, 4, 16, 17, 64, 1024}) {
-      const int64_t vecs = mb << 16, each = cuda::vecs_per_chunk(vecs, 4, at_once);
-      int64_t blocks = 0;
-      cuda_on_host::instead_of_launch = [&](const cuda_on_host::Launch& launch) { blocks = launch.blocks; };
-      cuda::execute(AffineCopies{16, {{nullptr, nullptr, {plain_dim(vecs, 1, 1)}}}}, nullptr);
-      right &= blocks == std::min((vecs + each - 1) / each, 8 * at_once);
-    }
+    for (const int64_t mb : {1, 4, 8, 16, 17, 64, 1024})
+      for (const int64_t stride : {1, 2}) {  // whose items are loaded by vectors, and one by one
+        const int64_t vecs = mb << 16, each = cuda::vecs_per_chunk(vecs, 4, at_once, 3 - stride);
+        int64_t blocks = 0;
+        cuda_on_host::instead_of_launch = [&](const cuda_on_host::Launch& launch) { blocks = launch.blocks; };
+        cuda::execute(AffineCopies{4, {{nullptr, nullptr, {plain_dim(vecs * 4, 1, stride)}}}}, nullptr);
+        right &= blocks == std::min((vecs + each - 1) / each, 8 * at_once);
+      }
   }
   cuda_on_host::instead_of_launch = nullptr;
   cuda_on_host::registers = [](const void*) { return 64; };

@@ -300,9 +300,12 @@ void launch_batches(const CopyLaunches& launches) {
   batch.same_chunks = true;
   int64_t vecs = 0;
   for (const AffineCopy& copy : launches.copies) vecs += numel(copy.dims) / kVecSizeOf<Item, kAccess>;
-  batch.vecs_per_chunk = is_tiled(kAccess)  ? 1
-                         : is_line(kAccess) ? kThreadsPerBlock * kItemsPerThread
-                                            : vecs_per_chunk(vecs, kVecsOf<Item, Offset, kAccess>, at_once);
+  // Loading a whole vector takes fewer instructions than loading its items.
+  constexpr int64_t kWavesOfTwo = loads_vectors(kAccess) || kVecSizeOf<Item, kAccess> == 1 ? 2 : 1;
+  batch.vecs_per_chunk = is_tiled(kAccess) ? 1
+                         : is_line(kAccess)
+                             ? kThreadsPerBlock * kItemsPerThread
+                             : vecs_per_chunk(vecs, kVecsOf<Item, Offset, kAccess>, at_once, kWavesOfTwo);
   for (std::size_t c = 0; c < launches.copies.size(); ++c) {
     const AffineCopy& copy = launches.copies[c];
     auto& params = batch.copy[batch.copies++];

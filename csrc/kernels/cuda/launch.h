@@ -142,12 +142,12 @@ int64_t blocks_at_once(const char* name) {
 // How many of `total` vectors make a chunk, of which a thread moves at most `vecs_per_thread`. Blocks that begin
 // together also end together, so memory idles between their waves and longest after the last one, which few blocks may
 // be left for: chunks are halved until there are about four waves of them. A single vector for each thread takes too
-// many instructions, and is left for what two would not fill one wave with.
-inline int vecs_per_chunk(int64_t total, int vecs_per_thread, int64_t blocks_at_once) {
+// many instructions, and is left for what two would not fill `waves_of_two` with.
+inline int vecs_per_chunk(int64_t total, int vecs_per_thread, int64_t blocks_at_once, int64_t waves_of_two = 1) {
   constexpr int64_t kWaves = 4;
   int each = vecs_per_thread;
   const auto chunks = [&] { return (total + each * kThreadsPerBlock - 1) / (each * kThreadsPerBlock); };
-  while (each > 1 && chunks() < (each > 2 ? kWaves : 1) * blocks_at_once) each /= 2;
+  while (each > 1 && chunks() < (each > 2 ? kWaves : waves_of_two) * blocks_at_once) each /= 2;
   return each * kThreadsPerBlock;
 }
 
