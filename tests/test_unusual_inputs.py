@@ -72,11 +72,13 @@ def test_out_must_not_share_memory_with_a_lazy_view(op: str, inference: bool) ->
                     call(*arguments, out=given_as_out(op, memory[:rows, :columns]))
 
 
+BEYOND_STORAGE = r"must lie within its storage, but this was made smaller: it has \d+ bytes of the \d+ that are needed"
+
+
 @pytest.mark.parametrize("bytes_left", [0, 1, -1], ids=["none", "one", "all but one"])
 @every_op
 def test_a_tensor_that_its_storage_no_longer_holds_is_refused(op: str, bytes_left: int) -> None:
     """As that of a parameter is that FSDP has freed: its sizes say that there are elements."""
-    sentence = r"must lie within its storage, but this was made smaller: it has \d+ bytes of the \d+ that are needed"
     count = len(tensors_in(CALLS[op](maker(DEVICE))))
     for k in range(count + 1):
         arguments = CALLS[op](maker(DEVICE))
@@ -84,17 +86,47 @@ def test_a_tensor_that_its_storage_no_longer_holds_is_refused(op: str, bytes_lef
         out = torch.full_like(as_list(getattr(dml, op)(*arguments))[0], 7)
         changed = [*tensors, out][k]
         kept = out.clone()
-        memory = torch.cat([changed.flatten()[:1], changed.flatten()])  # torch's own, which can be resized
-        changed.set_(memory[1:].view_as(changed))
-        changed.untyped_storage().resize_(bytes_left % memory.nbytes)
+        shrink(changed, bytes_left)
         ops = torch.ops.torch_dml_ops
         for call, with_out in ((getattr(dml, op), getattr(dml, op)), (getattr(ops, op), getattr(ops, op).out)):
-            with pytest.raises(RuntimeError, match=rf"^{op}: .* {sentence}$"):
+            with pytest.raises(RuntimeError, match=rf"^{op}: .* {BEYOND_STORAGE}$"):
                 with_out(*arguments, out=given_as_out(op, out))
             if changed is not out:
                 assert out.equal(kept)
-                with pytest.raises(RuntimeError, match=rf"^{op}: .* {sentence}$"):
+                with pytest.raises(RuntimeError, match=rf"^{op}: .* {BEYOND_STORAGE}$"):
                     call(*arguments)
+
+
+def shrink(tensor: Tensor, bytes_left: int) -> None:
+    """Leaves so many bytes of its storage, or with a negative number, all but so many."""
+    memory = torch.cat([tensor.flatten()[:1], tensor.flatten()])  # torch's own, which can be resized
+    tensor.set_(memory[1:].view_as(tensor))
+    tensor.untyped_storage().resize_(bytes_left % memory.nbytes)
+
+
+@every_op
+def test_tensors_without_memory_do_not_count_as_sharing_it(op: str) -> None:
+    arguments = CALLS[op](maker(DEVICE))
+    out = torch.zeros_like(as_list(getattr(dml, op)(*arguments))[0])
+    for tensor in (*tensors_in(arguments), out):
+        shrink(tensor, 0)
+    with pytest.raises(RuntimeError, match=rf"^{op}: out(\[0\])? {BEYOND_STORAGE}$"):
+        getattr(dml, op)(*arguments, out=given_as_out(op, out))
+
+
+def test_outs_without_memory_do_not_count_as_sharing_it() -> None:
+    outs = [torch.zeros(1, 3, device=DEVICE) for _ in range(2)]
+    for out in outs:
+        shrink(out, 0)
+    with pytest.raises(RuntimeError, match=rf"^split: out\[1\] {BEYOND_STORAGE}$"):
+        dml.split(torch.zeros(2, 3, device=DEVICE), [1, 1], 0, out=outs)
+
+
+def test_lengths_that_their_storage_no_longer_holds_are_refused_though_nothing_is_reversed() -> None:
+    lengths = torch.ones(1, 3, dtype=torch.int64, device=DEVICE)
+    shrink(lengths, 0)
+    with pytest.raises(RuntimeError, match=rf"^reverse_subsequences: sequence_lengths {BEYOND_STORAGE}$"):
+        dml.reverse_subsequences(torch.zeros(1, 3, device=DEVICE), lengths, 0)
 
 
 # What has no strides, and the rest of the sentence that refuses it.

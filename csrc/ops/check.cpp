@@ -246,20 +246,24 @@ void check_out(const char* op, Name name, const Tensor& out, std::span<const int
           Numbers{out.strides()});
 }
 
-void require_disjoint(const char* op, Overlap shared, Name out_name, Name other_name) {
-  require(shared == Overlap::kNone, op, ": ", out_name, " must not share memory with ", other_name,
+void require_disjoint(const char* op, Overlap shared, Name out_name, const Tensor& out, Name other_name,
+                      const Tensor& other) {
+  if (shared == Overlap::kNone) return;
+  data_of(op, out_name, out, false);  // Where there is no memory, as in two emptied storages, addresses say nothing.
+  data_of(op, other_name, other, false);
+  require(false, op, ": ", out_name, " must not share memory with ", other_name,
           shared == Overlap::kSome ? "" : ", and their strides are too complicated to tell");
 }
 
 void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other) {
-  require_disjoint(op, overlap(view_of(out), view_of(other)), out_name, other_name);
+  require_disjoint(op, overlap(view_of(out), view_of(other)), out_name, out, other_name, other);
 }
 
 void check_disjoint_outs(const char* op, std::span<const Tensor> outs) {
   std::vector<View> views;
   for (const Tensor& out : outs) views.push_back(view_of(out));
-  const Pair found = find_overlap(views);
-  require_disjoint(op, found.overlap, Name{"out", int64_t(found.second)}, Name{"out", int64_t(found.first)});
+  const auto [shared, second, first] = find_overlap(views);
+  require_disjoint(op, shared, Name{"out", int64_t(second)}, outs[second], Name{"out", int64_t(first)}, outs[first]);
 }
 
 }  // namespace torch_dml_ops

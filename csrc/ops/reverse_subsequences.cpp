@@ -41,13 +41,14 @@ void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, con
   const int64_t item = input.element_size();
   char* const to = data_of(kOp, Name{"out"}, out, true);
   const char* const from = data_of(kOp, Name{"input"}, input, false);
+  const char* const counts = data_of(kOp, Name{"sequence_lengths"}, lengths, false);
   const auto sizes = input.sizes(), src = input.strides(), dst = out.strides(), length = lengths.strides();
   if (sizes[std::size_t(axis)] == 1) {  // Nothing is reversed. The axis may have any strides, even such as overflow.
     AffineCopies plain{item, {{to, from, {}}}};
     for (std::size_t d = 0; d < sizes.size(); ++d) plain.copies[0].dims.push_back(plain_dim(sizes[d], dst[d], src[d]));
     return execute(std::move(plain), out);
   }
-  ReverseCopy copy{item, to, from, data_of(kOp, Name{"sequence_lengths"}, lengths, false), length_type(lengths), {}};
+  ReverseCopy copy{item, to, from, counts, length_type(lengths), {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const bool is_axis = int64_t(d) == axis;
     copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});
