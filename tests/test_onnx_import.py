@@ -1205,6 +1205,24 @@ def untyped(model: ModelProto) -> ModelProto:
             [[[[0, 0, 0]]]],
             "GatherND: indices must have a last axis of 1 to 2, as many as data has axes, got sizes [1, 1, 3]",
         ),
+        (
+            "ScatterND",
+            {},
+            [[[0]], [[1, 1, 1]]],
+            "ScatterND: updates must have dtype float32, as data has, got int64",
+        ),
+        (
+            "ScatterElements",
+            {},
+            [[[0]], [[1, 1]]],
+            "ScatterElements: updates must have sizes [1, 1], got [1, 2]",
+        ),
+        (
+            "ScatterElements",
+            {},
+            [[[0]], [[1]]],
+            "ScatterElements: updates must have dtype float32, as data has, got int64",
+        ),
         ("Trilu", {}, [[1, 2]], "Trilu: k must be one whole number, got a tensor of sizes [2], of dtype int64"),
         ("Upsample", {}, [[2.0, 0.5]], "Upsample: scales[1] must be a whole number from 1 on, got 0.5"),
     ],
@@ -1220,6 +1238,33 @@ def test_numbers_that_do_not_fit(op: str, attributes: dict[str, int], inputs: li
     with pytest.raises((RuntimeError, ValueError)) as caught:
         from_onnx(untyped(model))(*map(tensor_of, feeds.values()))
     assert str(caught.value) == sentence
+
+
+BY_INDICES = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "float32", "complex64"])
+@pytest.mark.parametrize("op", BY_INDICES)
+def test_indices_of_other_dtypes_are_no_masks_and_lose_no_fractions(op: str, dtype: str) -> None:
+    x = np.ones((2, 2), np.float32)
+    feeds = {"x": x, "i": np.ones((2, 1) if op.endswith("ND") else (2, 2), dtype)}
+    if op.startswith("Scatter"):
+        feeds["u"] = x
+    with pytest.raises(ValueError) as caught:
+        from_onnx(untyped(one(op, feeds)))(*map(tensor_of, feeds.values()))
+    assert str(caught.value) == f"{op}: indices must have dtype int32 or int64, got {dtype}"
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements", "ScatterElements", "Split"])
+def test_a_0_d_input_has_no_axis_even_where_none_is_given(op: str) -> None:
+    x = np.zeros((), np.float32)
+    feeds = {"x": x, "i": np.zeros((), np.int64), "u": x} if op != "Split" else {"x": x}
+    if op.startswith("Gather"):
+        del feeds["u"]
+    model = one(op, feeds, **({"num_outputs": 1} if op == "Split" else {}))
+    with pytest.raises(ValueError) as caught:
+        from_onnx(untyped(model))(*map(tensor_of, feeds.values()))
+    assert str(caught.value) == f"{op}: axis must be an axis of the input, which is 0-d and has none, got 0"
 
 
 @pytest.mark.parametrize(
@@ -1307,14 +1352,25 @@ def test_modules_of_onnx2torch_compile_and_train() -> None:
     torch.compiler.reset()
 
 
-def test_autocast_leaves_pieces_of_several_dtypes() -> None:
-    """Which torch.cat, and so onnx2torch's own Concat, takes as they are."""
-    model = parser.parse_model("""
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Concat <axis = 1> (product, x)",
+        "ScatterElements (product, elements, x)",
+        "ScatterElements (x, elements, product)",
+        "ScatterND (product, rows, x)",
+        "ScatterND (x, rows, product)",
+    ],
+)
+def test_autocast_leaves_tensors_of_several_dtypes(node: str) -> None:
+    """Which torch.cat, and so onnx2torch's own Concat, takes as they are; its own ScatterND converts them."""
+    model = parser.parse_model(f"""
     <ir_version: 8, opset_import: ["": 18]>
-    mixed (float[2, 2] x) => (float[2, 4] y) {
+    mixed (float[2, 2] x) => (float[2, N] y)
+    <int64[2, 2] elements = {{0, 0, 1, 1}}, int64[2, 1] rows = {{1, 0}}> {{
         product = MatMul (x, x)
-        y = Concat <axis = 1> (product, x)
-    }""")
+        y = {node}
+    }}""")
     with torch.autocast("cpu", torch.bfloat16):
         assert by_onnx2torch(model)(torch.eye(2)).dtype == torch.float32
 

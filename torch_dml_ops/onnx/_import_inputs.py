@@ -71,7 +71,7 @@ def constant_numbers(name: str, value: Any) -> Any:
 def axis_of(name: str, axis: int, rank: int) -> int:
     """The axis from 0 on; ONNX's may be negative."""
     if not -rank <= axis < rank:
-        rule = f"from {-rank} to {rank - 1}" if rank else "left out, as the input is 0-d"
+        rule = f"from {-rank} to {rank - 1}" if rank else "an axis of the input, which is 0-d and has none"
         raise ValueError(f"{name} must be {rule}, got {shown(axis)}")
     return axis + rank if axis < 0 else axis
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from importlib import import_module
 from types import ModuleType
@@ -182,10 +182,11 @@ def _is_of_integers(name: str, graph: Any) -> bool:
 
 
 def _operator(op: str, version: int) -> Operator:
-    """Sizes are tensors in the modules of onnx2torch."""
-    if op == "Shape":
-        return Operator(shape)
-    return Operator(concat) if op == "Concat" else operator_of(op, version)
+    """Sizes are tensors in the modules of onnx2torch, and autocast leaves tensors of several dtypes there."""
+    own: Mapping[str, Callable[..., Any]] = {
+        "Concat": concat, "ScatterElements": scatter_elements, "ScatterND": scatter_nd, "Shape": shape,
+    }  # fmt: skip
+    return Operator(own[op]) if op in own else operator_of(op, version)
 
 
 def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
@@ -193,6 +194,20 @@ def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
 
 
 def concat(*inputs: Tensor, axis: int) -> Tensor:
-    """Autocast leaves tensors of several dtypes, for which torch.cat, too, takes the one that holds all of them."""
-    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in inputs))
-    return operators.concat(*(tensor.to(dtype) for tensor in inputs), axis=axis)
+    return operators.concat(*_in_one_dtype(*inputs), axis=axis)
+
+
+def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
+    data, updates = _in_one_dtype(data, updates)
+    return operators.scatter_elements(data, indices, updates, **attributes)
+
+
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
+    data, updates = _in_one_dtype(data, updates)
+    return operators.scatter_nd(data, indices, updates, **attributes)
+
+
+def _in_one_dtype(*tensors: Tensor) -> list[Tensor]:
+    """In that which holds all of them, as torch.cat takes them, and torch.index_put under autocast."""
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return [tensor.to(dtype) for tensor in tensors]

@@ -16,6 +16,7 @@ import torch_dml_ops as dml
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown, text, with_sum
 from torch_dml_ops.onnx._import_inputs import (
+    WHOLE,
     Numbers,
     as_dtype,
     axes_of,
@@ -317,7 +318,7 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("Gather: axis", axis, data.dim())
     before: list[slice | Tensor] = [slice(None)] * d
     try:
-        return data[(*before, indices.long())]
+        return data[(*before, _as_int64("Gather", indices))]
     except IndexError:  # of the CPU: on a GPU, nobody waits for what the kernel finds
         _check_range("Gather", indices, data.shape[d])
         raise
@@ -326,9 +327,9 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 @recorded
 def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("GatherElements: axis", axis, data.dim())
-    _check_elements("GatherElements", data, indices, d)
+    chosen = _chosen("GatherElements", data, indices, d)
     try:
-        result = signed(data).gather(d, _from_zero(indices, data.shape[d]))
+        result = signed(data).gather(d, chosen)
     except RuntimeError as error:
         if "out of bounds" in str(error):
             _check_range("GatherElements", indices, data.shape[d])
@@ -341,12 +342,8 @@ def scatter_elements(
     data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
     d = axis_of("ScatterElements: axis", axis, data.dim())
-    _check_elements("ScatterElements", data, indices, d)
-    if updates.dim() != indices.dim() or any(known(m != n) for m, n in zip(updates.shape, indices.shape, strict=True)):
-        raise ValueError(
-            f"ScatterElements: updates must have sizes {text(indices.shape)}, as indices has, got {text(updates.shape)}"
-        )
-    chosen = _from_zero(indices, data.shape[d])
+    chosen = _chosen("ScatterElements", data, indices, d)
+    _check_updates("ScatterElements", data, updates, indices.shape)
     try:
         result = signed(data).scatter(d, chosen, signed(updates))
     except RuntimeError as error:
@@ -356,7 +353,8 @@ def scatter_elements(
     return as_dtype(data.dtype, result)
 
 
-def _check_elements(op: str, data: Tensor, indices: Tensor, d: int) -> None:
+def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
+    """The indices along an axis, from 0 on."""
     if indices.dim() != data.dim():
         raise ValueError(f"{op}: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
     for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
@@ -364,11 +362,24 @@ def _check_elements(op: str, data: Tensor, indices: Tensor, d: int) -> None:
             raise ValueError(
                 f"{op}: indices must have at most size {text(most)}, as data has, at axis {k}, got {text(size)}"
             )
+    indices = _as_int64(op, indices)
+    return torch.where(indices < 0, indices + data.shape[d], indices)
 
 
-def _from_zero(indices: Tensor, size: int) -> Tensor:
-    indices = indices.long()
-    return torch.where(indices < 0, indices + size, indices)
+def _as_int64(op: str, indices: Tensor) -> Tensor:
+    """Of other dtypes, torch would cut off fractions, or take them for masks."""
+    if indices.dtype not in WHOLE:
+        raise ValueError(f"{op}: indices must have dtype int32 or int64, got {dtype_name(indices.dtype)}")
+    return indices.long()
+
+
+def _check_updates(op: str, data: Tensor, updates: Tensor, sizes: Sequence[int]) -> None:
+    if updates.dim() != len(sizes) or any(known(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
+        raise ValueError(f"{op}: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
+    if updates.dtype != data.dtype:
+        raise ValueError(
+            f"{op}: updates must have dtype {dtype_name(data.dtype)}, as data has, got {dtype_name(updates.dtype)}"
+        )
 
 
 def _check_range(op: str, indices: Tensor, size: int) -> None:
@@ -426,6 +437,7 @@ def _pictures(op: str, input: Tensor, blocksize: int) -> Sequence[int]:
 @recorded
 def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     depth = _depth("GatherND", data, indices, batch_dims)
+    indices = _as_int64("GatherND", indices)
     batch, inner = indices.shape[:batch_dims], indices.dim() - 1 - batch_dims
     if any(known(m != n) for m, n in zip(batch, data.shape, strict=False)):
         raise ValueError(
@@ -446,9 +458,8 @@ def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
 @recorded
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     depth = _depth("ScatterND", data, indices)
-    sizes = [*indices.shape[:-1], *data.shape[depth:]]
-    if updates.dim() != len(sizes) or any(known(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
-        raise ValueError(f"ScatterND: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
+    indices = _as_int64("ScatterND", indices)
+    _check_updates("ScatterND", data, updates, [*indices.shape[:-1], *data.shape[depth:]])
     try:
         return as_dtype(data.dtype, torch.index_put(signed(data), indices.unbind(-1), signed(updates)))
     except IndexError:
