@@ -56,6 +56,7 @@ VALID: Mapping[str, Mapping[str, Any]] = {
     "Reshape": {"data": (2, 3), "shape": [3, 2]},
     "Resize": {"X": (2, 3), "roi": [], "scales": [2.0, 1.0]},
     "ReverseSequence": {"input": (4, 3), "sequence_lens": [2, 4, 1]},
+    "Scatter": {"data": (3, 4), "indices": [[0, -1], [2, 1]], "updates": (2, 2), "axis": 1},
     "ScatterElements": {"data": (3, 4), "indices": [[0, -1], [2, 1]], "updates": (2, 2), "axis": 1},
     "ScatterND": {"data": (3, 4, 2), "indices": [[0, -1], [2, 1]], "updates": (2, 2)},
     "Shape": {"data": (2, 3)},

@@ -246,9 +246,8 @@ void check_out(const char* op, Name name, const Tensor& out, std::span<const int
           Numbers{out.strides()});
 }
 
-void require_disjoint(const char* op, Overlap shared, Name out_name, const Tensor& out, Name other_name,
-                      const Tensor& other) {
-  if (shared == Overlap::kNone) return;
+void refuse_shared(const char* op, Overlap shared, Name out_name, const Tensor& out, Name other_name,
+                   const Tensor& other) {
   data_of(op, out_name, out, false);  // Where there is no memory, as in two emptied storages, addresses say nothing.
   data_of(op, other_name, other, false);
   require(false, op, ": ", out_name, " must not share memory with ", other_name,
@@ -256,14 +255,16 @@ void require_disjoint(const char* op, Overlap shared, Name out_name, const Tenso
 }
 
 void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other) {
-  require_disjoint(op, overlap(view_of(out), view_of(other)), out_name, out, other_name, other);
+  const Overlap shared = overlap(view_of(out), view_of(other));
+  if (shared != Overlap::kNone) refuse_shared(op, shared, out_name, out, other_name, other);
 }
 
 void check_disjoint_outs(const char* op, std::span<const Tensor> outs) {
   std::vector<View> views;
   for (const Tensor& out : outs) views.push_back(view_of(out));
   const auto [shared, second, first] = find_overlap(views);
-  require_disjoint(op, shared, Name{"out", int64_t(second)}, outs[second], Name{"out", int64_t(first)}, outs[first]);
+  if (shared == Overlap::kNone) return;
+  refuse_shared(op, shared, Name{"out", int64_t(second)}, outs[second], Name{"out", int64_t(first)}, outs[first]);
 }
 
 }  // namespace torch_dml_ops

@@ -65,6 +65,7 @@ OPERATORS = {
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
     "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
     "ReverseSequence": Operator(operators.reverse_sequence),
+    "Scatter": Operator(operators.scatter_elements),
     "ScatterElements": Operator(operators.scatter_elements),
     "ScatterND": Operator(operators.scatter_nd),
     "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
@@ -169,11 +170,10 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
 
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
-    SpaceToDepth, Gather, GatherElements, GatherND, ScatterElements and ScatterND without a reduction, Compress, Trilu,
-    Where, Constant and ConstantOfShape;
-    Upsample and Resize to the nearest element by whole factors; Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that
-    compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of whole numbers. The model's own
-    functions are followed.
+    SpaceToDepth, Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND without a reduction,
+    Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element by whole factors;
+    Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that compute sizes; Cast, Clip, Sub and Less of sequence lengths,
+    and Range, all of whole numbers. The model's own functions are followed.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read

@@ -31,7 +31,7 @@ from torch_dml_ops.onnx._import_inputs import constant_numbers
 
 OPERATOR_TYPES = {
     *("CenterCropPad", "Clip", "Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence"),
-    *("ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Trilu", "Upsample"),
+    *("Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Trilu", "Upsample"),
 }
 
 # The same of opsets for which onnx2torch (1.5.15) has no converters, such as 20, which torch exports.
@@ -184,7 +184,8 @@ def _is_of_integers(name: str, graph: Any) -> bool:
 def _operator(op: str, version: int) -> Operator:
     """Sizes are tensors in the modules of onnx2torch, and autocast leaves tensors of several dtypes there."""
     own: Mapping[str, Callable[..., Any]] = {
-        "Concat": concat, "ScatterElements": scatter_elements, "ScatterND": scatter_nd, "Shape": shape,
+        "Concat": concat, "Scatter": scatter_elements, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
+        "Shape": shape,
     }  # fmt: skip
     return Operator(own[op]) if op in own else operator_of(op, version)
 
