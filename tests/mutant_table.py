@@ -480,7 +480,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),
                 ("at = 2 * («data.dim() - 1 - d»)", "d"),
-                ("torch.where(«indices < 0», indices + size", "indices > 0"),
+                ("torch.where(«indices < 0», indices + data", "indices > 0"),
                 ("«torch.sym_max(more, 0) // 2 - torch.sym_max(-more, 0) // 2»", "more // 2"),
                 (
                     'for d in «sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes)))»',
