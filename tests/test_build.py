@@ -368,7 +368,8 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
 def test_build_refuses_in_one_sentence(source_copy, before, environment, sentence):
     program = "sys.argv = ['setup.py', '--version']; runpy.run_path('setup.py', run_name='__main__')"
     code, text = run(sys.executable, "-c", f"import runpy, sys; {before}\n{program}", cwd=source_copy, **environment)
-    assert (code, text) == (1, f"{sentence}\n")
+    said = [line for line in text.splitlines() if "No CUDA runtime is found" not in line]  # by builds of torch for it
+    assert (code, said) == (1, [sentence])
 
 
 def test_unknown_simd_level_is_refused():

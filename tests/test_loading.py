@@ -88,7 +88,7 @@ def test_a_second_library_loaded_by_hand_registers_nothing_and_says_so(tmp_path:
     library = copy_of_the_package(tmp_path) / CPU
     out, errors = run("check(); torch.ops.load_library(sys.argv[1]); check()", library)
     words = f"torch_dml_ops: {library} registers nothing, for this process has the operators from another file\n"
-    logs = importlib.metadata.version("torch").startswith("2.11.")  # the second definition, with a stack
+    logs = importlib.metadata.version("torch") < "2.13"  # the second definition, with a stack
     assert (out, errors.splitlines(keepends=True)[-1 if logs else 0 :]) == ("", [words])
 
 
