@@ -60,10 +60,17 @@ def assigned(x: Tensor) -> Tensor:
     return q
 
 
+def turn_round(x: Tensor) -> None:
+    if torch.__version__ >= "2.14":  # which hides assignments in compiled code from modes
+        dml.index(x)[::-1] = x
+        return
+    with dml.negative_steps():
+        x[::-1] = x
+
+
 def assigned_backwards(x: Tensor) -> Tensor:
     q = x.clone()
-    with dml.negative_steps():
-        q[::-1] = q
+    turn_round(q)
     return q
 
 
@@ -217,16 +224,11 @@ def assign(x: Tensor, q: Tensor) -> None:
     q[:] = backwards(x)
 
 
-def turn_round(x: Tensor, q: Tensor) -> None:
-    with dml.negative_steps():
-        x[::-1] = x
-
-
 # Of an input and another one to write to.
 STORED: dict[str, Callable[[Tensor, Tensor], Tensor | None]] = {
     "q.copy_(op(x))": copy,
     "q[:] = op(x)": assign,
-    "x[::-1] = x": turn_round,
+    "x[::-1] = x": lambda x, q: turn_round(x),
     "op(x.t().contiguous())": lambda x, q: backwards(x.t().contiguous()),
     "op(x).t().contiguous()": lambda x, q: backwards(x).t().contiguous(),
     "-op(x)": lambda x, q: -backwards(x),

@@ -54,7 +54,7 @@ class AddsInstead(TorchFunctionMode):
 
 @functools.cache
 def compiled_code_hides_assignments() -> bool:
-    """As torch 2.15's does from every mode for torch functions."""
+    """As that of torch 2.14 and later does from every mode for torch functions."""
 
     @torch.compile(backend="eager", fullgraph=True)
     def f(x: Tensor) -> Tensor:

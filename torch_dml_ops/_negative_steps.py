@@ -75,8 +75,8 @@ def negative_steps(function: Any = None) -> Any:
 
     An index with a negative step works as with :func:`index`: what it reads is a copy, and advanced indices beside a
     negative step are refused. All other indices go torch's own way, so ``x[2:]`` is a view as ever. Both can be
-    compiled, with the ``with`` inside the compiled function or around its call. (torch 2.15 compiles only reading; an
-    assignment is an error there, and ``index(x)[::-2] = value`` works.)
+    compiled, with the ``with`` inside the compiled function or around its call. (torch 2.14 and
+    later compile only reading; an assignment is an error there, and ``index(x)[::-2] = value`` works.)
 
     Like torch's own modes it holds for the thread, from entering to leaving: while a generator or coroutine with such a
     ``with`` is suspended, it holds for the callers too. The decorator's does not.
