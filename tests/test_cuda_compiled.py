@@ -3,6 +3,7 @@ counts of tests/cuda_compiled work."""
 
 import json
 import os
+import re
 from pathlib import Path
 
 import host_build
@@ -23,14 +24,18 @@ SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 
 @needs_nvcc
-def test_compiled_kernels_do_what_random_plans_say():
-    """Those for items of 4 bytes and offsets of 32 bits, from their PTX; `make check-compiled` runs all."""
-    kernels = [entry.kernel() for entry in build.ptx_entries("sm_90", "<unsigned int, int\\b")]
-    assert len(kernels) >= 10
-    program = build.random_plans(build.FOLDER / "short", kernels)
-    said = run_program(program, CASES, SEED, CUDA_COMPILED_PARTIAL="1")
+@pytest.mark.parametrize(
+    ("of", "number"), [("unsigned int, int", 10), ("unsigned short, long", 5)], ids=["32 bits", "64 bits"]
+)
+def test_compiled_kernels_do_what_random_plans_say(of, number):
+    """Those for items of 4 bytes and offsets of 32 bits, and for 2 bytes and 64 bits, whose stores compilers take apart
+    first, from their PTX; `make check-compiled` runs all."""
+    kernels = [entry.kernel() for entry in build.ptx_entries("sm_90", rf"<{of}\b")]
+    assert len(kernels) >= number
+    folder = build.FOLDER / re.sub(r"\W+", "_", of)
+    said = run_program(build.random_plans(folder, kernels), CASES, SEED, CUDA_COMPILED_PARTIAL="1")
     assert said.startswith(f"{CASES} cases right: ")
-    run_program(build.large_plans(build.FOLDER / "short", kernels), CUDA_COMPILED_PARTIAL="1")
+    run_program(build.large_plans(folder, kernels), CUDA_COMPILED_PARTIAL="1")
 
 
 @needs_sass

@@ -210,8 +210,12 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
     }
 #pragma unroll
     for (int u = 0; u < kVecs; ++u) {
-      const auto i = Offset(first + u * Unsigned(step) - lead);
-      if (stored >> u & 1) store_items(dst + i, loads[u].items(reversed >> u & 1), -i, size - i);
+      auto i = Offset(first + u * Unsigned(step) - lead);
+      if (!(stored >> u & 1)) {
+        if constexpr (sizeof(Offset) == 4) continue;
+        i = size;  // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets
+      }
+      store_items(dst + i, loads[u].items(reversed >> u & 1), -i, size - i);
     }
     // Vectors where the length and the source's memory end.
 #pragma unroll 1
