@@ -62,7 +62,7 @@ class DataMovement(nn.Module):
 def register_onnx2torch() -> None:
     """Lets onnx2torch convert what moves data, in the form of every opset, with this package's operators.
 
-    That is Slice, Split, Concat, ReverseSequence, Pad, CenterCropPad, DepthToSpace, SpaceToDepth, GatherND,
+    That is Slice, Split, Concat, ReverseSequence, Pad, CenterCropPad, DepthToSpace, SpaceToDepth, GatherND, Scatter,
     ScatterElements, ScatterND, Compress, Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape,
     Reshape and their like of the later opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong
     results for others; one call fixes that for every model that is converted afterwards. What these operators do not
