@@ -56,7 +56,7 @@ def main() -> int:
     parser.add_argument("--arch", nargs="*", default=["sm_80", "sm_90", "sm_100", "sm_120"], help="whose PTX to check")
     parser.add_argument("--sass", nargs="*", default=["sm_90"], help="whose SASS to check, where it can be had")
     parser.add_argument("--only", default="", metavar="REGEX", help="only kernels in whose name this is found")
-    parser.add_argument("--cases", type=int, default=6000, help="random plans of each seed")
+    parser.add_argument("--cases", type=int, default=4000, help="random plans of each seed")
     parser.add_argument("--seconds", type=int, default=40, help="of the processor, after which no more are begun")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(

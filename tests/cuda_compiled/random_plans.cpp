@@ -1,15 +1,19 @@
-// Executes random plans, which check_plans.cpp checks.
+// Executes a plan for each compiled kernel, and random plans, which check_plans.cpp checks.
 //
 //     random_plans CASES SEED [SECONDS]        after so many seconds of the processor's time, no more are begun
 //
-// Sizes are small, edges of windows and lengths lie at and beside the edges of vectors, and devices differ, so that
-// small plans run through the code of large ones.
+// Of random plans, sizes are small, edges of windows and lengths lie at and beside the edges of vectors, and devices
+// differ, so that small plans run through the code of large ones.
 #include <ctime>
+#include <regex>
+#include <utility>
 
-#include "../../csrc/kernels/cuda/device.h"
+#include "../../csrc/kernels/cuda/access_pattern.h"
+#include "../plan_items.h"
 #include "../random_numbers.h"
 #include "addresses.h"
 #include "check_plans.h"
+#include "launches.h"
 
 using namespace torch_dml_ops;
 
@@ -82,10 +86,6 @@ Sizes any_strides(const Sizes& sizes, double shuffled, double gaps, int64_t inne
     if (chance(gaps)) inner += tidy ? 4 * any(0, 10) : chance(0.3) ? 1 : any(0, 40);
   }
   return strides;
-}
-
-int64_t numel_of(const Sizes& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
 }
 
 // ---- Affine copies ----
@@ -188,6 +188,21 @@ Sizes source_strides(Kind kind, const Sizes& counts, int64_t item) {
   return strides;
 }
 
+// A copy of these dimensions, in memory that it takes for them.
+AffineCopy placed(const std::vector<CopyDim>& dims, int64_t item, Memory& dst, Memory& src) {
+  int64_t low = 0, high = 0, dst_high = 0;
+  for (const CopyDim& d : dims) {
+    (d.src_stride < 0 ? low : high) += (d.count - 1) * d.src_stride;
+    dst_high += (d.size - 1) * d.dst_stride;
+  }
+  AffineCopy copy{dst.take(0, dst_high, item), src.take(low, high, item), dims};
+  if ((high - low + 1) * item > kFarBytes)
+    for_each_item(AffineCopies{item, {copy}}, [&](char*, const char* from) {
+      if (from) fill(const_cast<char*>(from), item);
+    });
+  return copy;
+}
+
 // `is_piece`: one of many.
 AffineCopy any_copy(Kind kind, int64_t item, int64_t numel, bool is_piece, Memory& dst, Memory& src) {
   const Sizes sizes = copy_sizes(kind, item, numel, is_piece);
@@ -200,25 +215,11 @@ AffineCopy any_copy(Kind kind, int64_t item, int64_t numel, bool is_piece, Memor
   // Often the same, so that dimensions coalesce.
   const bool is_same = counts == sizes && !is_ordered && kind != Kind::kStrided && chance(0.25);
   const Sizes src_strides = is_same ? dst_strides : source_strides(kind, counts, item);
-  int64_t low = 0, high = 0, dst_high = 0;
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     dims[k].dst_stride = dst_strides[k];
     dims[k].src_stride = src_strides[k];
-    (src_strides[k] < 0 ? low : high) += (counts[k] - 1) * src_strides[k];
-    dst_high += (sizes[k] - 1) * dst_strides[k];
   }
-  AffineCopy copy{dst.take(0, dst_high, item), src.take(low, high, item), dims};
-  if ((high - low + 1) * item > kFarBytes) {
-    for (int64_t i = 0; i < numel_of(counts); ++i) {
-      int64_t from = 0, rest = i;
-      for (std::size_t k = 0; k < counts.size(); ++k) {
-        from += rest % counts[k] * src_strides[k];
-        rest /= counts[k];
-      }
-      fill(const_cast<char*>(copy.src) + from * item, item);
-    }
-  }
-  return copy;
+  return placed(dims, item, dst, src);
 }
 
 // A split or a join along the last axis.
@@ -251,10 +252,7 @@ std::vector<AffineCopy> any_lines(int64_t item, Memory& dst, Memory& src) {
   std::vector<AffineCopy> copies;
   for (int64_t k = 0; k < count; ++k) {
     const int64_t n = equal ? size : any(1, size), dst_stride = gaps ? any(2, 7) : 1, src_stride = any(-4, 4);
-    const int64_t last = (n - 1) * src_stride;
-    char* to = dst.take(0, (n - 1) * dst_stride, item);
-    const char* from = src.take(std::min<int64_t>(last, 0), std::max<int64_t>(last, 0), item);
-    copies.push_back({to, from, {plain_dim(n, dst_stride, src_stride)}});
+    copies.push_back(placed({plain_dim(n, dst_stride, src_stride)}, item, dst, src));
   }
   return copies;
 }
@@ -279,9 +277,35 @@ void execute_affine(Kind kind) {
 
 // ---- Reversals ----
 
-void execute_reverse(Kind kind) {
+// With any lengths.
+void execute_reverse(const std::vector<ReverseDim>& dims, int64_t item) {
   Memory dst(dst_memory), src(src_memory);
-  const int64_t item = int64_t(1) << any(0, tidy ? 1 : 4), vector = 16 / item;
+  ReverseCopy plan{item, nullptr, nullptr, nullptr, LengthType(any(0, 3)), {}};
+  int64_t low = 0, high = 0, dst_high = 0, last_length = 0, axis_size = 0;
+  for (const ReverseDim& d : dims) {
+    plan.dims.push_back(d);
+    (d.src_stride < 0 ? low : high) += (d.size - 1) * d.src_stride;
+    dst_high += (d.size - 1) * d.dst_stride;
+    last_length += (d.size - 1) * d.length_stride;
+    if (d.is_axis) axis_size = d.size;
+  }
+  plan.dst = dst.take(0, dst_high, item);
+  plan.src = src.take(low, high, item);
+  const int64_t bytes = length_bytes(plan.length_type);
+  std::vector<char> lengths(std::size_t((last_length + 1) * bytes));
+  for (int64_t k = 0; k <= last_length; ++k) {
+    const int64_t n = chance(0.04)  ? int64_t(random_bits())
+                      : chance(0.2) ? axis_size
+                      : chance(0.4) ? near_multiple(16 / item, axis_size)
+                                    : any(-2, axis_size + 2);
+    std::memcpy(lengths.data() + k * bytes, &n, std::size_t(bytes));
+  }
+  plan.lengths = lengths.data();
+  cuda::execute(std::move(plan), nullptr);
+}
+
+void execute_reverse(Kind kind) {
+  const int64_t item = int64_t(1) << any(0, tidy ? 1 : 4);
   const bool rows = kind == Kind::kReverseRows, panels = kind == Kind::kPanels;
   const int64_t rank = panels ? any(2, 5) : chance(0.6) ? any(1, 4) : any(1, chance(0.1) ? 10 : 8);
   Sizes sizes = any_sizes(rank, rank <= 8 && chance(0.2) ? 30000 : 3000);
@@ -309,27 +333,10 @@ void execute_reverse(Kind kind) {
   }
   length_strides[axis] = 0;
 
-  ReverseCopy plan{item, nullptr, nullptr, nullptr, LengthType(any(0, 3)), {}};
-  int64_t low = 0, high = 0, dst_high = 0, last_length = 0;
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    plan.dims.push_back({sizes[k], dst_strides[k], src_strides[k], length_strides[k], k == axis});
-    (src_strides[k] < 0 ? low : high) += (sizes[k] - 1) * src_strides[k];
-    dst_high += (sizes[k] - 1) * dst_strides[k];
-    last_length += (sizes[k] - 1) * length_strides[k];
-  }
-  plan.dst = dst.take(0, dst_high, item);
-  plan.src = src.take(low, high, item);
-  const int64_t bytes = length_bytes(plan.length_type);
-  std::vector<char> lengths(std::size_t((last_length + 1) * bytes));
-  for (int64_t k = 0; k <= last_length; ++k) {
-    const int64_t n = chance(0.04)  ? int64_t(random_bits())
-                      : chance(0.2) ? sizes[axis]
-                      : chance(0.4) ? near_multiple(vector, sizes[axis])
-                                    : any(-2, sizes[axis] + 2);
-    std::memcpy(lengths.data() + k * bytes, &n, std::size_t(bytes));
-  }
-  plan.lengths = lengths.data();
-  cuda::execute(std::move(plan), nullptr);
+  std::vector<ReverseDim> dims;
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    dims.push_back({sizes[k], dst_strides[k], src_strides[k], length_strides[k], k == axis});
+  execute_reverse(dims, item);
 }
 
 constexpr int kDevices = 100;
@@ -343,6 +350,72 @@ void choose_devices() {
     device.shared_bytes_per_sm = device.max_shared_bytes_per_block + (int(any(1, 100)) << 10);
     device.driver_version = chance(0.25) ? 12000 : 13000;
   }
+}
+
+// ---- A plan for each kernel ----
+//
+// With as many dimensions and copies as the kernel takes. Gaps keep dimensions from being merged; strides and odd sizes
+// keep items from being moved several at a time.
+
+void execute_affine(cuda::AccessPattern access, int64_t item, std::size_t rank, int64_t copies) {
+  using enum cuda::AccessPattern;
+  Memory dst(dst_memory), src(src_memory);
+  const bool tiled = is_tiled(access);
+  if (tiled) rank = 3;  // these kernels have one rank, and a tile takes a whole block
+  const int64_t size = is_line(access)         ? cuda::kThreadsPerBlock * cuda::kItemsPerThread / copies + 1
+                       : access == kTiledWords ? 12
+                       : tiled                 ? 9
+                                               : 32 / item + 1;
+  std::vector<CopyDim> dims(rank, plain_dim(2, 0, 0));
+  dims.back() = dims[rank - (tiled ? 2 : 1)] = plain_dim(size, 0, 0);
+  int64_t dst_stride = access == kLineWithGaps ? 2 : 1, src_stride = loads_vectors(access) || tiled ? 1 : 2;
+  for (std::size_t k = rank; k-- > 0;) {
+    dims[k].dst_stride = std::exchange(dst_stride, dst_stride * dims[k].size + (access == kStridedWide ? 0 : 4));
+    dims[k].src_stride = std::exchange(src_stride, src_stride * dims[k].size + 32);
+  }
+  if (tiled) std::swap(dims[rank - 1].src_stride, dims[rank - 2].src_stride);
+  if (is_windowed(access)) dims.back().begin = 1, dims.back().count = size - 1;
+  AffineCopies plan{item, {}};
+  for (int64_t k = 0; k < copies; ++k) plan.copies.push_back(placed(dims, item, dst, src));
+  cuda::execute(std::move(plan), nullptr);
+}
+
+void execute_reverse(Kind kind, bool words, int64_t item, std::size_t rank) {
+  const bool panels = kind == Kind::kPanels;
+  const std::size_t axis = kind == Kind::kReverseRows ? rank - 1 : panels ? rank - 2 : 0;
+  std::vector<ReverseDim> dims(rank, {2, 0, 0, 0, false});
+  dims.back().size = words ? 64 : panels ? 63 : 32 / item + 1;
+  if (panels) dims[axis].size = 16;
+  int64_t stride = 1, length_stride = 1;
+  for (std::size_t k = rank; k-- > 0;) {
+    dims[k].is_axis = k == axis;
+    if (!dims[k].is_axis && (panels || k + 1 < rank))
+      dims[k].length_stride = std::exchange(length_stride, length_stride * dims[k].size);
+    dims[k].dst_stride = dims[k].src_stride = std::exchange(stride, stride * dims[k].size + 4);
+  }
+  execute_reverse(dims, item);
+}
+
+// What launches a kernel is in its mangled name: the arguments of the template.
+void execute_for(const cuda_compiled::Kernel& kernel) {
+  static const std::regex form(R"(.*(copy|reverse)_([a-z]+)I(\w|N\w+Item16E)([il])Li(\d+)E)"
+                               R"((?:L\w+AccessPatternE(\d+)ELi(\d+)E|Lb(\d)E)?EEv.*)");
+  cuda_compiled::case_name = std::string("the plan for ") + kernel.name;
+  std::cmatch is;
+  if (!std::regex_match(kernel.name, is, form)) cuda_compiled::fail("there is no plan for %s", kernel.name);
+  const auto number = [&](std::size_t k) { return std::stoi("0" + is[k].str()); };
+  const int64_t item = is[3].length() > 1 ? kMaxItemBytes : int64_t(1) << std::string_view("htjm").find(*is[3].first);
+  const auto rank = std::size_t(number(5));
+  cuda_on_host::max_32_bit_index = is[4] == "i" ? INT32_MAX : 0;
+  const auto before = *kernel.visits;
+  if (is[1] == "copy")
+    execute_affine(cuda::AccessPattern(number(6)), item, rank, number(7));
+  else
+    execute_reverse(is[2] == "panels" ? Kind::kPanels
+                    : is[2] == "rows" ? Kind::kReverseRows
+                                      : Kind::kReverseOuter,
+                    number(8) > 0, item, rank);
+  if (*kernel.visits == before) cuda_compiled::fail("the plan for %s launches another kernel", kernel.name);
 }
 
 Kind any_kind() {
@@ -360,6 +433,9 @@ int main(int argc, char** argv) {
   dst_memory = cuda_compiled::reserve(kMemoryBytes);
   src_memory = cuda_compiled::reserve(kMemoryBytes);
   choose_devices();
+  tidy = true;
+  cuda_on_host::current_device = kDevices;  // one SM
+  std::for_each(cuda_compiled::kernels().begin(), cuda_compiled::kernels().end(), execute_for);
   int64_t done = 0, of_kind[std::size_t(Kind::kCount)] = {};
   for (; done < cases && double(std::clock()) / CLOCKS_PER_SEC < seconds; ++done) {
     random_bits.seed(seed * 1'000'003 + uint64_t(done));
