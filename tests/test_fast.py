@@ -338,6 +338,16 @@ def test_refusals(entry: str, gradients: bool, way: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 64, 65, 1024])
+def test_splits_in_so_many_pieces_go_the_short_way(count: int) -> None:
+    x = torch.arange(2 * count)
+    out = [torch.empty(2, dtype=x.dtype) for _ in range(count)]
+    fresh_pieces = _fast.fast.split(x, [2] * count, 0, None)
+    assert _fast.fast.split(x, [2] * count, 0, out) is out
+    for pieces in (fresh_pieces, out):
+        assert all(map(torch.equal, pieces, x.split(2)))
+
+
 @every_op
 def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> None:
     packet = getattr(torch.ops.torch_dml_ops, op)
@@ -354,7 +364,7 @@ def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> No
 
 WRONG_VALUES: tuple[Any, ...] = (
     *(None, 5, -1, 2**70, 0.5, "a", object(), Tensor, len, ..., slice(None)),
-    *((), [], (None,), [None], ((),), [[0]], ("a", 0), (1,) * 65, torch.Size([1, 1]), set(), {}),
+    *((), [], (None,), [None], ((),), [[0]], ("a", 0), (1,) * 65, (1,) * 1025, torch.Size([1, 1]), set(), {}),
     *(torch.ones(2), [torch.ones(2)], (torch.ones(2),) * 9, [torch.ones(2), None], torch.ones(1).as_subclass(Mine)),
 )
 

@@ -12,7 +12,7 @@ namespace torch_dml_ops {
 // The numbers of one call, and whether the operator refused it; the caller then makes the call in the ordinary way,
 // whose error says why.
 struct FastCall {
-  static constexpr int64_t kMostNumbers = 64;  // of all lists together: twice what 4 lists of 8 dimensions need
+  static constexpr int64_t kMostNumbers = 1024;  // of all lists together: the sizes of so many pieces
   static constexpr int kMostLists = 4;
 
   int64_t numbers[kMostNumbers];
