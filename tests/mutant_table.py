@@ -120,6 +120,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "csrc/kernels/cpu/inner_loops/copy.inl": [
                 ("if («last») move(dst + last", "false"),
                 ("if («at < bytes») move(bytes - kVectorBytes)", "false"),
+                ("last = «bytes - kHalf * kVectorBytes»", "kHalf * kVectorBytes"),
+                ("t.rows >= kEnough && t.bytes <= «8» * kVectorBytes", "9"),
+                ("copy = t.bytes <= «4» * kVectorBytes", "5"),
                 ("std::min(kRows, «batch.row_end - row»)", "kRows"),
                 ("dst[i] = src[«i * src_stride»]", "i"),
                 ("src)[«r * t.src_row_stride»];\n    for", "r"),
