@@ -461,6 +461,20 @@ def test_indices_refuse_what_is_no_whole_number(kind: str) -> None:
             assert str(refused.value) == sentence
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+def test_none_is_no_tensor_for_torch_ops_either(gradients: bool) -> None:
+    """torch itself lets it pass where the schema has a tensor, and none of the others is one."""
+    ops, x, lengths = torch.ops.torch_dml_ops, torch.ones(1, requires_grad=gradients), torch.ones(1, dtype=torch.int32)
+    for call in (
+        lambda: ops.reverse_subsequences(x, None, 0),
+        lambda: ops.reverse_subsequences(None, lengths, 0),
+        lambda: ops.slice1.out(x.detach(), [0], [1], [1], out=None),
+        lambda: ops.join.out([x.detach()], 0, out=None),
+    ):
+        with pytest.raises(RuntimeError, match=r"^torch_dml_ops: a tensor is expected, got None"):
+            call()
+
+
 SENTENCES = [
     (lambda x: dml.join(None, 0), "join: inputs must be a list of tensors, got None"),
     (lambda x: dml.join((t for t in [x]), 0), "join: inputs must be a list of tensors, got generator"),

@@ -1223,6 +1223,9 @@ def untyped(model: ModelProto) -> ModelProto:
             [[[0]], [[1]]],
             "ScatterElements: updates must have dtype float32, as data has, got int64",
         ),
+        ("Scatter", {}, [[[0]], [[1, 1]]], "Scatter: updates must have sizes [1, 1], got [1, 2]"),
+        ("Scatter", {}, [[[2]], [[1.0]]], "Scatter: indices must be from -2 to 1, got 2"),
+        ("Scatter", {"axis": 2}, [[[0]], [[1.0]]], "Scatter: axis must be from -2 to 1, got 2"),
         ("Trilu", {}, [[1, 2]], "Trilu: k must be one whole number, got a tensor of sizes [2], of dtype int64"),
         ("Upsample", {}, [[2.0, 0.5]], "Upsample: scales[1] must be a whole number from 1 on, got 0.5"),
     ],
@@ -1233,7 +1236,7 @@ def test_numbers_that_do_not_fit(op: str, attributes: dict[str, int], inputs: li
     for k, numbers in enumerate(map(np.array, inputs)):
         feeds[f"n{k}"] = numbers.astype(np.float32) if numbers.dtype.kind == "f" else numbers
     outputs = ["y", "z"] if op == "Split" else ["y"]
-    opset = 9 if op == "Upsample" else 18
+    opset = 9 if op in ("Scatter", "Upsample") else 18
     model = one(op, feeds, outputs=outputs, opset=opset, **attributes)
     with pytest.raises((RuntimeError, ValueError)) as caught:
         from_onnx(untyped(model))(*map(tensor_of, feeds.values()))

@@ -133,8 +133,12 @@ OTHERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     ],
     "Resize": [
         *(
-            {"X": (2, 3), "scales": scales, "coordinate_transformation_mode": where, "nearest_mode": how}
-            for scales in ([1.0, 2.0], [3.0, 4.0], [5.0, 0.5], [1.5, 1.0])
+            {"X": shape, "scales": scales, "coordinate_transformation_mode": where, "nearest_mode": how}
+            for shape, scales in zip(
+                ((2, 3), (2, 3), (1, 3), (2, 3), (2, 3)),
+                ([1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [5.0, 0.5], [1.5, 1.0]),
+                strict=True,
+            )
             for where in STRINGS["coordinate_transformation_mode"]
             for how in STRINGS["nearest_mode"]
         ),

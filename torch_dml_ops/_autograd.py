@@ -73,7 +73,7 @@ def _named_tensors(arguments: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, 
 def _requires_grad(tensors: Sequence[Tensor]) -> bool:
     if torch.is_grad_enabled():
         for t in tensors:
-            if t.requires_grad:
+            if t is not None and t.requires_grad:  # torch lets None pass for a tensor
                 return True
     return False
 

@@ -38,6 +38,18 @@ inline TensorList tensors_from(StableIValue value) {
   return tensors;
 }
 
+// torch takes None for a tensor; for numbers and lists of them it does not.
+inline void check_defined(const Tensor& tensor) {
+  bool defined = false;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_is_defined(tensor.get(), &defined));
+  if (!defined) throw std::runtime_error("torch_dml_ops: a tensor is expected, got None");
+}
+inline void check_defined(const TensorList& tensors) {
+  for (const Tensor& tensor : tensors) check_defined(tensor);
+}
+template <class Numbers>
+void check_defined(const Numbers&) {}
+
 inline void give_back(StableIValue* stack, Tensor tensor) { stack[0] = stable::from(tensor.release()); }
 inline void give_back(StableIValue* stack, TensorList tensors) {
   StableListHandle list = nullptr;
@@ -110,7 +122,9 @@ struct Boxed<function> {
 
   static void ordinary(StableIValue* stack, uint64_t, uint64_t) {
     StackReader reader{stack};
-    run(stack, std::tuple<decltype(reader.next<Arguments>())...>{reader.next<Arguments>()...});
+    const std::tuple<decltype(reader.next<Arguments>())...> arguments{reader.next<Arguments>()...};
+    std::apply([](const auto&... each) { (check_defined(each), ...); }, arguments);
+    run(stack, arguments);
   }
 
   static void fast(StableIValue* stack, uint64_t, uint64_t) {

@@ -65,7 +65,7 @@ OPERATORS = {
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
     "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
     "ReverseSequence": Operator(operators.reverse_sequence),
-    "Scatter": Operator(operators.scatter_elements),
+    "Scatter": Operator(operators.scatter),
     "ScatterElements": Operator(operators.scatter_elements),
     "ScatterND": Operator(operators.scatter_nd),
     "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),

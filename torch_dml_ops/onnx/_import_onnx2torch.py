@@ -184,7 +184,7 @@ def _is_of_integers(name: str, graph: Any) -> bool:
 def _operator(op: str, version: int) -> Operator:
     """Sizes are tensors in the modules of onnx2torch, and autocast leaves tensors of several dtypes there."""
     own: Mapping[str, Callable[..., Any]] = {
-        "Concat": concat, "Scatter": scatter_elements, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
+        "Concat": concat, "Scatter": scatter, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
         "Shape": shape,
     }  # fmt: skip
     return Operator(own[op]) if op in own else operator_of(op, version)
@@ -201,6 +201,10 @@ def concat(*inputs: Tensor, axis: int) -> Tensor:
 def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
     data, updates = _in_one_dtype(data, updates)
     return operators.scatter_elements(data, indices, updates, **attributes)
+
+
+def scatter(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
+    return scatter_elements(data, indices, updates, **attributes, op="Scatter")
 
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:

@@ -339,18 +339,28 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @recorded
 def scatter_elements(
-    data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
+    data: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    *,
+    axis: int = 0,
+    reduction: str = "none",
+    op: str = "ScatterElements",
 ) -> Tensor:
-    d = axis_of("ScatterElements: axis", axis, data.dim())
-    chosen = _chosen("ScatterElements", data, indices, d)
-    _check_updates("ScatterElements", data, updates, indices.shape)
+    d = axis_of(f"{op}: axis", axis, data.dim())
+    chosen = _chosen(op, data, indices, d)
+    _check_updates(op, data, updates, indices.shape)
     try:
         result = signed(data).scatter(d, chosen, signed(updates))
     except RuntimeError as error:
         if "out of bounds" in str(error):
-            _check_range("ScatterElements", indices, data.shape[d])
+            _check_range(op, indices, data.shape[d])
         raise
     return as_dtype(data.dtype, result)
+
+
+def scatter(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0) -> Tensor:
+    return scatter_elements(data, indices, updates, axis=axis, op="Scatter")
 
 
 def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
@@ -546,7 +556,7 @@ def resize(
     result = _repeated("Resize", X, dict(zip(chosen, factors, strict=True)))
     for d, factor in zip(chosen, factors, strict=True):
         shift = SHIFTS[coordinate_transformation_mode][nearest_mode](factor)
-        if not known(factor == 1) and not known(X.shape[d] == 0):
+        if not known(factor == 1) and not known(X.shape[d] <= 1):
             result = _extended(result, d, -shift, shift, "edge")
     return result
 
