@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 def records_calls(value: Any) -> bool:
     """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
-    # The types of None and of a shape are left out because torch.compile of torch 2.11 cannot ask them.
-    if value is None or type(value) is int or isinstance(value, (Tensor, torch.Size)):
+    # The types of None, an Ellipsis and a shape are left out because torch.compile of torch 2.11 cannot ask them.
+    if value is None or value is ... or type(value) is int or isinstance(value, (Tensor, torch.Size)):
         return False
     return hasattr(type(value), "__torch_function__")
 
