@@ -548,7 +548,7 @@ def resize(
 ) -> Tensor:
     scales = () if scales is None else numbers("Resize: scales", scales)
     sizes = () if sizes is None else numbers("Resize: sizes", sizes)
-    if (not scales) == (not sizes):
+    if (len(scales) == 0) == (len(sizes) == 0):
         raise ValueError(f"Resize: one of scales and sizes must be given, got {'both' if scales else 'none'}")
     chosen = axes_of("Resize: axes", axes or range(X.dim()), X.dim())  # in ONNX Runtime also for a list without axes
     before = [X.shape[d] for d in chosen]
