@@ -13,6 +13,7 @@ from torch_dml_ops.onnx._import_inputs import (
     check_size,
     dtype_name,
     is_whole,
+    larger,
     number,
     recorded,
     signed,
@@ -75,7 +76,7 @@ def range_(
     begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
     if known(step == 0):
         raise ValueError("Range: delta must not be 0")
-    count = torch.sym_max((end - begin + step + (1 if step < 0 else -1)) // step, 0)
+    count = larger((end - begin + step + (1 if step < 0 else -1)) // step, 0)
     check_size("Range", [count], 8)
     if dtype is None:  # numbers that are no tensors are sizes
         dtype = next((given.dtype for given in (start, limit, delta) if isinstance(given, Tensor)), torch.int64)

@@ -24,7 +24,7 @@ from torch_dml_ops.onnx import _import_arithmetic as arithmetic
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
 from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name
-from torch_dml_ops.onnx._import_inputs import constant_numbers
+from torch_dml_ops.onnx._import_inputs import constant_numbers, is_factor
 
 
 class Operator(NamedTuple):
@@ -120,7 +120,7 @@ def beyond_moving(op: str, arguments: Mapping[str, Any]) -> str | None:
             return f"be {op} with {name} {_or(values)}, got {shown(value)}"
     if isinstance(scales := arguments.get("scales"), (list, tuple)):
         for k, scale in enumerate(scales):
-            if not operators.is_factor(scale):
+            if not is_factor(scale):
                 return f"have scales that are whole numbers from 1 on, got {scale} for scales[{k}]"
     return None
 

@@ -52,6 +52,24 @@ def numbers(name: str, value: Numbers) -> Sequence[int]:
     raise ValueError(f"{name} must be a 1-d tensor of {' or '.join(map(dtype_name, dtypes))}, got {got}")
 
 
+def is_factor(scale: float) -> bool:
+    return 1 <= scale < 2**63 and scale == int(scale)
+
+
+def check_length(name: str, values: Sequence[float], axes: Sequence[int]) -> None:
+    if len(values) != len(axes):
+        raise ValueError(f"{name} must have length {len(axes)}, one for each axis, got {len(values)}")
+
+
+def larger(a: int, b: int) -> int:
+    """torch.sym_max, which torch.compile of torch 2.11 cannot trace of two ints."""
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else torch.sym_max(a, b)
+
+
+def smaller(a: int, b: int) -> int:
+    return -larger(-a, -b)
+
+
 def number(name: str, value: Tensor | int) -> int:
     """Read as lists are."""
     if not isinstance(value, Tensor):

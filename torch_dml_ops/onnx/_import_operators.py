@@ -21,8 +21,11 @@ from torch_dml_ops.onnx._import_inputs import (
     as_dtype,
     axes_of,
     axis_of,
+    check_length,
     check_size,
     dtype_name,
+    is_factor,
+    larger,
     may_broadcast,
     number,
     numbers,
@@ -52,7 +55,7 @@ def slices_of(
             raise ValueError(f"Slice: steps[{k}] must not be 0")
         if step < 0:
             if not (known(start >= -1) or known(start >= -sizes[d])):
-                start = torch.sym_max(start, -sizes[d])  # ONNX begins at the first element; Python selects nothing
+                start = larger(start, -sizes[d])  # ONNX begins at the first element; Python selects nothing
             if isinstance(end, int) and end in UNBOUNDED:
                 end = None
         slices[d] = slice(start, end, step)
@@ -307,7 +310,7 @@ def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] |
         if known(size < 0):
             raise ValueError(f"CenterCropPad: shape[{k}] must be at least 0, got {text(size)}")
         more, result[d] = size - input_data.shape[d], size
-        before = torch.sym_max(more, 0) // 2 - torch.sym_max(-more, 0) // 2  # of an odd number, one less than after
+        before = larger(more, 0) // 2 - larger(-more, 0) // 2  # of an odd number, one less than after
         pads.append((before, more - before))
     check_size("CenterCropPad", result, input_data.itemsize)
     return pad(input_data, [before for before, _ in pads] + [after for _, after in pads], axes=chosen)
@@ -567,13 +570,9 @@ def upsample(X: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
     return _repeated("Upsample", X, dict(enumerate(factors)))
 
 
-def is_factor(scale: float) -> bool:
-    return 1 <= scale < 2**63 and scale == int(scale)
-
-
 def _factors(op: str, scales: Sequence[float], sizes: Sequence[int]) -> list[int]:
     """How often each element is repeated along these axes."""
-    _check_length(f"{op}: scales", scales, sizes)
+    check_length(f"{op}: scales", scales, sizes)
     for k, scale in enumerate(scales):
         if not is_factor(scale):
             raise ValueError(f"{op}: scales[{k}] must be a whole number from 1 on, got {scale}")
@@ -582,7 +581,7 @@ def _factors(op: str, scales: Sequence[float], sizes: Sequence[int]) -> list[int
 
 def _quotients(op: str, results: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """The same, by what the sizes become."""
-    _check_length(f"{op}: sizes", results, sizes)
+    check_length(f"{op}: sizes", results, sizes)
     factors = [1 if known(size == 0) else result // size for result, size in zip(results, sizes, strict=True)]
     for k, (factor, result, size) in enumerate(zip(factors, results, sizes, strict=True)):
         if known(factor < 1) or known(factor * size != result):
@@ -590,11 +589,6 @@ def _quotients(op: str, results: Sequence[int], sizes: Sequence[int]) -> list[in
                 f"{op}: sizes[{k}] must be a multiple of {text(size)}, the size of that axis, got {text(result)}"
             )
     return factors
-
-
-def _check_length(name: str, values: Sequence[float], axes: Sequence[int]) -> None:
-    if len(values) != len(axes):
-        raise ValueError(f"{name} must have length {len(axes)}, one for each axis, got {len(values)}")
 
 
 def _repeated(op: str, x: Tensor, factors: Mapping[int, int]) -> Tensor:

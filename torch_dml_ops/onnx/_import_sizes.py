@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown, text
-from torch_dml_ops.onnx._import_inputs import Numbers, recorded
+from torch_dml_ops.onnx._import_inputs import Numbers, larger, recorded, smaller
 from torch_dml_ops.onnx._import_operators import slices_of
 
 Sizes = int | tuple[int, ...]
@@ -115,12 +115,12 @@ def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
 
 @recorded
 def minimum(*values: Sizes) -> Sizes:
-    return _all_elementwise("Min", torch.sym_min, values)
+    return _all_elementwise("Min", smaller, values)
 
 
 @recorded
 def maximum(*values: Sizes) -> Sizes:
-    return _all_elementwise("Max", torch.sym_max, values)
+    return _all_elementwise("Max", larger, values)
 
 
 def _divide(a: int, b: int) -> int:
@@ -129,7 +129,7 @@ def _divide(a: int, b: int) -> int:
         raise ValueError("Div: the divisor must not be 0")
     if b < 0:
         a, b = -a, -b
-    return a // b if known(a >= 0) else torch.sym_max(a, 0) // b - torch.sym_max(-a, 0) // b
+    return a // b if known(a >= 0) else larger(a, 0) // b - larger(-a, 0) // b
 
 
 def _modulo(a: int, b: int) -> int:
