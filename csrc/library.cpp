@@ -59,13 +59,17 @@ struct Operator {
   std::string name() const { return std::string(schema).substr(0, std::string(schema).find('(')); }
 };
 
-template <auto function>
-constexpr Function kOrdinary = &boxed::Boxed<function>::ordinary;
+constexpr char kSlice1[] = "slice1", kSliceGrad[] = "slice_grad", kSplit[] = "split", kJoin[] = "join",
+               kReverse[] = "reverse_subsequences";
 
-template <auto function>
-constexpr Functions kBoxed = {kOrdinary<function>, kOrdinary<&boxed::Refusal<function>::template refuse<kNoStrides>>,
-                              kOrdinary<&boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
-                              kOrdinary<&boxed::Refusal<function>::template refuse<kLazyViews>>};
+template <const char* op, auto function>
+constexpr Function kOrdinary = &boxed::Boxed<function>::template ordinary<op>;
+
+template <const char* op, auto function>
+constexpr Functions kBoxed = {kOrdinary<op, function>,
+                              kOrdinary<op, &boxed::Refusal<function>::template refuse<kNoStrides>>,
+                              kOrdinary<op, &boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
+                              kOrdinary<op, &boxed::Refusal<function>::template refuse<kLazyViews>>};
 
 // The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers
 // of a FastCall. It goes the ordinary way where they refuse, for whatever reason.
@@ -84,41 +88,42 @@ constexpr Functions kFastFew = {&boxed::Boxed<function>::template fast_few<count
 constexpr Operator kOperators[] = {
     {"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
      "SymInt[]? output_sizes=None) -> Tensor",
-     kBoxed<&slice1>},
+     kBoxed<kSlice1, &slice1>},
     {"slice1.out(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
      "SymInt[]? output_sizes=None, *, Tensor(a!) out) -> ()",
-     kBoxed<&slice1_out>},
+     kBoxed<kSlice1, &slice1_out>},
     {"slice1.fast(Tensor input) -> Tensor", kFast<&slice1>},
     {"slice1.fast_out(Tensor input, *, Tensor(a!) out) -> ()", kFast<&slice1_out>},
 
     {"slice_grad(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
      "SymInt[] window_strides) -> Tensor",
-     kBoxed<&slice_grad>},
+     kBoxed<kSliceGrad, &slice_grad>},
     {"slice_grad.out(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
      "SymInt[] window_strides, *, Tensor(a!) out) -> ()",
-     kBoxed<&slice_grad_out>},
+     kBoxed<kSliceGrad, &slice_grad_out>},
     {"slice_grad.fast(Tensor grad_output) -> Tensor", kFast<&slice_grad>},
     {"slice_grad.fast_out(Tensor grad_output, *, Tensor(a!) out) -> ()", kFast<&slice_grad_out>},
 
-    {"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", kBoxed<&split>},
-    {"split.out(Tensor input, SymInt[] split_sizes, int axis, *, Tensor(a!)[] out) -> ()", kBoxed<&split_out>},
+    {"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", kBoxed<kSplit, &split>},
+    {"split.out(Tensor input, SymInt[] split_sizes, int axis, *, Tensor(a!)[] out) -> ()", kBoxed<kSplit, &split_out>},
     {"split.fast(Tensor input) -> Tensor[]", kFast<&split>},
     {"split.fast_2(Tensor input) -> (Tensor, Tensor)", kFastFew<&split, 2>},
     {"split.fast_3(Tensor input) -> (Tensor, Tensor, Tensor)", kFastFew<&split, 3>},
     {"split.fast_4(Tensor input) -> (Tensor, Tensor, Tensor, Tensor)", kFastFew<&split, 4>},
     {"split.fast_out(Tensor input, *, Tensor(a!)[] out) -> ()", kFast<&split_out>},
 
-    {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<&join>},
-    {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<&join_out>},
+    {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<kJoin, &join>},
+    {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<kJoin, &join_out>},
     {"join.fast(Tensor[] inputs) -> Tensor", kFast<&join>},
     {"join.fast_2(Tensor a, Tensor b) -> Tensor", kFastFew<&join, 2>},
     {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", kFastFew<&join, 3>},
     {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", kFastFew<&join, 4>},
     {"join.fast_out(Tensor[] inputs, *, Tensor(a!) out) -> ()", kFast<&join_out>},
 
-    {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor", kBoxed<&reverse_subsequences>},
+    {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor",
+     kBoxed<kReverse, &reverse_subsequences>},
     {"reverse_subsequences.out(Tensor input, Tensor sequence_lengths, int axis, *, Tensor(a!) out) -> ()",
-     kBoxed<&reverse_subsequences_out>},
+     kBoxed<kReverse, &reverse_subsequences_out>},
     {"reverse_subsequences.fast(Tensor input, Tensor sequence_lengths) -> Tensor", kFast<&reverse_subsequences>},
     {"reverse_subsequences.fast_out(Tensor input, Tensor sequence_lengths, *, Tensor(a!) out) -> ()",
      kFast<&reverse_subsequences_out>},

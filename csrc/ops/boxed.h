@@ -9,6 +9,7 @@
 #include <exception>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -38,17 +39,15 @@ inline TensorList tensors_from(StableIValue value) {
   return tensors;
 }
 
-// torch takes None for a tensor; for numbers and lists of them it does not.
-inline void check_defined(const Tensor& tensor) {
-  bool defined = false;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_is_defined(tensor.get(), &defined));
-  if (!defined) throw std::runtime_error("torch_dml_ops: a tensor is expected, got None");
+// torch takes None for a tensor, but not for a list of them or for numbers.
+template <class Argument>
+void check_given(const char* op, const Argument& argument) {
+  if constexpr (std::is_same_v<Argument, Tensor>) {
+    bool defined = false;
+    TORCH_ERROR_CODE_CHECK(aoti_torch_is_defined(argument.get(), &defined));
+    if (!defined) throw std::runtime_error(std::string(op) + ": every tensor must be given, got None");
+  }
 }
-inline void check_defined(const TensorList& tensors) {
-  for (const Tensor& tensor : tensors) check_defined(tensor);
-}
-template <class Numbers>
-void check_defined(const Numbers&) {}
 
 inline void give_back(StableIValue* stack, Tensor tensor) { stack[0] = stable::from(tensor.release()); }
 inline void give_back(StableIValue* stack, TensorList tensors) {
@@ -120,10 +119,11 @@ struct Boxed<function> {
   static_assert((std::is_same_v<std::remove_cvref_t<Arguments>, int64_t> + ... + 0) <= 1,
                 "a FastCall has only one number outside its lists: the axis");
 
+  template <const char* op>
   static void ordinary(StableIValue* stack, uint64_t, uint64_t) {
     StackReader reader{stack};
     const std::tuple<decltype(reader.next<Arguments>())...> arguments{reader.next<Arguments>()...};
-    std::apply([](const auto&... each) { (check_defined(each), ...); }, arguments);
+    std::apply([](const auto&... each) { (check_given(op, each), ...); }, arguments);
     run(stack, arguments);
   }
 
