@@ -477,14 +477,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("«_ordered(A), _ordered(B)»)", "A, B"),
             ],
             "torch_dml_ops/onnx/_import_operators.py": [
-                ("start = torch.sym_max(start, -sizes[d])", "pass"),
+                ("start = larger(start, -sizes[d])", "pass"),
                 ("if must_divide and «last != each»", "False"),
                 ("each = («size + num_outputs - 1») // num_outputs", "size"),
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),
                 ("at = 2 * («data.dim() - 1 - d»)", "d"),
                 ("torch.where(«indices < 0», indices + data", "indices > 0"),
-                ("«torch.sym_max(more, 0) // 2 - torch.sym_max(-more, 0) // 2»", "more // 2"),
+                ("«larger(more, 0) // 2 - larger(-more, 0) // 2»", "more // 2"),
                 (
                     'for d in «sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes)))»',
                     'axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))',
