@@ -131,8 +131,8 @@ class BidirectionalGRU(nn.Module):
         for r, z, n in zip(*(gate.unbind(2) for gate in gates), strict=True):
             state = self.step(r, z, n, state, self.weight_hh, self.bias_hh)
             states.append(state)
-        forwards, backwards = torch.stack(states, dim=2)
-        both = dml.join([forwards, reverse(backwards, lengths)], axis=2)
+        stacked = torch.stack(states, dim=2)  # (torch 2.15 does not unbind a DTensor that is sharded by directions)
+        both = dml.join([stacked[0], reverse(stacked[1], lengths)], axis=2)
         return torch.where(within(both, lengths), both, 0)
 
 
