@@ -202,7 +202,8 @@ def check_numbers_of_a_graph_that_is_recorded(rank: int, ranks: int) -> None:
         lambda n: dml.split(x, [1, 5], n)[1],
         lambda n: dml.join([x, x], n),
     ):
-        assert torch.equal(torch.fx.symbolic_trace(call)(1).to_local(), call(1).to_local())
+        recorded, direct = (f(1).to_local().view(torch.int32) for f in (torch.fx.symbolic_trace(call), call))
+        assert torch.equal(recorded, direct)  # of whatever the memory holds, NaNs too
 
 
 def run(rank: int, ranks: int, check: Callable[[int, int], None]) -> None:

@@ -272,7 +272,8 @@ def name_in_json(field: str) -> str:
 def fields_of(struct: type[Struct]) -> dict[str, Field]:
     """The fields of a struct by their names in JSON; with `kind` and `json` among a field's metadata it has others."""
     if "_fields" not in vars(struct):
-        hints = get_type_hints(struct, include_extras=True)
+        # KW_ONLY is an object, and Python 3.10 refuses hints that are no types.
+        hints = get_type_hints(struct, localns={"KW_ONLY": object}, include_extras=True)
         struct._fields = {
             f.metadata.get("json") or struct._name_in_json(f.name): Field(
                 f.name, f.metadata.get("kind") or _kind_of(hints[f.name]), f.default, f.kw_only is True
