@@ -67,6 +67,7 @@ def larger(a: int, b: int) -> int:
 
 
 def smaller(a: int, b: int) -> int:
+    """torch.sym_min, in the same way."""
     return -larger(-a, -b)
 
 

@@ -114,8 +114,8 @@ inline void copy_segment(char* __restrict dst, const char* __restrict src, int64
   if (at < bytes) move(bytes - kVectorBytes);
 }
 
-// Rows of at least 2 bytes: coalesced plans have no dimensions of size 1. (Always inlined, for the same
-// reason.)
+// Rows of at least 2 bytes: coalesced plans have no dimensions of size 1. (Always inlined, for the
+// reason that is given above.)
 __attribute__((always_inline)) inline void copy_contiguous_rows(const ContiguousRows t) {
   switch (std::bit_width(uint64_t(t.bytes))) {
     case 2:
