@@ -236,6 +236,8 @@ def all_cases() -> list[Case]:
         cases += [replace(sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
     cases += [replace(case, size=size) for case in _of_few_columns() for size in ("4 MB", "128 MB")]
     cases += _by_other_lengths("4 MB")
+    many = sized(Case("split last axis in 128", "split", axis=2, count=128), "4 MB")
+    cases += [many, replace(many, form="out")]
     for layout in ("transposed", "channels last"):
         for case in (in_layout := _in_layout(layout)):
             cases += [replace(case, size=size, form=form) for size in ("4 MB", "128 MB") for form in ("fresh", "out")]
