@@ -399,8 +399,8 @@ def _made_on(content: dict[str, Any]) -> str:
 
 
 def _basic(content: dict[str, Any], form: str) -> list[Row]:
-    """The rows of one thread and of plain float32 inputs, which the pictures show as well."""
-    rows = [r for r in content["rows"] if r["threads"] == 1 and r["form"] == form and r["target"] and not r.get("row")]
+    """The rows of one thread and of plain float32 inputs."""
+    rows = [r for r in content["rows"] if r["threads"] == 1 and r["form"] == form and not r.get("row")]
     return [r for r in rows if (r["layout"], r["dtype"], r["lengths"]) == ("contiguous", "float32", "uniform")]
 
 
