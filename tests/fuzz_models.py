@@ -65,6 +65,7 @@ class Fuzzer:
         self.running = False
         self.loaded = self.ran = 0
         os.chdir(self.folder)
+        sys.dont_write_bytecode = True  # of modules that are imported when they are first used
         sys.addaudithook(self.watch)
         signal.signal(signal.SIGVTALRM, self.interrupt)
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
