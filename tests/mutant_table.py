@@ -483,12 +483,18 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),
                 ("at = 2 * («data.dim() - 1 - d»)", "d"),
-                ("torch.where(«indices < 0», indices + data", "indices > 0"),
+                ("«last - torch.clamp(last - at, min=0)»", "at"),
                 ("«larger(more, 0) // 2 - larger(-more, 0) // 2»", "more // 2"),
                 (
                     'for d in «sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes)))»',
                     'axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))',
                 ),
+            ],
+            "torch_dml_ops/onnx/_import_indexing.py": [
+                ("torch.where(«indices < 0», indices + data", "indices > 0"),
+                ("if «data.dtype in HALVES»:\n            return data[", "False"),
+                ("if «data.dtype in HALVES»:\n            return torch.index_put", "False"),
+                ("one = «indices.dim() == 1»", "False"),
             ],
             "torch_dml_ops/onnx/_import_sizes.py": [
                 ("if b < 0:\n        «a, b = -a, -b»", "pass"),

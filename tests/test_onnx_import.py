@@ -1459,3 +1459,70 @@ def test_malformed_nodes_of_whole_models(op: str, inputs: list[str], sentence: s
 def test_onnx2torch_is_imported_only_to_register() -> None:
     code = "import sys, torch_dml_ops.onnx; print('onnx2torch' in sys.modules)"
     assert run_python("-c", code) == "False\n"
+
+
+def model_text(signature: str, node: str, opset: int = 18) -> ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> graph {signature} {{ {node} }}')
+
+
+CHOOSING = {
+    "GatherElements": ("(T[n, k] x, int64[m, k] i) => (T[m, k] y)", "y = GatherElements(x, i)"),
+    "GatherElements, last axis": ("(T[n, k] x, int64[n, m] i) => (T[n, m] y)", "y = GatherElements<axis = -1>(x, i)"),
+    "ScatterElements": ("(T[n, k] x, int64[m, k] i, T[m, k] u) => (T[n, k] y)", "y = ScatterElements(x, i, u)"),
+    "GatherND": ("(T[n, k] x, int64[m, q] i) => (T[a, b] y)", "y = GatherND(x, i)"),
+    "ScatterND": ("(T[n, k] x, int64[m, q] i, T[m, k] u) => (T[n, k] y)", "y = ScatterND(x, i, u)"),
+    "Gather": ("(T[n, k] x, int64[m, q] i) => (T[a, b, k] y)", "y = Gather(x, i)"),
+}
+
+
+@each_importer
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("op", CHOOSING)
+def test_what_indices_choose_keeps_the_bits_of_nans(op: str, dtype: torch.dtype, importer: Callable[..., Any]) -> None:
+    signature, node = CHOOSING[op]
+    whole = {2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    exponent = torch.tensor(float("inf"), dtype=dtype).view(whole)
+    nans = (exponent + torch.arange(1, 25, dtype=whole)).reshape(3, 8)  # quiet ones would have a higher bit, too
+    index = torch.tensor([[2, 0, -1, 1, 0, 2, -3, 1]])
+    if op.endswith("axis"):
+        index = index.expand(3, 8)
+    elif op.endswith("ND"):
+        index = torch.tensor([[2], [-3]])
+    updates = (nans - nans.numel() - 2**9 * exponent.sign())[: index.shape[0]]
+    given = (nans, index, updates) if op.startswith("Scatter") else (nans, index)
+    name = str(dtype).removeprefix("torch.").replace("float32", "float")
+    model = model_text(signature.replace("T", name), node)
+    module = importer(model)
+    reference = importer(model_text(signature.replace("T", str(whole).removeprefix("torch.")), node))
+    found = module(*(value.view(dtype) if value.dtype == whole else value for value in given))
+    assert found.dtype == dtype
+    assert torch.equal(found.detach().view(whole), reference(*given))
+    x = torch.ones(3, 8, dtype=torch.float64).to(dtype).requires_grad_()
+    module(x, *(value.view(dtype) if value.dtype == whole else value for value in given[1:])).sum().backward()
+    assert x.grad is not None
+
+
+def test_resize_that_is_exported_takes_every_size() -> None:
+    node = (
+        "r = Constant<value = float[0] {}>() s = Constant<value = float[1] {3.0}>() y = Resize<mode = 'nearest', "
+        "nearest_mode = 'ceil', coordinate_transformation_mode = 'COORDINATES'>(x, r, s)"
+    ).replace("'", '"')
+    for coordinates in ("asymmetric", "half_pixel", "tf_half_pixel_for_nn"):
+        model = model_text("(float[n] x) => (float[k] y)", node.replace("COORDINATES", coordinates), 11)
+        module, session = from_onnx(model), session_of(model)
+        sizes = {"x": {0: torch.export.Dim.DYNAMIC}}
+        program = torch.export.export(module, (torch.ones(4),), dynamic_shapes=(sizes["x"],)).module()
+        again = torch.onnx.export(module, (torch.ones(4),), dynamic_shapes=(sizes["x"],), dynamo=True, verbose=False)
+        assert again is not None
+        for size in (0, 1, 2, 5):
+            x = torch.arange(1.0, size + 1)
+            [expected] = session.run(None, {"x": x.numpy()}) if size else [np.zeros(0, np.float32)]
+            results = [module(x), program(x), session_of(again.model_proto).run(None, {"x": x.numpy()})[0]]
+            assert [bits(result) for result in results] == [bits(expected)] * 3, (coordinates, size)
+
+
+def test_gather_nd_by_the_indices_of_one_element_compiles_in_one_graph() -> None:
+    module = from_onnx(model_text("(float[3, 4] x, int64[2] i) => (float y)", "y = GatherND(x, i)"))
+    x, i = torch.arange(12.0).reshape(3, 4), torch.tensor([1, -2])
+    assert module(x, i).item() == 6
+    assert torch.compile(module, fullgraph=True, backend="eager")(x, i).item() == 6

@@ -21,6 +21,7 @@ from torch import Tensor, fx, nn
 
 from torch_dml_ops._text import shown, text
 from torch_dml_ops.onnx import _import_arithmetic as arithmetic
+from torch_dml_ops.onnx import _import_indexing as indexing
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
 from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name
@@ -44,16 +45,16 @@ OPERATORS = {
     "Cast": Operator(arithmetic.cast, sizes.identity, since=6),
     "CenterCropPad": Operator(operators.center_crop_pad, numbers=("shape",)),
     "Clip": Operator(arithmetic.clip, since=12),
-    "Compress": Operator(operators.compress, numbers=("condition",)),
+    "Compress": Operator(indexing.compress, numbers=("condition",)),
     "Concat": Operator(operators.concat, sizes.concat),
     "ConstantOfShape": Operator(operators.constant_of_shape, numbers=("input",)),
     "DepthToSpace": Operator(operators.depth_to_space),
     "Div": Operator(None, sizes.div, since=7),
     "Expand": Operator(operators.expand, numbers=("shape",)),
     "Flatten": Operator(operators.flatten),
-    "Gather": Operator(operators.gather, sizes.gather),
-    "GatherElements": Operator(operators.gather_elements, since=11),
-    "GatherND": Operator(operators.gather_nd),
+    "Gather": Operator(indexing.gather, sizes.gather),
+    "GatherElements": Operator(indexing.gather_elements, since=11),
+    "GatherND": Operator(indexing.gather_nd),
     "Identity": Operator(operators.identity, sizes.identity),
     "Less": Operator(arithmetic.less, since=9),
     "Max": Operator(None, sizes.maximum, since=8),
@@ -65,9 +66,9 @@ OPERATORS = {
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
     "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
     "ReverseSequence": Operator(operators.reverse_sequence),
-    "Scatter": Operator(operators.scatter),
-    "ScatterElements": Operator(operators.scatter_elements),
-    "ScatterND": Operator(operators.scatter_nd),
+    "Scatter": Operator(indexing.scatter),
+    "ScatterElements": Operator(indexing.scatter_elements),
+    "ScatterND": Operator(indexing.scatter_nd),
     "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
     "SpaceToDepth": Operator(operators.space_to_depth),
     "Split": Operator(operators.split, numbers=("split",)),

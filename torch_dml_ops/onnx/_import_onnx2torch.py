@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from torch_dml_ops._required import require
 from torch_dml_ops._text import shown
+from torch_dml_ops.onnx import _import_indexing as indexing
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
 from torch_dml_ops.onnx._import_files import type_name
@@ -30,14 +31,15 @@ from torch_dml_ops.onnx._import_graph import (
 from torch_dml_ops.onnx._import_inputs import constant_numbers
 
 OPERATOR_TYPES = {
-    *("CenterCropPad", "Clip", "Compress", "Concat", "DepthToSpace", "GatherND", "Pad", "Resize", "ReverseSequence"),
-    *("Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Trilu", "Upsample"),
+    *("CenterCropPad", "Clip", "Compress", "Concat", "DepthToSpace", "GatherElements", "GatherND", "Pad", "Resize"),
+    *("ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Trilu"),
+    "Upsample",
 }
 
 # The same of opsets for which onnx2torch (1.5.15) has no converters, such as 20, which torch exports.
 LATER_TYPES = {
-    *("Expand", "Flatten", "Gather", "GatherElements", "Identity", "Reshape", "Shape", "Squeeze", "Tile", "Transpose"),
-    *("Unsqueeze", "Where"),
+    *("Expand", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
+    "Where",
 }
 
 
@@ -200,7 +202,7 @@ def concat(*inputs: Tensor, axis: int) -> Tensor:
 
 def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
     data, updates = _in_one_dtype(data, updates)
-    return operators.scatter_elements(data, indices, updates, **attributes)
+    return indexing.scatter_elements(data, indices, updates, **attributes)
 
 
 def scatter(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
@@ -209,7 +211,7 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
     data, updates = _in_one_dtype(data, updates)
-    return operators.scatter_nd(data, indices, updates, **attributes)
+    return indexing.scatter_nd(data, indices, updates, **attributes)
 
 
 def _in_one_dtype(*tensors: Tensor) -> list[Tensor]:

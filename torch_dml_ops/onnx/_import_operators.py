@@ -16,7 +16,6 @@ import torch_dml_ops as dml
 from torch_dml_ops._layout import known
 from torch_dml_ops._text import shown, text, with_sum
 from torch_dml_ops.onnx._import_inputs import (
-    WHOLE,
     Numbers,
     as_dtype,
     axes_of,
@@ -317,92 +316,6 @@ def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] |
 
 
 @recorded
-def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    d = axis_of("Gather: axis", axis, data.dim())
-    before: list[slice | Tensor] = [slice(None)] * d
-    try:
-        return data[(*before, _as_int64("Gather", indices))]
-    except IndexError:  # of the CPU: on a GPU, nobody waits for what the kernel finds
-        _check_range("Gather", indices, data.shape[d])
-        raise
-
-
-@recorded
-def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    d = axis_of("GatherElements: axis", axis, data.dim())
-    chosen = _chosen("GatherElements", data, indices, d)
-    try:
-        result = signed(data).gather(d, chosen)
-    except RuntimeError as error:
-        if "out of bounds" in str(error):
-            _check_range("GatherElements", indices, data.shape[d])
-        raise
-    return as_dtype(data.dtype, result)
-
-
-@recorded
-def scatter_elements(
-    data: Tensor,
-    indices: Tensor,
-    updates: Tensor,
-    *,
-    axis: int = 0,
-    reduction: str = "none",
-    op: str = "ScatterElements",
-) -> Tensor:
-    d = axis_of(f"{op}: axis", axis, data.dim())
-    chosen = _chosen(op, data, indices, d)
-    _check_updates(op, data, updates, indices.shape)
-    try:
-        result = signed(data).scatter(d, chosen, signed(updates))
-    except RuntimeError as error:
-        if "out of bounds" in str(error):
-            _check_range(op, indices, data.shape[d])
-        raise
-    return as_dtype(data.dtype, result)
-
-
-def scatter(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0) -> Tensor:
-    return scatter_elements(data, indices, updates, axis=axis, op="Scatter")
-
-
-def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
-    """The indices along an axis, from 0 on."""
-    if indices.dim() != data.dim():
-        raise ValueError(f"{op}: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
-    for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
-        if k != d and known(size > most):
-            raise ValueError(
-                f"{op}: indices must have at most size {text(most)}, as data has, at axis {k}, got {text(size)}"
-            )
-    indices = _as_int64(op, indices)
-    return torch.where(indices < 0, indices + data.shape[d], indices)
-
-
-def _as_int64(op: str, indices: Tensor) -> Tensor:
-    """Of other dtypes, torch would cut off fractions, or take them for masks."""
-    if indices.dtype not in WHOLE:
-        raise ValueError(f"{op}: indices must have dtype int32 or int64, got {dtype_name(indices.dtype)}")
-    return indices.long()
-
-
-def _check_updates(op: str, data: Tensor, updates: Tensor, sizes: Sequence[int]) -> None:
-    if updates.dim() != len(sizes) or any(known(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
-        raise ValueError(f"{op}: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
-    if updates.dtype != data.dtype:
-        raise ValueError(
-            f"{op}: updates must have dtype {dtype_name(data.dtype)}, as data has, got {dtype_name(updates.dtype)}"
-        )
-
-
-def _check_range(op: str, indices: Tensor, size: int) -> None:
-    for index in indices.reshape(-1).tolist():
-        if not -size <= index < size:
-            rule = f"from {-size} to {size - 1}" if size else "none, as the axis has size 0"
-            raise ValueError(f"{op}: indices must be {rule}, got {index}") from None
-
-
-@recorded
 def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
     sizes = tuple(numbers("ConstantOfShape: input", input))
     for d, size in enumerate(sizes):
@@ -445,62 +358,6 @@ def _pictures(op: str, input: Tensor, blocksize: int) -> Sequence[int]:
     if blocksize < 1:
         raise ValueError(f"{op}: blocksize must be at least 1, got {shown(blocksize)}")
     return input.shape
-
-
-@recorded
-def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
-    depth = _depth("GatherND", data, indices, batch_dims)
-    indices = _as_int64("GatherND", indices)
-    batch, inner = indices.shape[:batch_dims], indices.dim() - 1 - batch_dims
-    if any(known(m != n) for m, n in zip(batch, data.shape, strict=False)):
-        raise ValueError(
-            f"GatherND: indices must begin with sizes {text(data.shape[:batch_dims])}, as data does, got {text(batch)}"
-        )
-    places = [
-        torch.arange(size, device=indices.device).reshape([-1 if k == b else 1 for k in range(batch_dims + inner)])
-        for b, size in enumerate(batch)
-    ]
-    try:
-        return data[(*places, *indices.unbind(-1))]
-    except IndexError:
-        for d in range(depth):
-            _check_range("GatherND", indices[..., d], data.shape[batch_dims + d])
-        raise
-
-
-@recorded
-def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
-    depth = _depth("ScatterND", data, indices)
-    indices = _as_int64("ScatterND", indices)
-    _check_updates("ScatterND", data, updates, [*indices.shape[:-1], *data.shape[depth:]])
-    try:
-        return as_dtype(data.dtype, torch.index_put(signed(data), indices.unbind(-1), signed(updates)))
-    except IndexError:
-        for d in range(depth):
-            _check_range("ScatterND", indices[..., d], data.shape[d])
-        raise
-
-
-def _depth(op: str, data: Tensor, indices: Tensor, batch_dims: int = 0) -> int:
-    """How many axes of data each of the indices is for."""
-    if not 0 <= batch_dims < max(indices.dim(), 1):
-        raise ValueError(f"{op}: batch_dims must be from 0 to {max(indices.dim() - 1, 0)}, got {shown(batch_dims)}")
-    depth = indices.shape[-1] if indices.dim() else 0
-    if not 1 <= depth <= data.dim() - batch_dims:
-        raise ValueError(
-            f"{op}: indices must have a last axis of 1 to {data.dim() - batch_dims}, as many as data has axes"
-            f"{' besides batch_dims' if batch_dims else ''}, got sizes {text(indices.shape)}"
-        )
-    return depth
-
-
-@recorded
-def compress(input: Tensor, condition: Numbers, *, axis: int | None = None) -> Tensor:
-    x = input.reshape(-1) if axis is None else input
-    d = 0 if axis is None else axis_of("Compress: axis", axis, input.dim())
-    choices = numbers("Compress: condition", condition)
-    chosen = [k for k, choice in enumerate(choices) if choice and not known(k >= x.shape[d])]  # as ONNX Runtime
-    return gather(x, torch.tensor(chosen, dtype=torch.int64, device=x.device), axis=d)
 
 
 @recorded
@@ -559,9 +416,17 @@ def resize(
     result = _repeated("Resize", X, dict(zip(chosen, factors, strict=True)))
     for d, factor in zip(chosen, factors, strict=True):
         shift = SHIFTS[coordinate_transformation_mode][nearest_mode](factor)
-        if not known(factor == 1) and not known(X.shape[d] <= 1):
-            result = _extended(result, d, -shift, shift, "edge")
+        if not known(factor == 1) and not known(shift == 0):
+            result = _shifted(result, d, shift)
     return result
+
+
+def _shifted(x: Tensor, d: int, by: int) -> Tensor:
+    """Along axis `d` element ``j + by`` at ``j``; the first or last one where there is none."""
+    at = torch.clamp(torch.arange(x.shape[d], device=x.device) + by, min=0)
+    last = x.shape[d] - 1
+    before: list[slice | Tensor] = [slice(None)] * d
+    return x[(*before, last - torch.clamp(last - at, min=0))]
 
 
 @recorded
