@@ -1521,7 +1521,7 @@ def test_resize_that_is_exported_takes_every_size() -> None:
             assert [bits(result) for result in results] == [bits(expected)] * 3, (coordinates, size)
 
 
-def test_gather_nd_by_the_indices_of_one_element_compiles_in_one_graph() -> None:
+def test_gather_nd_by_the_indices_of_one_element_is_one_graph() -> None:
     module = from_onnx(model_text("(float[3, 4] x, int64[2] i) => (float y)", "y = GatherND(x, i)"))
     x, i = torch.arange(12.0).reshape(3, 4), torch.tensor([1, -2])
     assert module(x, i).item() == 6
