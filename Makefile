@@ -47,12 +47,14 @@ SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed 
 
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'the examples'
+	rm -rf *.egg-info  # which `make wheel` leaves; of an older version, it hides this one's
 	$(BIN)/python $(EDITABLE) '.[examples]'
 	@$(BIN)/python -m torch_dml_ops
 	@touch $@
 
 $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'development'
+	rm -rf *.egg-info  # which `make wheel` leaves; of an older version, it hides this one's
 	$(BIN)/python $(EDITABLE) '.[dev]'
 	@$(BIN)/python -m torch_dml_ops
 	$(BIN)/python -m pip install -q --no-deps onnx2torch==1.5.15  # without torchvision, which may bring another torch
