@@ -491,7 +491,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ),
             ],
             "torch_dml_ops/onnx/_import_indexing.py": [
-                ("torch.where(«indices < 0», indices + data", "indices > 0"),
+                ("torch.where(«indices < 0», indices + size", "indices > 0"),
                 ("if «data.dtype in HALVES»:\n            return data[", "False"),
                 ("if «data.dtype in HALVES»:\n            return torch.index_put", "False"),
                 ("one = «indices.dim() == 1»", "False"),

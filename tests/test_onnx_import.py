@@ -1497,6 +1497,10 @@ def test_what_indices_choose_keeps_the_bits_of_nans(op: str, dtype: torch.dtype,
     found = module(*(value.view(dtype) if value.dtype == whole else value for value in given))
     assert found.dtype == dtype
     assert torch.equal(found.detach().view(whole), reference(*given))
+    if op.startswith(("GatherElements", "ScatterElements")):
+        for wrong in (-9 if op.endswith("axis") else -4, 8):  # torch's indexing takes negative numbers too
+            with pytest.raises(ValueError, match=f"Elements: indices must be from .* got {wrong}"):
+                module(nans.view(dtype), torch.full_like(index, wrong), *(v.view(dtype) for v in given[2:]))
     x = torch.ones(3, 8, dtype=torch.float64).to(dtype).requires_grad_()
     module(x, *(value.view(dtype) if value.dtype == whole else value for value in given[1:])).sum().backward()
     assert x.grad is not None

@@ -43,7 +43,7 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     try:
         if data.dtype in HALVES:
             return data[_places(chosen, d)]
-        return as_dtype(data.dtype, signed(data).gather(d, chosen))
+        return as_dtype(data.dtype, signed(data).gather(d, _from_0_on(chosen, data.shape[d])))
     except (IndexError, RuntimeError) as error:
         if "out of bounds" in str(error):
             _check_range("GatherElements", indices, data.shape[d])
@@ -66,7 +66,7 @@ def scatter_elements(
     try:
         if data.dtype in HALVES:
             return torch.index_put(data, _places(chosen, d), updates)
-        return as_dtype(data.dtype, signed(data).scatter(d, chosen, signed(updates)))
+        return as_dtype(data.dtype, signed(data).scatter(d, _from_0_on(chosen, data.shape[d]), signed(updates)))
     except (IndexError, RuntimeError) as error:
         if "out of bounds" in str(error):
             _check_range(op, indices, data.shape[d])
@@ -78,7 +78,7 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0) ->
 
 
 def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
-    """The indices along an axis, from 0 on."""
+    """The indices along an axis, with the right sizes and of torch's dtype."""
     if indices.dim() != data.dim():
         raise ValueError(f"{op}: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
     for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
@@ -86,8 +86,13 @@ def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
             raise ValueError(
                 f"{op}: indices must have at most size {text(most)}, as data has, at axis {k}, got {text(size)}"
             )
-    indices = _as_int64(op, indices)
-    return torch.where(indices < 0, indices + data.shape[d], indices)
+    return _as_int64(op, indices)
+
+
+def _from_0_on(indices: Tensor, size: int) -> Tensor:
+    """For torch's gather and scatter. (Its indexing takes negative ones, and would take those below -size if `size` had
+    been added before.)"""
+    return torch.where(indices < 0, indices + size, indices)
 
 
 def _places(indices: Tensor, d: int) -> tuple[Tensor, ...]:
