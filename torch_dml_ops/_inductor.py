@@ -16,7 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import sympy
 import torch
@@ -284,9 +284,12 @@ def _is_one(n: Any) -> bool:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of an operator in a graph that is being lowered."""
+    """A call of an operator in a graph that is being lowered. An operator's subclass has its formula, and what the rule
+    finds otherwise there."""
 
-    name: str
+    formula: ClassVar[Callable[..., Any]]
+    name: ClassVar[str]
+
     arguments: tuple[Any, ...]  # tensors are in Inductor's IR, numbers may be sympy expressions
     node: torch.fx.Node
 
@@ -327,8 +330,8 @@ class Call:
 
     def has_formula(self) -> bool:
         """Whether generated code may do it: the result has the bits of the kernel's."""
-        if self.dtype not in FORMULA_DTYPES or (self.name == "join" and self.on_cpu and self.dtype.itemsize == 1):
-            return False  # for such a join Inductor calls aten.cat
+        if self.dtype not in FORMULA_DTYPES:
+            return False
         if any(free_unbacked_symbols(t) for t in self.results):
             return False  # in what order the strides of such a result come, Inductor does not know
         if self.dtype not in _CONVERTED:
@@ -345,55 +348,92 @@ class Call:
 
     def becomes_formula(self) -> bool:
         """Whether all that reads the result is a formula: fused, the result is not stored."""
-        if self.name == "join" and self.on_cpu:
-            return False  # Inductor's cat is stored there
         readers = list(_readers(self.node))
         return bool(readers) and all(_computes(reader) or _is_ours(reader) for reader in readers)
 
     def is_reduced(self) -> bool:
-        return self.name != "join" and _ends_in(_REDUCTIONS, self.node)
+        return _ends_in(_REDUCTIONS, self.node)
 
     def is_cached(self) -> bool:
         return sum(_bytes(t) for t in self.results) < CACHED
 
     def is_total_of_masked(self) -> bool:
         """Whether a sum, each of whose additions waits for the one before, would have to wait for masked loads too."""
-        return self.name == "slice_grad" and _ends_in(_TOTALS, self.node)
+        return False
 
     def is_split_within_rows(self) -> bool:
         """Whether each piece would be a loop of its own over all rows of the input, of which it loads a part."""
-        if self.name != "split" or self.arguments[2] != self.innermost:
+        return False
+
+    def is_gathered(self) -> bool:
+        """Whether the elements of a vector, which generated code moves whole, are not next to each other."""
+        return False
+
+    def is_vectorized(self) -> bool:
+        """Whether the CPU's generated code moves whole vectors: the elements of one keep their order and distance."""
+        d = self.innermost
+        contiguous = all(_is_one(node.meta["val"].stride(d)) for node in self.input_nodes)
+        return self.dtype in _WHOLE_VECTORS and contiguous and self.keeps_vectors(d)
+
+    def keeps_vectors(self, d: int) -> bool:
+        """The same where the elements of dimension `d` are next to each other, also in the inputs."""
+        return True
+
+
+class Slice1(Call):
+    formula = staticmethod(slice1)
+
+    def is_gathered(self) -> bool:
+        return not _is_one(self.arguments[3][self.innermost])
+
+    def keeps_vectors(self, d: int) -> bool:
+        stride = self.arguments[3][d]
+        if not isinstance(stride, (int, sympy.Integer)) or abs(stride) > 4:
+            return False
+        # A vector is gathered anew for each reader; narrow elements are loaded one by one.
+        return bool(stride == 1) or (self.dtype.itemsize >= 4 and len(set(_readers(self.node))) <= 1)
+
+
+class SliceGrad(Call):
+    formula = staticmethod(slice_grad)
+
+    def is_total_of_masked(self) -> bool:
+        return _ends_in(_TOTALS, self.node)
+
+    def keeps_vectors(self, d: int) -> bool:
+        grad_output, input_sizes, *_, strides = self.arguments  # a mask is computed for each element of a vector
+        return _is_one(strides[d]) and _known(sympy.Eq(grad_output.get_size()[d], input_sizes[d]))
+
+
+class Split(Call):
+    formula = staticmethod(split)
+
+    def is_split_within_rows(self) -> bool:
+        if self.arguments[2] != self.innermost:
             return False
         loops = [set(filter(_computes, _loop(piece))) for piece in self.node.users]
         return len(set().union(*loops)) == sum(map(len, loops))
 
-    def is_gathered(self) -> bool:
-        """Whether the elements of a vector, which generated code moves whole, are not next to each other."""
-        return self.name == "slice1" and not _is_one(self.arguments[3][self.innermost])
 
-    def is_vectorized(self) -> bool:
-        """Whether the CPU's generated code moves whole vectors: the elements of one keep their order and distance."""
-        if self.dtype not in _WHOLE_VECTORS:
-            return False
-        d = self.innermost
-        if not all(_is_one(node.meta["val"].stride(d)) for node in self.input_nodes):
-            return False
-        if self.name == "slice1":
-            stride = self.arguments[3][d]
-            if not isinstance(stride, (int, sympy.Integer)) or abs(stride) > 4:
-                return False
-            if stride == 1:
-                return True
-            # A vector is gathered anew for each reader; narrow elements are loaded one by one.
-            return self.dtype.itemsize >= 4 and len(set(_readers(self.node))) <= 1
-        if self.name == "slice_grad":  # a mask is computed for each element of a vector
-            return _is_one(self.arguments[4][d]) and _known(
-                sympy.Eq(self.arguments[0].get_size()[d], self.arguments[1][d])
-            )
-        if self.name == "reverse_subsequences":  # each element of a vector is looked up
-            lengths: Any = self.node.args[1]
-            return d != self.arguments[2] and bool(lengths.meta["val"].stride(d) == 0)
-        return True
+class Join(Call):
+    formula = staticmethod(join)
+
+    def has_formula(self) -> bool:
+        return not (self.on_cpu and self.dtype.itemsize == 1) and super().has_formula()  # Inductor calls aten.cat
+
+    def becomes_formula(self) -> bool:
+        return not self.on_cpu and super().becomes_formula()  # Inductor's cat is stored there
+
+    def is_reduced(self) -> bool:
+        return False
+
+
+class ReverseSubsequences(Call):
+    formula = staticmethod(reverse_subsequences)
+
+    def keeps_vectors(self, d: int) -> bool:
+        lengths: Any = self.node.args[1]  # each element of a vector is looked up
+        return d != self.arguments[2] and bool(lengths.meta["val"].stride(d) == 0)
 
 
 def _hint(n: Any) -> int:
@@ -458,7 +498,7 @@ RULE = (
     Line(
         "the result is reduced and never stored",
         True,
-        Call.is_reduced,
+        lambda call: call.is_reduced(),
         "mean(op * 2): stride 2, last axis, 128 MB, 1 thread",
     ),
     Line(
@@ -470,7 +510,7 @@ RULE = (
     Line(
         "an input is a formula, which is then never stored",
         True,
-        Call.takes_formula,
+        lambda call: call.takes_formula(),
         "op(relu): stride -2, middle axis, 4 MB, 1 thread",
     ),
     Line(
@@ -482,7 +522,7 @@ RULE = (
     Line(
         "the result becomes part of formulas, and is never stored",
         True,
-        Call.becomes_formula,
+        lambda call: call.becomes_formula(),
         "relu(op * 2 + 1): stride -2, middle axis, 4 MB, 1 thread",
     ),
     Line(
@@ -509,8 +549,6 @@ def _fuses(call: Call, mode: str) -> bool:
 
 # Inductor's side.
 
-FORMULAS = (slice1, slice_grad, split, join, reverse_subsequences)
-
 
 def _kernel(op: Any, arguments: Sequence[Any]) -> Any:
     """The call of a kernel, as Inductor makes it for an operator that it has no formula for: with the strides that the
@@ -524,13 +562,14 @@ def _kernel(op: Any, arguments: Sequence[Any]) -> Any:
     return private.fallback_handler(op, add_to_fallback_set=False)(*arguments)
 
 
-def _register(formula: Callable[..., Any], get_fusion: Callable[[], str]) -> None:
-    op = getattr(_ops, formula.__name__).default
+def _register(kind: type[Call], get_fusion: Callable[[], str]) -> None:
+    kind.name = kind.formula.__name__
+    op = getattr(_ops, kind.name).default
 
     def lower(*arguments: Any, **named: Any) -> Any:
         arguments = (*arguments, *named.values())
-        call = Call(formula.__name__, arguments, V.graph.current_node)
-        result = formula(*arguments) if _fuses(call, get_fusion()) else None
+        call = kind(arguments, V.graph.current_node)
+        result = kind.formula(*arguments) if _fuses(call, get_fusion()) else None
         return _kernel(op, arguments) if result is None else result
 
     private.register_lowering(op, type_promotion_kind=None)(lower)
@@ -538,5 +577,5 @@ def _register(formula: Callable[..., Any], get_fusion: Callable[[], str]) -> Non
 
 
 def register(get_fusion: Callable[[], str]) -> None:
-    for formula in FORMULAS:
-        _register(formula, get_fusion)
+    for kind in Call.__subclasses__():
+        _register(kind, get_fusion)
