@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from glob import glob
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,8 @@ except ModuleNotFoundError as error:
 TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
 ARCHITECTURES = "8.0;9.0;10.0;12.0+PTX"  # A100, H100 and H200, B200, RTX 50; PTX for what comes after
 
-OPERATORS = [
-    "csrc/library.cpp",
-    *(f"csrc/ops/{name}.cpp" for name in ("check", "overlap", "slice1", "split", "reverse_subsequences")),
-]
+OPERATORS = ["csrc/library.cpp", *sorted(glob("csrc/ops/*.cpp"))]
+OPERATORS = [name for name in OPERATORS if "execute_" not in name]  # which are of one engine
 CPU_ENGINE = [
     "csrc/ops/execute_cpu.cpp",
     *(

@@ -6,11 +6,14 @@
 #include <cstdio>
 #include <list>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ops/boxed.h"
-#include "ops/ops.h"
+#include "ops/operator.h"
 
 #ifdef TORCH_DML_OPS_CUDA_LIBRARY
 #define DEVICE CUDA
@@ -52,82 +55,109 @@ struct Functions {
   Function function, without_strides, without_cuda_kernels, with_lazy_views;
 };
 
-struct Operator {
-  const char* schema;
+struct Overload {
+  std::string schema;
   Functions functions;
 
-  std::string name() const { return std::string(schema).substr(0, std::string(schema).find('(')); }
+  std::string name() const { return schema.substr(0, schema.find('(')); }
 };
 
-constexpr char kSlice1[] = "slice1", kSliceGrad[] = "slice_grad", kSplit[] = "split", kJoin[] = "join",
-               kReverse[] = "reverse_subsequences";
+template <Schema schema, auto function>
+constexpr Function kOrdinary = &boxed::Boxed<function>::template ordinary<schema>;
 
-template <const char* op, auto function>
-constexpr Function kOrdinary = &boxed::Boxed<function>::template ordinary<op>;
+template <Schema schema, auto function>
+constexpr Functions kBoxed = {kOrdinary<schema, function>,
+                              kOrdinary<schema, &boxed::Refusal<function>::template refuse<kNoStrides>>,
+                              kOrdinary<schema, &boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
+                              kOrdinary<schema, &boxed::Refusal<function>::template refuse<kLazyViews>>};
 
-template <const char* op, auto function>
-constexpr Functions kBoxed = {kOrdinary<op, function>,
-                              kOrdinary<op, &boxed::Refusal<function>::template refuse<kNoStrides>>,
-                              kOrdinary<op, &boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
-                              kOrdinary<op, &boxed::Refusal<function>::template refuse<kLazyViews>>};
+template <auto function, std::size_t few>
+constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::template fast<few>;
+template <auto function, std::size_t few = 0>
+constexpr Functions kFast = {&boxed::Boxed<function>::template fast<few>, kRefused<function, few>,
+                             kRefused<function, few>, kRefused<function, few>};
 
-// The overloads `fast` and `fast_out` are what csrc/python/fast_calls.cpp calls: the same functions, with the numbers
-// of a FastCall. It goes the ordinary way where they refuse, for whatever reason.
-template <auto function>
-constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::fast;
-template <auto function>
-constexpr Functions kFast = {&boxed::Boxed<function>::fast, kRefused<function>, kRefused<function>, kRefused<function>};
+std::string listed(const std::vector<std::string>& items) {
+  std::string all;
+  for (const std::string& item : items) all += (all.empty() ? "" : ", ") + item;
+  return all;
+}
 
-template <auto function, std::size_t count>
-constexpr Function kRefusedFew =
-    &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::template fast_few<count>;
-template <auto function, std::size_t count>
-constexpr Functions kFastFew = {&boxed::Boxed<function>::template fast_few<count>, kRefusedFew<function, count>,
-                                kRefusedFew<function, count>, kRefusedFew<function, count>};
+// An operator's schemas, which follow from that of the overload without a name.
+class Schemas {
+ public:
+  explicit Schemas(const std::string& schema)
+      : name_(schema.substr(0, schema.find('('))), result_(schema.substr(schema.rfind(')') + 5)) {
+    arguments_ = schema.substr(name_.size() + 1, schema.rfind(')') - name_.size() - 1);
+    std::istringstream arguments(arguments_);
+    for (std::string argument; std::getline(arguments >> std::ws, argument, ',');)
+      if (argument.starts_with("Tensor")) tensors_.push_back(argument);
+  }
 
-constexpr Operator kOperators[] = {
-    {"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
-     "SymInt[]? output_sizes=None) -> Tensor",
-     kBoxed<kSlice1, &slice1>},
-    {"slice1.out(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
-     "SymInt[]? output_sizes=None, *, Tensor(a!) out) -> ()",
-     kBoxed<kSlice1, &slice1_out>},
-    {"slice1.fast(Tensor input) -> Tensor", kFast<&slice1>},
-    {"slice1.fast_out(Tensor input, *, Tensor(a!) out) -> ()", kFast<&slice1_out>},
+  std::string out() const { return of("out", arguments_ + out_, "()"); }
+  std::string fast() const { return of("fast", listed(tensors_), result_); }
+  std::string fast_out() const { return of("fast_out", listed(tensors_) + out_, "()"); }
+  // With `count` tensors one by one in place of a list that is given or returned; none if both are lists or neither is.
+  std::optional<std::string> few(std::size_t count) const {
+    const bool takes_list = tensors_[0].starts_with("Tensor[]"), gives_list = result_ == "Tensor[]";
+    if (takes_list == gives_list) return std::nullopt;
+    std::vector<std::string> tensors = tensors_;
+    const std::vector<std::string> results(count, "Tensor");
+    if (takes_list) {
+      tensors.erase(tensors.begin());
+      for (std::size_t k = count; k > 0; --k) tensors.insert(tensors.begin(), "Tensor tensor_" + std::to_string(k));
+    }
+    return of("fast_" + std::to_string(count), listed(tensors), gives_list ? "(" + listed(results) + ")" : result_);
+  }
 
-    {"slice_grad(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
-     "SymInt[] window_strides) -> Tensor",
-     kBoxed<kSliceGrad, &slice_grad>},
-    {"slice_grad.out(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
-     "SymInt[] window_strides, *, Tensor(a!) out) -> ()",
-     kBoxed<kSliceGrad, &slice_grad_out>},
-    {"slice_grad.fast(Tensor grad_output) -> Tensor", kFast<&slice_grad>},
-    {"slice_grad.fast_out(Tensor grad_output, *, Tensor(a!) out) -> ()", kFast<&slice_grad_out>},
+ private:
+  std::string of(const std::string& overload, const std::string& arguments, const std::string& result) const {
+    return name_ + "." + overload + "(" + arguments + ") -> " + result;
+  }
 
-    {"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", kBoxed<kSplit, &split>},
-    {"split.out(Tensor input, SymInt[] split_sizes, int axis, *, Tensor(a!)[] out) -> ()", kBoxed<kSplit, &split_out>},
-    {"split.fast(Tensor input) -> Tensor[]", kFast<&split>},
-    {"split.fast_2(Tensor input) -> (Tensor, Tensor)", kFastFew<&split, 2>},
-    {"split.fast_3(Tensor input) -> (Tensor, Tensor, Tensor)", kFastFew<&split, 3>},
-    {"split.fast_4(Tensor input) -> (Tensor, Tensor, Tensor, Tensor)", kFastFew<&split, 4>},
-    {"split.fast_out(Tensor input, *, Tensor(a!)[] out) -> ()", kFast<&split_out>},
-
-    {"join(Tensor[] inputs, int axis) -> Tensor", kBoxed<kJoin, &join>},
-    {"join.out(Tensor[] inputs, int axis, *, Tensor(a!) out) -> ()", kBoxed<kJoin, &join_out>},
-    {"join.fast(Tensor[] inputs) -> Tensor", kFast<&join>},
-    {"join.fast_2(Tensor a, Tensor b) -> Tensor", kFastFew<&join, 2>},
-    {"join.fast_3(Tensor a, Tensor b, Tensor c) -> Tensor", kFastFew<&join, 3>},
-    {"join.fast_4(Tensor a, Tensor b, Tensor c, Tensor d) -> Tensor", kFastFew<&join, 4>},
-    {"join.fast_out(Tensor[] inputs, *, Tensor(a!) out) -> ()", kFast<&join_out>},
-
-    {"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor",
-     kBoxed<kReverse, &reverse_subsequences>},
-    {"reverse_subsequences.out(Tensor input, Tensor sequence_lengths, int axis, *, Tensor(a!) out) -> ()",
-     kBoxed<kReverse, &reverse_subsequences_out>},
-    {"reverse_subsequences.fast(Tensor input, Tensor sequence_lengths) -> Tensor", kFast<&reverse_subsequences>},
-    {"reverse_subsequences.fast_out(Tensor input, Tensor sequence_lengths, *, Tensor(a!) out) -> ()",
-     kFast<&reverse_subsequences_out>},
+  std::string name_, arguments_, result_;
+  std::vector<std::string> tensors_;
+  std::string out_ = result_ == "Tensor[]" ? ", *, Tensor(a!)[] out" : ", *, Tensor(a!) out";
 };
+
+// Adds the overloads of an operator, of which `function` makes a new result and `function_out` writes into `out`.
+// `fast` and its like, which csrc/python/fast_calls.cpp calls, are the same functions with the tensors alone and the
+// numbers of a FastCall. It goes the ordinary way where they refuse, for whatever reason.
+template <Schema schema, auto sizes, auto copy>
+void add(std::vector<Overload>& all) {
+  using Op = Operator<schema, sizes, copy>;
+  const Schemas schemas(schema.text);
+  all.push_back({schema.text, kBoxed<schema, &Op::fresh>});
+  all.push_back({schemas.out(), kBoxed<schema, &Op::into>});
+  all.push_back({schemas.fast(), kFast<&Op::fresh>});
+  all.push_back({schemas.fast_out(), kFast<&Op::into>});
+  const auto add_few = [&](std::size_t count, const Functions& functions) {
+    if (const auto few = schemas.few(count)) all.push_back({*few, functions});
+  };
+  [&]<std::size_t... k>(std::index_sequence<k...>) {
+    (add_few(kLeastFew + k, kFast<&Op::fresh, kLeastFew + k>), ...);
+  }(std::make_index_sequence<kMostFew - kLeastFew + 1>());
+}
+
+std::vector<Overload> all_overloads() {
+  std::vector<Overload> all;
+  add<"slice1(Tensor input, SymInt[] window_offsets, SymInt[] window_sizes, SymInt[] window_strides, "
+      "SymInt[]? output_sizes=None) -> Tensor",
+      &slice1_sizes, &copy_window>(all);
+  add<"slice_grad(Tensor grad_output, SymInt[] input_sizes, SymInt[] window_offsets, SymInt[] window_sizes, "
+      "SymInt[] window_strides) -> Tensor",
+      &slice_grad_sizes, &copy_into_zeros>(all);
+  add<"split(Tensor input, SymInt[] split_sizes, int axis) -> Tensor[]", &split_sizes, &copy_out_of_whole>(all);
+  add<"join(Tensor[] inputs, int axis) -> Tensor", &join_sizes, &copy_into_whole>(all);
+  add<"reverse_subsequences(Tensor input, Tensor sequence_lengths, int axis) -> Tensor", &reverse_subsequences_sizes,
+      &copy_reversed>(all);
+  return all;
+}
+
+const std::vector<Overload>& overloads() {
+  static const std::vector<Overload> all = all_overloads();
+  return all;
+}
 
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
 // What runs for tensors of these kinds, which have no strides. (The Python functions also say which argument it is.)
@@ -158,16 +188,16 @@ class Registration {
     if (!define()) return;
 #endif
     functions_.emplace(StableLibrary::Kind::IMPL, kNamespace, C10_STRINGIZE(DEVICE), __FILE__, __LINE__);
-    for (const Operator& op : kOperators) functions_->impl(op.name().c_str(), op.functions.function);
+    for (const Overload& op : overloads()) functions_->impl(op.name().c_str(), op.functions.function);
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
     for (const char* key : kWithoutStrides) {
       without_strides_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
-      for (const Operator& op : kOperators)
+      for (const Overload& op : overloads())
         without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
     for (const char* key : kKeysOfModes) {
       in_modes_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
-      for (const Operator& op : kOperators)
+      for (const Overload& op : overloads())
         if (op.name().find(".fast") != std::string::npos)
           in_modes_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
@@ -176,7 +206,7 @@ class Registration {
 #endif
 #ifdef TORCH_DML_OPS_CPU_ONLY
     refusals_.emplace(StableLibrary::Kind::IMPL, kNamespace, "CUDA", __FILE__, __LINE__);
-    for (const Operator& op : kOperators) refusals_->impl(op.name().c_str(), op.functions.without_cuda_kernels);
+    for (const Overload& op : overloads()) refusals_->impl(op.name().c_str(), op.functions.without_cuda_kernels);
 #endif
   }
   ~Registration() {
@@ -197,7 +227,8 @@ class Registration {
                    self.dli_fname);
       return false;
     }
-    for (const Operator& op : kOperators) TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(definitions_, op.schema));
+    for (const Overload& op : overloads())
+      TORCH_ERROR_CODE_CHECK(aoti_torch_library_def(definitions_, op.schema.c_str()));
     return true;
   }
 
@@ -205,7 +236,7 @@ class Registration {
   static void refuse_lazy_views(const char* form, std::list<StableLibrary>& refusals) {
     for (const char* key : kKeysOfLazyViews) {
       refusals.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
-      for (const Operator& op : kOperators)
+      for (const Overload& op : overloads())
         if (op.name().ends_with(form)) refusals.back().impl(op.name().c_str(), op.functions.with_lazy_views);
     }
   }

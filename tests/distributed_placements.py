@@ -123,33 +123,6 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
     assert traffic("slice1", x, [0], [9], [-1]).received == (0 if rank == 1 else 12)
 
 
-def check_overloads_do_not_go_through_the_dispatcher_twice(rank: int, ranks: int) -> None:
-    """It takes as long as all the rest: a plain call of an overload does not reach the rule."""
-    from torch_dml_ops.distributed import _calls
-
-    x = tensor(init_device_mesh("cpu", (ranks,)), S(0)).requires_grad_()
-    lengths = tensor(x.device_mesh, S(0), sizes=(SIZES[0], 1, SIZES[2]), dtype=torch.int64)
-    in_rule, _calls.require_dtensors = _calls.require_dtensors, None
-    try:
-        for name, *arguments in (
-            ("slice1", x, [0, 0, 0], SIZES, [1, -1, 1]),
-            ("slice_grad", x, SIZES, [0, 0, 0], SIZES, [1, -1, 1]),
-            ("split", x, [5, 7], 1),
-            ("join", [x, x], 1),
-            ("reverse_subsequences", x, lengths, 1),
-        ):
-            operator = getattr(torch.ops.torch_dml_ops, name)
-            for call in (operator, operator.default):
-                results = call(*arguments)
-                result = results[0] if name == "split" else results
-                assert isinstance(result, DTensor), name
-                assert result.requires_grad, name
-                with torch.no_grad():
-                    call(*arguments)
-    finally:
-        _calls.require_dtensors = in_rule
-
-
 def few_rows(x: Tensor) -> list[Tensor]:
     """Calls in which some ranks send or receive nothing, or the same in two of them."""
     rows = x.shape[0]
@@ -222,7 +195,6 @@ def main() -> None:
     for rank in range(3):
         run(rank, 3, check_plans_are_those_of_the_process_group)
     run(0, 2, check_numbers_of_a_graph_that_is_recorded)
-    run(0, 2, check_overloads_do_not_go_through_the_dispatcher_twice)
     print("done")
 
 

@@ -31,13 +31,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torch_dml_ops as dml
-from torch_dml_ops import _autograd, _fast, ops
+from torch_dml_ops import _fast, _operators, ops
+from torch_dml_ops._signature import signatures
 
 # By operator, right arguments for a tensor of any shape.
 ARGUMENTS: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {
     case.name: partial(case.call, SimpleNamespace(**{case.name: lambda *arguments: arguments})) for case in ANY_SHAPE
 }
-OPERATORS = _fast.OPERATORS
+OPERATORS = tuple(_operators.OPERATORS)
 
 
 def sizes_of_results(op: str, arguments: Sequence[Any]) -> list[list[int]]:
@@ -767,33 +768,42 @@ class Counted:
 
         return call
 
-    def in_place_of(self, number: int, form: int, original: Callable[..., Any]) -> Callable[..., Any]:
-        """What stands in a packet or an overload."""
-
-        def not_served(*arguments: Any, **named: Any) -> Any:
-            self.served[-1] = False
-            return original(*arguments, **named)
-
-        short_way = self.functions.in_place_of(number, form, not_served)
-
-        def call(*arguments: Any, **named: Any) -> Any:
-            self.served.append(True)
-            return short_way(*arguments, **named)
-
-        return call
-
 
 def run(situation: Situation, forms: Sequence[Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
     """For each form, what is seen of it in the situation, and which calls of the short way were served."""
-    counted = Counted(_autograd.fast)
+    counted = Counted(_fast.fast)
     results, served = {}, {}
+
+    def entries(op: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
+        """A packet and its overloads, each with what is to be called in its place, for which calls are counted."""
+        signature = signatures[op]
+        packets_own = torch._C._jit_get_operation(f"torch_dml_ops::{op}")[0]
+
+        def not_served(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **named: Any) -> Any:
+                counted.served[-1] = False
+                return original(*arguments, **named)
+
+            return call
+
+        def counting(short_way: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*arguments: Any, **named: Any) -> Any:
+                counted.served.append(True)
+                return short_way(*arguments, **named)
+
+            return call
+
+        originals = map(not_served, (packets_own, signature.ordinary, signature.ordinary_out))
+        functions = _fast.fast_calls.functions_of(
+            f"torch_dml_ops::{op}", signature.arguments, signature.gives_list, _fast.recorders[op], *originals
+        )
+        yield from zip((signature.packet, signature.default, signature.out), map(counting, functions[3:]), strict=True)
+
     with pytest.MonkeyPatch.context() as patch:
-        for module in (_autograd, ops):
-            patch.setattr(module, "fast", counted)
-        for number, op in enumerate(_fast.OPERATORS):
-            packet = getattr(torch.ops.torch_dml_ops, op)
-            for form, called in enumerate((packet, packet.default, packet.out)):
-                patch.setattr(called, "_op", counted.in_place_of(number, form, called._op.__self__))
+        patch.setattr(ops, "fast", counted)
+        for op in OPERATORS:
+            for entry, function in entries(op):
+                patch.setattr(entry, "_op", function)
         for form in forms:
             counted.served = []
             results[str(form)] = outcome(situation.run, form)

@@ -49,8 +49,9 @@ from torch.overrides import TorchFunctionMode
 from ways import WAYS, ordinary_way
 
 import torch_dml_ops as dml
-from torch_dml_ops import _autograd, _fast
+from torch_dml_ops import _fast
 from torch_dml_ops.__main__ import report
+from torch_dml_ops._signature import signatures
 
 pytestmark = [
     pytest.mark.skipif(
@@ -90,23 +91,6 @@ def test_calls_are_counted_one_by_one() -> None:
     """The situations rely on it."""
     _, served = run(TABLES["tensors"]["plain"], FORMS)
     assert list(served.values()) == [[True]] * len(FORMS)
-
-
-def test_an_operator_may_do_without_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it has its rows there, its calls and their derivatives go the ordinary way."""
-    library = torch.library.Library("torch_dml_ops", "FRAGMENT")
-    monkeypatch.setattr(_autograd, "_library", library)
-    monkeypatch.setitem(_autograd.linears, "twice", None)
-    try:
-        library.define("twice(Tensor input) -> Tensor")
-        library.define("twice.out(Tensor input, *, Tensor(a!) out) -> ()")
-        library.impl("twice", lambda x: x + x, "CPU")
-        _autograd.register_linear("twice", lambda cotangents, shapes: [_autograd.call("twice", cotangents[0])])
-        x = torch.ones(3, device="cpu", requires_grad=True)
-        y = _autograd.call("twice", x)
-        assert torch.autograd.grad(y, x, y)[0].tolist() == [4] * 3
-    finally:
-        library._destroy()
 
 
 @every_op
@@ -254,7 +238,7 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str) -> None:
                         torch.autograd.grad(as_list(results), y, [r.detach() for r in as_list(results)])
 
     setattr(torch_, name, fails)
-    _fast.fast.set_up(torch_)
+    _fast.fast_calls.set_up(torch_)
     try:
         call_all()
         before = allocated()
@@ -262,7 +246,7 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str) -> None:
             call_all()
         tensors, *_, bytes_ = (after - b for after, b in zip(allocated(), before, strict=True))
     finally:
-        _fast.fast.set_up(_fast.names_of_torch())
+        _fast.fast_calls.set_up(_fast.names_of_torch())
     assert tensors == 0
     assert bytes_ < 2 * x.nbytes // 3  # a piece of a split has half as many
 
@@ -382,63 +366,34 @@ def wrong(right: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 def hand_over_what_is_wrong(op: str) -> Iterator[Callable[[], Any]]:
     """Calls that hand it to the functions of an operator, and to the nodes that autograd has of it."""
-    fast, leaf = _fast.fast, torch.ones(2, 3, requires_grad=True)
+    leaf = torch.ones(2, 3, requires_grad=True)
     first, *others = ARGUMENTS[op](leaf)
+    signature, inputs = signatures[op], as_list(first)
     given = (first, *others, *[None] * (op == "slice1"), None)
-    inputs, constants = as_list(first), tuple(tuple(a) if isinstance(a, list) else a for a in given[1:-1])
     for arguments in wrong(given):
-        yield partial(getattr(fast, op), *arguments)
-    results = as_list(getattr(dml, op)(first, *others))
-    node, cotangents = results[0].grad_fn, [torch.ones_like(r) for r in results]
+        yield partial(getattr(_fast.fast, op), *arguments)
+    node = as_list(getattr(dml, op)(first, *others))[0].grad_fn
     assert node is not None
-    forward = getattr(fast, f"{op}_forward")
-    recorded = (constants, *inputs) if op == "join" else (*inputs, constants)
-    for arguments in (*wrong(recorded), *((*recorded[:1], *a) for a in wrong([constants]))):
-        for ctx in (node, type(node)(), SimpleNamespace(save_for_backward=print), 5):
-            yield partial(forward, ctx, *arguments)
-        yield partial(forward, *arguments)
-        yield partial(node._forward_cls.forward, *arguments)
+    numbers, constants = signature.numbers(given[:-1]), [t for _, t in signature.named_tensors(given)[len(inputs) :]]
+    recorded = (numbers, *inputs, *constants)
+    for arguments in (*wrong(recorded), *((n, *recorded[1:]) for n in wrong(numbers))):
+        yield partial(_fast.recorded[op], *arguments)
+        yield partial(node._forward_cls.forward, node, *arguments)
         yield partial(node._forward_cls.apply, *arguments)
-    for arguments in wrong(constants):
-        yield partial(node._forward_cls.apply, *((arguments, *inputs) if op == "join" else (*inputs, arguments)))
-
-    def after(changed: Any, arguments: Sequence[Any], saved: Any = ()) -> Any:
-        changed_node = type("Changed", (type(node),), {"saved_tensors": saved})()
-        changed_node.recorded = changed
-        return changed_node.apply(*arguments)
-
-    kept = node.recorded
-    lengths = constants[:1] if op == "reverse_subsequences" else ()
-    changes = [
-        *WRONG_VALUES,
-        *wrong(kept),
-        *((kept[0], o) for o in wrong(kept[1])),
-        *((s, kept[1]) for s in wrong(kept[0])),
-    ]
-    for changed in changes:
-        yield partial(after, changed, cotangents, lengths)
-        y = as_list(getattr(dml, op)(first, *others))
-        y[0].grad_fn.recorded = changed
-        yield partial(torch.autograd.grad, y, leaf, cotangents)
-    for value in (*WRONG_VALUES, *wrong([torch.ones(2)])):
-        yield partial(after, kept, cotangents, value)
-    for arguments in wrong(cotangents):
-        yield partial(after, kept, arguments, lengths)
-        yield partial(type(node).apply, node, *arguments)
-        yield partial(type(node).apply, *arguments)
 
 
 def hand_over_what_is_wrong_elsewhere(_: str) -> Iterator[Callable[[], Any]]:
-    fast, node = _fast.fast, dml.slice1(torch.ones(1, requires_grad=True), [0], [1], [1]).grad_fn
     for arguments in wrong([torch.ones(2, 3), (slice(None), 1)]):
-        yield partial(fast.index, *arguments)
+        yield partial(_fast.fast.index, *arguments)
     for arguments in wrong([(2, 3), (slice(None), slice(1))]):
-        yield partial(fast.window, *arguments)
-    for arguments in wrong([0, node._forward_cls]):
-        yield partial(fast.record_with, *arguments)
-    for classes in WRONG_VALUES:
-        functions = SimpleNamespace(_backward_cls=classes, apply=print, transposed=print)
-        yield partial(fast.record_with, 0, functions)
+        yield partial(_fast.fast.window, *arguments)
+    functions_of, others = _fast.fast_calls.functions_of, (False, print, len, len, len)
+    schema = (("input", "T"), ("numbers", "N"), ("number", "n"))
+    for arguments in wrong(["torch_dml_ops::other", schema, *others]):
+        yield partial(functions_of, *arguments)
+    for kinds in (*wrong(schema), *((("input", kind),) for kind in ("TT", "T", "n", "N", "?", "", "TTT", "x"))):
+        yield lambda kinds=kinds: [f(torch.ones(1)) for f in functions_of("other", kinds, *others)]
+        yield lambda kinds=kinds: functions_of("other", kinds, *others)[0](torch.ones(1), *[[1]] * len(kinds))
     torch_ = vars(_fast.names_of_torch())
     calls = [
         partial(getattr(dml, op), *ARGUMENTS[op](torch.ones(2, 3, requires_grad=g)))
@@ -446,12 +401,12 @@ def hand_over_what_is_wrong_elsewhere(_: str) -> Iterator[Callable[[], Any]]:
         for g in (True, False)
     ]
     for arguments in wrong([SimpleNamespace()]):
-        yield partial(fast.set_up, *arguments)
+        yield partial(_fast.fast_calls.set_up, *arguments)
     for name in torch_:
         for value in WRONG_VALUES:
-            yield partial(fast.set_up, SimpleNamespace(**{**torch_, name: value}))
+            yield partial(_fast.fast_calls.set_up, SimpleNamespace(**{**torch_, name: value}))
             yield from calls
-    yield partial(fast.set_up, SimpleNamespace(**torch_))
+    yield partial(_fast.fast_calls.set_up, SimpleNamespace(**torch_))
 
 
 @pytest.mark.parametrize("op", [*OPERATORS, "all"])

@@ -15,7 +15,7 @@ import torch
 from backends import ON_HOST, Backend
 
 import torch_dml_ops as dml
-from torch_dml_ops import _fast
+from torch_dml_ops import _operators
 
 
 def registered(namespace: str) -> dict[str, str]:
@@ -51,16 +51,17 @@ def test_each_operator_has_its_oracle_its_equivalent_in_plain_torch_and_its_func
     assert set(dml.__all__) == OPERATORS | set(test_arguments.HELPERS)
 
 
-def test_each_operator_has_a_form_with_out_and_those_on_the_short_way_have_two_for_fast_calls() -> None:
-    short = {f"{name}.{form}" for name in _fast.OPERATORS for form in ("fast", "fast_out")} | set(_fast.FEW)
-    assert set(registered("torch_dml_ops")) == OPERATORS | {f"{name}.out" for name in OPERATORS} | short
-    assert set(_fast.OPERATORS) <= OPERATORS
+def test_each_operator_has_a_form_with_out_and_two_for_fast_calls() -> None:
+    forms = {f"{name}.{form}" for name in OPERATORS for form in ("out", "fast", "fast_out")}
+    few = {f"{name}.fast_{count}" for name in ("split", "join") for count in (2, 3, 4)}
+    assert set(registered("torch_dml_ops")) == OPERATORS | forms | few
+    assert set(_operators.OPERATORS) == OPERATORS
 
 
 @pytest.mark.parametrize("key", ["Conjugate", "Negative"])
 def test_what_writes_and_returns_nothing_never_meets_torchs_kernels_for_lazy_views(key: str) -> None:
     """They would take a reference off the stack that is not theirs."""
-    writing = [*(f"{name}.out" for name in OPERATORS), *(f"{name}.fast_out" for name in _fast.OPERATORS)]
+    writing = [*(f"{name}.out" for name in OPERATORS), *(f"{name}.fast_out" for name in OPERATORS)]
     assert set(writing) <= set(registered("torch_dml_ops"))
     for name in writing:
         assert torch._C._dispatch_has_kernel_for_dispatch_key(f"torch_dml_ops::{name}", key), name

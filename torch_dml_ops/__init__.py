@@ -35,39 +35,18 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
-from torch_dml_ops import _operators
+from torch_dml_ops import _extensions, _operators, ops
 from torch_dml_ops._fusion import get_fusion, set_fusion
 from torch_dml_ops._index import index
 from torch_dml_ops._negative_steps import negative_steps
-from torch_dml_ops.ops import (
-    join,
-    reverse_sequence,
-    reverse_subsequences,
-    sequence_lengths_like,
-    slice1,
-    slice_grad,
-    split,
-    window,
-)
+from torch_dml_ops.ops import *  # noqa: F403  (what its __all__ lists)
 
 if TYPE_CHECKING:
     from torch_dml_ops import directml, distributed, onnx, viz
 
 __version__ = _version("torch_dml_ops")
-__all__ = [
-    "get_fusion",
-    "index",
-    "join",
-    "negative_steps",
-    "reverse_sequence",
-    "reverse_subsequences",
-    "sequence_lengths_like",
-    "set_fusion",
-    "slice1",
-    "slice_grad",
-    "split",
-    "window",
-]
+__all__ = ["get_fusion", "index", "negative_steps", "set_fusion"]
+__all__ += ops.__all__
 
 _MODULES = ("directml", "distributed", "onnx", "viz")
 

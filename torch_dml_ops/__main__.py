@@ -48,7 +48,7 @@ def report() -> dict[str, str]:
 
 
 def _calls() -> str:
-    if _autograd.fast is not _fast.nothing:
+    if _fast.available:
         return "short way for plain tensors"
     if not _libraries.FAST_CALLS_LIBRARY.exists():
         return "ordinary way only: this build had no Python headers (on Debian, apt install python3-dev; build again)"

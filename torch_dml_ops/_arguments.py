@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from torch_dml_ops._signature import Signature
 from torch_dml_ops._text import JsonPath, cut, shown
 
 T = TypeVar("T")
@@ -79,10 +80,7 @@ def whole_numbers(name: str, values: Any) -> Sequence[int]:
     """The whole numbers as a tuple, so that later changes of the list, array or tensor have no effect."""
     kind = type(values)
     if kind is list or kind is tuple or kind is torch.Size:
-        for value in values:
-            if type(value) is not int:
-                break
-        else:
+        if are_plain_numbers(values):
             return tuple(values)
     elif records_calls(values):
         return values  # type: ignore[no-any-return]
@@ -92,6 +90,14 @@ def whole_numbers(name: str, values: Any) -> Sequence[int]:
     elif not _is_list(values):
         raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{_of_slices(values)}")
     return tuple([whole_number(f"{name}[{k}]", value) for k, value in enumerate(values)])
+
+
+def are_plain_numbers(values: Any) -> bool:
+    """Whether they need no conversion: an int, a list or tuple of ints, or None."""
+    kind = type(values)
+    if kind is list or kind is tuple or kind is torch.Size:
+        return all(type(value) is int for value in values)
+    return kind is int or values is None
 
 
 def _of_slices(value: Any) -> str:
@@ -126,19 +132,18 @@ def require_tensors(name: str, values: Any) -> None:
         require_tensor(f"{name}[{k}]", value)
 
 
-def explanation(op: Any, values: Sequence[Any], out: Any = None) -> RuntimeError | None:
+def explanation(signature: Signature, values: Sequence[Any], out: Any = None) -> RuntimeError | None:
     """One sentence on why torch refused arguments of the right types: their layout, or more than 64 bits.
 
     Raise it `from None`, because torch's own message has up to 50 lines. None if torch had another reason.
     """
-    name = op.name().partition("::")[2].removesuffix(".out")
-    arguments = [(a.name, value) for a, value in zip(op._schema.arguments, values, strict=False)]
+    arguments = [(argument, value) for (argument, _), value in zip(signature.arguments, values, strict=False)]
     for argument, value in (*arguments, ("out", out)):
         several = isinstance(value, (list, tuple))
         for k, one in enumerate(value if several else (value,)):
             rule = refused_layout(one) if isinstance(one, Tensor) else _refused_number(one)
             if rule is not None:
-                return RuntimeError(f"{name}: {argument}{f'[{k}]' if several else ''} {rule}")
+                return RuntimeError(f"{signature.name}: {argument}{f'[{k}]' if several else ''} {rule}")
     return None
 
 

@@ -1,9 +1,9 @@
 """The short way from Python to the operators, for plain tensors: csrc/python/fast_calls.cpp, set up for this torch.
 
-Its functions take the operator's arguments, and `out` or None. They return the result of a plain call: tensors, not of
-a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; no kernel that somebody else
-registered for an operator; and nothing that the operator refuses. For every other call they return None, and the caller
-goes the ordinary way, through torch.ops.
+Its functions, in `fast`, take the operator's arguments, and `out` or None. They return the result of a plain call:
+tensors, not of a subclass, on a device with kernels; no mode, transform or tracing; numbers that are ints; no kernel
+that somebody else registered for an operator; and nothing that the operator refuses. For every other call they return
+None, and the caller goes the ordinary way, through torch.ops.
 
 torch.ops.torch_dml_ops.slice1(…) and its overloads, as models and compiled code call them, try the short way too. They
 call their `_op`, whose place a function in C takes that calls it where a call is not plain. (A subclass in the place of
@@ -23,20 +23,17 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 
 from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
+from torch_dml_ops._private import DERIVATIVES
 from torch_dml_ops._private import SHORT_WAY as private
+from torch_dml_ops._signature import Signature
 
-OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
-# Kernels that somebody else may register for plain tensors, as torch.library names them. (The package's own kernels in
-# Python are at other keys. Plain calls do not meet what replaces those, by allow_override=True.)
-FOREIGN_KERNELS = {
-    f"torch_dml_ops/{name}{form}/{key}"
-    for name in OPERATORS
-    for form in ("", ".out")
-    for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
-} | {f"torch_dml_ops/{name}/{key}" for name in OPERATORS for key in ("Conjugate", "Negative", "ZeroTensor")}
 # Modes for torch functions that do nothing to an operator, by their types.
 harmless_modes: set[type] = set()
-FEW = [f"{name}.fast_{count}" for name in ("join", "split") for count in (2, 3, 4)]
+# Kernels that somebody else may register for plain tensors, as torch.library names them. (The package's own kernels in
+# Python are at other keys. Plain calls do not meet what replaces those, by allow_override=True.)
+foreign_kernels: set[str] = set()
+_FOREIGN_KEYS = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
+_library = torch.library.Library("torch_dml_ops", "IMPL")
 
 
 def _takes_ownership() -> bool:
@@ -67,7 +64,7 @@ def names_of_torch() -> SimpleNamespace:
         pre_dispatch_modes=private._ModeStackStateForPreDispatch__infra_modes,
         forward_ad=vars(forward_ad),  # in which it looks for _current_level
         registered=private._impls,
-        foreign=FOREIGN_KERNELS,
+        foreign=foreign_kernels,
         is_excluded=private._dispatch_tls_is_dispatch_key_excluded,
         autograd_key=private.AutogradFunctionality,
         version_key=private.ADInplaceOrView,
@@ -81,34 +78,51 @@ def names_of_torch() -> SimpleNamespace:
     )
 
 
-def _set_up() -> Any:
-    private.require()
-    harmless_modes.add(private.DeviceContext)  # that of torch.set_default_device
-    _fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
-    _fast_calls.set_up(names_of_torch())
-    for name in [f"{name}.{form}" for name in OPERATORS for form in ("fast", "fast_out")] + FEW:
-        for key in ("Autograd", "ADInplaceOrView"):
-            _library.impl(name, torch.library.fallthrough_kernel, key)
-    for number, name in enumerate(OPERATORS):
-        packet: Any = getattr(torch.ops.torch_dml_ops, name)
-        for form, called in enumerate((packet, packet.default, packet.out)):
-            called._op = _fast_calls.in_place_of(number, form, called._op)
-        packet._overload_names = ["", "out"]  # not those that only the short way calls
-        private._register_builtin(packet._op, f"torch_dml_ops::{name}")  # for TorchScript
-    return _fast_calls
-
-
-_library = torch.library.Library("torch_dml_ops", "IMPL")
-
-
 def not_plain(*arguments: Any) -> None:
     """Takes the place of every function where the short way is not available: every call goes the ordinary way."""
 
 
-nothing: Any = SimpleNamespace(**dict.fromkeys((*OPERATORS, "window", "index"), not_plain))
+fast: Any = SimpleNamespace(window=not_plain, index=not_plain)
+# By the operator's name: what makes calls that need a derivative, and what that calls with what it was given.
+recorders: dict[str, Any] = {}
+recorded: dict[str, Any] = {}
 try:
-    fast: Any = _set_up()
+    private.require()
+    DERIVATIVES.require()  # by which calls are recorded
+    fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
+    fast_calls.set_up(names_of_torch())
     available = True
+    fast.window, NotPlain = fast_calls.window, fast_calls.NotPlain
+    harmless_modes.add(private.DeviceContext)  # that of torch.set_default_device
 except (ImportError, AttributeError):
-    fast = nothing
     available = False
+
+
+def add(signature: Signature, recorder: Any) -> None:
+    """Gives an operator its functions, and its packet and overloads those that try it first.
+
+    Calls that need a derivative are made by `recorder`, of the numbers of a call and its tensors. It raises NotPlain if
+    the call has to be made in the ordinary way.
+    """
+    name, packet = signature.name, signature.packet
+    if not available:
+        setattr(fast, name, not_plain)
+        return
+    foreign_kernels.update(f"torch_dml_ops/{name}{form}/{key}" for form in ("", ".out") for key in _FOREIGN_KEYS)
+    foreign_kernels.update(f"torch_dml_ops/{name}/{key}" for key in ("Conjugate", "Negative", "ZeroTensor"))
+    for overload in packet.overloads():
+        if overload.startswith("fast"):
+            for key in ("Autograd", "ADInplaceOrView"):
+                _library.impl(f"{name}.{overload}", torch.library.fallthrough_kernel, key)
+    recorders[name] = recorder
+    entries = packet, signature.default, signature.out
+    function, recorded[name], index, *replaced = fast_calls.functions_of(
+        f"torch_dml_ops::{name}", signature.arguments, signature.gives_list, recorder, *(entry._op for entry in entries)
+    )
+    setattr(fast, name, function)
+    if index is not None:
+        fast.index = index
+    for entry, function in zip(entries, replaced, strict=True):
+        entry._op = function
+    packet._overload_names = ["", "out"]  # not those that only the short way calls
+    private._register_builtin(packet._op, f"torch_dml_ops::{name}")  # for TorchScript

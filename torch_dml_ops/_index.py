@@ -20,7 +20,7 @@ from torch_dml_ops._arguments import (
     require_tensor,
     whole_numbers,
 )
-from torch_dml_ops._autograd import fast
+from torch_dml_ops._fast import fast
 from torch_dml_ops._layout import is_exporting, known
 from torch_dml_ops._private import RESHAPE
 from torch_dml_ops._slices import Walk, numbers_in, walk_of

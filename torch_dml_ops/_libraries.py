@@ -96,7 +96,7 @@ if cuda_kernels_loaded:
 _package = sys.modules[__package__]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
-    for _name in ("_autograd", "_fast", "_fusion", "_inductor", "_operators"):
+    for _name in ("_autograd", "_calls", "_fast", "_fusion", "_inductor", "_operators", "_signature"):
         if _module := vars(_first_package).get(_name):
             sys.modules[f"{__package__}.{_name}"] = _module
             setattr(_package, _name, _module)

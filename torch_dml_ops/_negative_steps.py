@@ -13,8 +13,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
-from torch_dml_ops._autograd import fast
-from torch_dml_ops._fast import harmless_modes
+from torch_dml_ops._fast import fast, harmless_modes
 from torch_dml_ops._index import assign, read
 from torch_dml_ops._text import shown
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from torch_dml_ops import _checks as checks
 from torch_dml_ops import _fusion
-from torch_dml_ops._autograd import call, register_linear
+from torch_dml_ops._autograd import register
 from torch_dml_ops._layout import new_dense
 from torch_dml_ops._overlap import check_memory
+from torch_dml_ops._signature import Signature, call, signatures
 from torch_dml_ops._text import dtype_name, with_sum
 
-_ops = torch.ops.torch_dml_ops
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 
 Numbers = Sequence[int]  # some may be torch.SymInts
@@ -28,28 +28,19 @@ Tensors = Sequence[Tensor]
 Shapes = Sequence[torch.Size]
 
 
-class Result(NamedTuple):
-    """What the result of a call is like."""
-
-    sizes: Sequence[Any]  # the result's sizes; those of each result for an operator that returns a list
-    like: dict[str, Tensor]  # the tensors whose dtype, device and layout it has, by name
-    also_read: tuple[tuple[str, Tensor], ...] = ()  # other tensors that `out` must not share memory with
-
-
 class Operator:
-    """What is known of an operator without its kernels. Sizes may be symbols."""
+    """What is known of an operator besides its schema and its kernels. Sizes may be symbols."""
 
-    gives_list: ClassVar[bool] = False
-
-    # Of the operator's arguments: checks them, and says what the result is like.
-    result: ClassVar[Callable[..., Result]]
+    # Of the operator's arguments: checks them, and gives the result's sizes, or those of each result. A result has the
+    # dtype, the device and the layout of the tensors that the operator is linear in.
+    result_sizes: ClassVar[Callable[..., Sequence[Any]]]
 
     # Of the size of a batch and the operator's arguments, in whose tensors the batch is dimension 0, while the numbers
     # are those of one example: the arguments of the one call that serves the whole batch.
     batched: ClassVar[Callable[..., tuple[Any, ...]]]
 
     # Of the cotangents of the results, the shapes of the linear inputs, and the other arguments: the cotangents of the
-    # linear inputs. The operator is linear in its first argument, a tensor or a list of them.
+    # linear inputs.
     transpose: ClassVar[Callable[..., Tensors]]
 
     # The same call by functions of torch, if the operator takes or gives a list. The older vmap, that of
@@ -63,17 +54,17 @@ def _window_of_batch(n: int, offsets: Numbers, sizes: Numbers, strides: Numbers)
 
 class Slice1(Operator):
     @staticmethod
-    def result(
+    def result_sizes(
         input: Tensor,
         window_offsets: Numbers,
         window_sizes: Numbers,
         window_strides: Numbers,
         output_sizes: Numbers | None = None,
-    ) -> Result:
+    ) -> Sequence[Any]:
         checks.rank("slice1", "input", input)
         most = checks.window("slice1", window_offsets, window_sizes, window_strides, input.shape, "input")
         if output_sizes is None:
-            return Result(most, {"input": input})
+            return most
         checks.require(
             len(output_sizes) == len(most),
             f"slice1: output_sizes must have length {len(most)}, an entry for each dimension of input, got "
@@ -81,7 +72,7 @@ class Slice1(Operator):
         )
         for d, size in enumerate(output_sizes):
             checks.steps(size, most[d], f"slice1: output_sizes[{d}] must be from %s to %s, got %s")
-        return Result(output_sizes, {"input": input})
+        return output_sizes
 
     @staticmethod
     def batched(
@@ -99,13 +90,13 @@ class Slice1(Operator):
 
 class SliceGrad(Operator):
     @staticmethod
-    def result(
+    def result_sizes(
         grad_output: Tensor,
         input_sizes: Numbers,
         window_offsets: Numbers,
         window_sizes: Numbers,
         window_strides: Numbers,
-    ) -> Result:
+    ) -> Sequence[Any]:
         checks.rank("slice_grad", "grad_output", grad_output)
         checks.require(
             len(input_sizes) == grad_output.dim(),
@@ -118,7 +109,7 @@ class SliceGrad(Operator):
         for d, size in enumerate(grad_output.shape):
             message = f"slice_grad: grad_output must have from %s to %s elements in dimension {d}, got %s"
             checks.steps(size, most[d], message)
-        return Result(input_sizes, {"grad_output": grad_output})
+        return input_sizes
 
     @staticmethod
     def batched(
@@ -134,10 +125,8 @@ class SliceGrad(Operator):
 
 
 class Split(Operator):
-    gives_list = True
-
     @staticmethod
-    def result(input: Tensor, split_sizes: Numbers, axis: int) -> Result:
+    def result_sizes(input: Tensor, split_sizes: Numbers, axis: int) -> Sequence[Any]:
         checks.rank("split", "input", input)
         checks.axis("split", axis, input.dim())
         checks.require(len(split_sizes) > 0, "split: split_sizes must have at least 1 entry, got none")
@@ -151,8 +140,7 @@ class Split(Operator):
             input.shape[axis],
             partial(with_sum, split_sizes),
         )
-        pieces = [[*input.shape[:axis], size, *input.shape[axis + 1 :]] for size in split_sizes]
-        return Result(pieces, {"input": input})
+        return [[*input.shape[:axis], size, *input.shape[axis + 1 :]] for size in split_sizes]
 
     @staticmethod
     def batched(n: int, input: Tensor, split_sizes: Numbers, axis: int) -> tuple[Any, ...]:
@@ -173,7 +161,7 @@ class Split(Operator):
 
 class Join(Operator):
     @staticmethod
-    def result(inputs: Tensors, axis: int) -> Result:
+    def result_sizes(inputs: Tensors, axis: int) -> Sequence[Any]:
         checks.require(len(inputs) > 0, "join: inputs must have at least 1 tensor, got none")
         first = inputs[0]
         checks.rank("join", "inputs[0]", first)
@@ -203,8 +191,7 @@ class Join(Operator):
             isinstance(total, torch.SymInt) or total < 2**63,
             f"join: inputs must sum to less than 2^63 along axis {axis}",
         )
-        sizes = [*first.shape[:axis], total, *first.shape[axis + 1 :]]
-        return Result(sizes, {f"inputs[{k}]": tensor for k, tensor in enumerate(inputs)})
+        return [*first.shape[:axis], total, *first.shape[axis + 1 :]]
 
     @staticmethod
     def batched(n: int, inputs: Tensors, axis: int) -> tuple[Any, ...]:
@@ -222,7 +209,7 @@ class Join(Operator):
 
 class ReverseSubsequences(Operator):
     @staticmethod
-    def result(input: Tensor, sequence_lengths: Tensor, axis: int) -> Result:
+    def result_sizes(input: Tensor, sequence_lengths: Tensor, axis: int) -> Sequence[Any]:
         op, lengths = "reverse_subsequences", sequence_lengths
         checks.rank(op, "input", input)
         checks.axis(op, axis, input.dim())
@@ -236,7 +223,7 @@ class ReverseSubsequences(Operator):
         way_out = "; reverse_sequence takes a length per batch item" if one_each else ""
         rule = f"must have sizes %s, those of input with 1 at axis {axis}, got %s%s{way_out}"
         checks.sizes(expected, lengths.shape, f"{op}: sequence_lengths {rule}")
-        return Result(input.shape, {"input": input}, (("sequence_lengths", lengths),))
+        return input.shape
 
     @staticmethod
     def batched(n: int, input: Tensor, sequence_lengths: Tensor, axis: int) -> tuple[Any, ...]:
@@ -259,37 +246,38 @@ OPERATORS: dict[str, type[Operator]] = {
 # What follows is the same for all of them.
 
 
-def checked_outs(name: str, result: Result, out: Any) -> list[tuple[str, Tensor]]:
-    """The tensors to write into, with their names; raises where one does not fit the result."""
-    several = OPERATORS[name].gives_list
-    outs = [(f"out[{k}]", tensor) for k, tensor in enumerate(out)] if several else [("out", out)]
-    every_size = result.sizes if several else [result.sizes]
+def checked_outs(signature: Signature, arguments: Sequence[Any], out: Any) -> list[tuple[str, Tensor]]:
+    """The tensors to write into, with their names; raises where the call is refused, or one does not fit the result."""
+    name, outs, pieces = signature.name, signature.named_outs(out), signature.arguments[1][0]
+    every_size = signature.listed(OPERATORS[name].result_sizes(*arguments))
     checks.require(
         len(outs) == len(every_size),
-        f"{name}: out must have length {len(every_size)}, a tensor for each of split_sizes, got {len(outs)}",
+        f"{name}: out must have length {len(every_size)}, a tensor for each of {pieces}, got {len(outs)}",
     )
-    first_name, first = next(iter(result.like.items()))
+    first_name, first = signature.named_inputs(arguments)[0]
     for (out_name, tensor), sizes in zip(outs, every_size, strict=True):
         checks.sizes(sizes, tensor.shape, f"{name}: {out_name} must have sizes %s, got %s%s")
         checks.same_kind(name, out_name, tensor, first_name, first)
     return outs
 
 
-def _register_fake(name: str, operator: type[Operator]) -> None:
-    def new(*arguments: Any, **named: Any) -> Tensor | list[Tensor]:
-        _fusion.prepare()
-        sizes, like, _ = operator.result(*arguments, **named)
-        order_of = list(like.values())
-        if operator.gives_list:
-            return [new_dense(name, s, order_of) for s in sizes]
-        return new_dense(name, sizes, order_of)
+def _register_fake(signature: Signature, operator: type[Operator]) -> None:
+    name = signature.name
 
-    def given(*arguments: Any, out: Any, **named: Any) -> None:
-        result = operator.result(*arguments, **named)
-        check_memory(name, checked_outs(name, result, out), [*result.like.items(), *result.also_read])
+    def new(*given: Any, **named: Any) -> Tensor | list[Tensor]:
+        _fusion.prepare()
+        arguments = signature.positional(given, named)
+        sizes = operator.result_sizes(*arguments)
+        order_of = [t for _, t in signature.named_inputs(arguments)]
+        results = [new_dense(name, s, order_of) for s in signature.listed(sizes)]
+        return results if signature.gives_list else results[0]
+
+    def into(*given: Any, out: Any, **named: Any) -> None:
+        arguments = signature.positional(given, named)
+        check_memory(name, checked_outs(signature, arguments, out), signature.named_tensors(arguments))
 
     torch.library.register_fake(f"torch_dml_ops::{name}", new)
-    torch.library.register_fake(f"torch_dml_ops::{name}.out", given)
+    torch.library.register_fake(f"torch_dml_ops::{name}.out", into)
 
 
 def _in_tensors(function: Callable[[Tensor, Any], Tensor], argument: Any, dim: Any) -> Any:
@@ -310,32 +298,32 @@ def _example(tensor: Tensor, dim: int | None) -> Tensor:
     return tensor.new_empty(()).expand(sizes)  # select(dim, 0) would fail on an empty batch
 
 
-def _register_vmap(name: str, operator: type[Operator]) -> None:
-    op = getattr(_ops, name).default
-
+def _register_vmap(signature: Signature, operator: type[Operator]) -> None:
     def rule(info: Any, in_dims: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
         def front(tensor: Tensor, dim: int | None) -> Tensor:
             """The batch as dimension 0; a tensor without one is shared by the batch, without a copy."""
             return tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
 
-        operator.result(*map(partial(_in_tensors, _example), arguments, in_dims))
-        results = op(*operator.batched(info.batch_size, *map(partial(_in_tensors, front), arguments, in_dims)))
-        return results, [0] * len(results) if operator.gives_list else 0
+        operator.result_sizes(*map(partial(_in_tensors, _example), arguments, in_dims))
+        given = map(partial(_in_tensors, front), arguments, in_dims)
+        results = signature.default(*operator.batched(info.batch_size, *given))
+        return results, [0] * len(results) if signature.gives_list else 0
 
-    torch.library.register_vmap(f"torch_dml_ops::{name}", rule)
+    torch.library.register_vmap(f"torch_dml_ops::{signature.name}", rule)
 
 
-def _register_older_vmap(name: str, operator: type[Operator], by_torch: Callable[..., Any]) -> None:
+def _register_older_vmap(signature: Signature, operator: type[Operator], by_torch: Callable[..., Any]) -> None:
     def batched(*arguments: Any) -> Any:
-        operator.result(*arguments)
+        operator.result_sizes(*arguments)
         return by_torch(*arguments)
 
-    _library.impl(name, batched, "Batched")
+    _library.impl(signature.name, batched, "Batched")
 
 
 for _name, _operator in OPERATORS.items():
-    register_linear(_name, _operator.transpose)
-    _register_fake(_name, _operator)
-    _register_vmap(_name, _operator)
+    signatures[_name] = _signature = Signature(_name)
+    register(_signature, _operator.transpose)
+    _register_fake(_signature, _operator)
+    _register_vmap(_signature, _operator)
     if _operator.by_torch is not None:
-        _register_older_vmap(_name, _operator, _operator.by_torch)
+        _register_older_vmap(_signature, _operator, _operator.by_torch)

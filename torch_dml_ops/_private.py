@@ -61,6 +61,8 @@ DERIVATIVES = Section(
     {
         "torch._C._AutoDispatchBelowAutograd": "calls the operator below the Autograd key",
         "torch._C._after_autograd_keyset": "the keys below it, to redispatch to",
+        "torch._C.DispatchKey.Conjugate": "the key of lazily conjugated tensors, which rules of subclasses resolve",
+        "torch._C.DispatchKey.Negative": "the same of negated ones",
         "torch._C._AutoDispatchBelowADInplaceOrView": "calls `out` below the key that counts writes",
         "torch._C._after_ADInplaceOrView_keyset": "the keys below that one",
         "torch._C._are_functorch_transforms_active": "whether a transform of torch.func needs the derivative",

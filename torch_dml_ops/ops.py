@@ -31,15 +31,26 @@ from torch_dml_ops._arguments import (
     recorded_among,
     refused_layout,
     require_tensor,
-    require_tensors,
     whole_number,
     whole_numbers,
 )
-from torch_dml_ops._autograd import call, call_out, fast
+from torch_dml_ops._calls import call_as_given
 from torch_dml_ops._checks import LENGTH_DTYPES
+from torch_dml_ops._fast import fast
 from torch_dml_ops._layout import known
 from torch_dml_ops._slices import Window, as_slice, numbers_in, text_of, walk_of
 from torch_dml_ops._text import dtype_name, shown, text
+
+__all__ = [
+    "join",
+    "reverse_sequence",
+    "reverse_subsequences",
+    "sequence_lengths_like",
+    "slice1",
+    "slice_grad",
+    "split",
+    "window",
+]
 
 
 def slice1(
@@ -88,18 +99,7 @@ def slice1(
         done: Tensor | None = fast.slice1(input, window_offsets, window_sizes, window_strides, output_sizes, out)
         if done is not None:
             return done
-    require_tensor("slice1: input", input)
-    window_offsets = whole_numbers("slice1: window_offsets", window_offsets)
-    window_sizes = whole_numbers("slice1: window_sizes", window_sizes)
-    window_strides = whole_numbers("slice1: window_strides", window_strides)
-    if output_sizes is not None:
-        output_sizes = whole_numbers("slice1: output_sizes", output_sizes)
-    if out is None:
-        result: Tensor = call("slice1", input, window_offsets, window_sizes, window_strides, output_sizes)
-        return result
-    require_tensor("slice1: out", out)
-    call_out("slice1", input, window_offsets, window_sizes, window_strides, output_sizes, out=out)
-    return out
+    return call_as_given("slice1", input, window_offsets, window_sizes, window_strides, output_sizes, out=out)  # type: ignore[no-any-return]
 
 
 def slice_grad(
@@ -138,18 +138,7 @@ def slice_grad(
         )
         if done is not None:
             return done
-    require_tensor("slice_grad: grad_output", grad_output)
-    input_sizes = whole_numbers("slice_grad: input_sizes", input_sizes)
-    window_offsets = whole_numbers("slice_grad: window_offsets", window_offsets)
-    window_sizes = whole_numbers("slice_grad: window_sizes", window_sizes)
-    window_strides = whole_numbers("slice_grad: window_strides", window_strides)
-    arguments = input_sizes, window_offsets, window_sizes, window_strides
-    if out is None:
-        result: Tensor = call("slice_grad", grad_output, *arguments)
-        return result
-    require_tensor("slice_grad: out", out)
-    call_out("slice_grad", grad_output, *arguments, out=out)
-    return out
+    return call_as_given("slice_grad", grad_output, input_sizes, window_offsets, window_sizes, window_strides, out=out)  # type: ignore[no-any-return]
 
 
 def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Tensor] | None = None) -> list[Tensor]:
@@ -181,20 +170,12 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
         done: list[Tensor] | None = fast.split(input, split_sizes, axis, out)
         if done is not None:
             return done
-    require_tensor("split: input", input)
-    if isinstance(split_sizes, int) and not isinstance(split_sizes, bool):
+    if isinstance(split_sizes, int) and not isinstance(split_sizes, bool) and isinstance(input, Tensor):
         raise TypeError(
             f"split: split_sizes must be a list of whole numbers, got {shown(split_sizes)}"
             f"{_pieces_of(split_sizes, input, axis)}"
         )
-    split_sizes = whole_numbers("split: split_sizes", split_sizes)
-    axis = whole_number("split: axis", axis)
-    if out is None:
-        result: list[Tensor] = call("split", input, split_sizes, axis)
-        return result
-    require_tensors("split: out", out)
-    call_out("split", input, split_sizes, axis, out=out)
-    return out
+    return call_as_given("split", input, split_sizes, axis, out=out)  # type: ignore[no-any-return]
 
 
 def _pieces_of(size: int, input: Tensor, axis: int) -> str:
@@ -239,16 +220,9 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
         done: Tensor | None = fast.join(inputs, axis, out)
         if done is not None:
             return done
-    require_tensors("join: inputs", inputs)
     if isinstance(inputs, (list, tuple)) and not inputs:  # torch itself would say that it knows no device
         raise RuntimeError("join: inputs must have at least 1 tensor, got none")
-    axis = whole_number("join: axis", axis)
-    if out is None:
-        result: Tensor = call("join", inputs, axis)
-        return result
-    require_tensor("join: out", out)
-    call_out("join", inputs, axis, out=out)
-    return out
+    return call_as_given("join", inputs, axis, out=out)  # type: ignore[no-any-return]
 
 
 def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, out: Tensor | None = None) -> Tensor:
@@ -285,15 +259,7 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
         done: Tensor | None = fast.reverse_subsequences(input, sequence_lengths, axis, out)
         if done is not None:
             return done
-    require_tensor("reverse_subsequences: input", input)
-    require_tensor("reverse_subsequences: sequence_lengths", sequence_lengths)
-    axis = whole_number("reverse_subsequences: axis", axis)
-    if out is None:
-        result: Tensor = call("reverse_subsequences", input, sequence_lengths, axis)
-        return result
-    require_tensor("reverse_subsequences: out", out)
-    call_out("reverse_subsequences", input, sequence_lengths, axis, out=out)
-    return out
+    return call_as_given("reverse_subsequences", input, sequence_lengths, axis, out=out)  # type: ignore[no-any-return]
 
 
 def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | EllipsisType, ...]) -> Window:

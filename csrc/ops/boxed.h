@@ -5,7 +5,6 @@
 
 #include <torch/csrc/stable/library.h>
 
-#include <array>
 #include <exception>
 #include <optional>
 #include <stdexcept>
@@ -16,7 +15,7 @@
 #include <vector>
 
 #include "fast_call.h"
-#include "ops.h"
+#include "operator.h"
 
 namespace torch_dml_ops::boxed {
 
@@ -45,7 +44,7 @@ void check_given(const char* op, const Argument& argument) {
   if constexpr (std::is_same_v<Argument, Tensor>) {
     bool defined = false;
     TORCH_ERROR_CODE_CHECK(aoti_torch_is_defined(argument.get(), &defined));
-    if (!defined) throw std::runtime_error(std::string(op) + ": every tensor must be given, got None");
+    require(defined, op, ": every tensor must be given, got None");
   }
 }
 
@@ -57,7 +56,9 @@ inline void give_back(StableIValue* stack, TensorList tensors) {
   stack[0] = stable::from(list);
 }
 
-// Reads arguments one after another, all from the stack.
+// Reads arguments one after another, all from the stack. `few`: so many tensors are there one by one in place of a
+// list.
+template <std::size_t few = 0>
 struct StackReader {
   StableIValue* stack;
 
@@ -65,22 +66,29 @@ struct StackReader {
   template <class Argument>
   auto next() {
     using T = std::remove_cvref_t<Argument>;
-    if constexpr (std::is_same_v<T, Tensor>)
+    if constexpr (std::is_same_v<T, Tensor>) {
       return tensor_from(*stack++);
-    else if constexpr (std::is_same_v<T, Tensors>)
+    } else if constexpr (std::is_same_v<T, Tensors> && few != 0) {
+      TensorList tensors;
+      for (std::size_t k = 0; k < few; ++k) tensors.push_back(tensor_from(*stack++));
+      return tensors;
+    } else if constexpr (std::is_same_v<T, Tensors>) {
       return tensors_from(*stack++);
-    else if constexpr (std::is_same_v<T, Ints>)
+    } else if constexpr (std::is_same_v<T, Ints>) {
       return stable::to<std::vector<int64_t>>(*stack++);
-    else if constexpr (std::is_same_v<T, std::optional<Ints>>)
+    } else if constexpr (std::is_same_v<T, std::optional<Ints>>) {
       return stable::to<std::optional<std::vector<int64_t>>>(*stack++);
-    else
+    } else {
+      static_assert(std::is_same_v<T, int64_t>, "an operator takes tensors, whole numbers and lists of either");
       return stable::to<int64_t>(*stack++);
+    }
   }
 };
 
 // The same with the numbers of a call.
+template <std::size_t few>
 struct FastReader {
-  StackReader tensors;
+  StackReader<few> tensors;
   const FastCall& call;
   int lists = 0;
 
@@ -90,11 +98,11 @@ struct FastReader {
     if constexpr (std::is_same_v<T, Ints>)
       return call.list(lists++);
     else if constexpr (std::is_same_v<T, std::optional<Ints>>)
-      return lists < call.lists ? std::optional<Ints>(call.list(lists++)) : std::nullopt;
+      return call.has(lists) ? std::optional<Ints>(call.list(lists++)) : (++lists, std::nullopt);
     else if constexpr (std::is_same_v<T, int64_t>)
-      return call.axis;
+      return call.list(lists++)[0];
     else
-      return tensors.next<T>();
+      return tensors.template next<T>();
   }
 };
 
@@ -116,47 +124,29 @@ struct Boxed;
 
 template <class Result, class... Arguments, Result (*function)(Arguments...)>
 struct Boxed<function> {
-  static_assert((std::is_same_v<std::remove_cvref_t<Arguments>, int64_t> + ... + 0) <= 1,
-                "a FastCall has only one number outside its lists: the axis");
-
-  template <const char* op>
+  template <Schema schema>
   static void ordinary(StableIValue* stack, uint64_t, uint64_t) {
-    StackReader reader{stack};
-    const std::tuple<decltype(reader.next<Arguments>())...> arguments{reader.next<Arguments>()...};
-    std::apply([](const auto&... each) { (check_given(op, each), ...); }, arguments);
+    static constexpr auto name = schema.name();
+    StackReader<> reader{stack};
+    const std::tuple<decltype(reader.template next<Arguments>())...> arguments{reader.template next<Arguments>()...};
+    std::apply([](const auto&... each) { (check_given(name.data(), each), ...); }, arguments);
     run(stack, arguments);
   }
 
+  // `few`: so many tensors that are given or returned are on the stack one by one; 0 for a list, or where none is.
+  template <std::size_t few = 0>
   static void fast(StableIValue* stack, uint64_t, uint64_t) {
-    FastCall& call = next_call();
-    FastReader reader{{stack}, call};
-    run_unless_refused(call, stack, std::tuple<decltype(reader.next<Arguments>())...>{reader.next<Arguments>()...});
-  }
-
-  // The same for a list of `count` tensors, given or returned, that are on the stack one by one.
-  template <std::size_t count>
-  static void fast_few(StableIValue* stack, uint64_t, uint64_t) {
-    FastCall& call = next_call();
-    if constexpr (std::is_same_v<Result, TensorList>) {
-      FastReader reader{{stack}, call};
-      run_unless_refused<count>(call, stack,
-                                std::tuple<decltype(reader.next<Arguments>())...>{reader.next<Arguments>()...});
-    } else {
-      TensorList tensors;
-      for (std::size_t k = 0; k < count; ++k) tensors.push_back(tensor_from(stack[k]));
-      run_unless_refused(call, stack, std::tuple<Tensors, int64_t>{tensors, call.axis});
-    }
-  }
-
- private:
-  static FastCall& next_call() {
-    FastCall* call = std::exchange(*torch_dml_ops_fast_call(), nullptr);
+    constexpr bool gives_list = std::is_same_v<Result, TensorList>;
+    FastCall* const call = std::exchange(*torch_dml_ops_fast_call(), nullptr);
     if (call == nullptr)
       throw std::runtime_error(
           "torch_dml_ops: this overload is for the package alone; call the operator with all its arguments");
-    return *call;
+    FastReader<gives_list ? 0 : few> reader{{stack}, *call};
+    run_unless_refused<gives_list ? few : 0>(
+        *call, stack, std::tuple<decltype(reader.template next<Arguments>())...>{reader.template next<Arguments>()...});
   }
 
+ private:
   // `few`: how many results a list has that is returned one by one; 0 for none.
   template <std::size_t few = 0, class Tuple>
   static void run(StableIValue* stack, const Tuple& arguments) {

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+
 #include "tensor.h"
 
 namespace torch_dml_ops {
@@ -27,7 +29,7 @@ void require(bool condition, const Parts&... parts) {
 
 // An argument, or one of a list of them, as errors name it.
 struct Name {
-  const char* argument;
+  std::string_view argument;
   int64_t index = -1;
 
   friend std::ostream& operator<<(std::ostream& to, const Name& name) {

@@ -2,7 +2,6 @@
 // convert a few lists. The tensors still go through the dispatcher.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -10,19 +9,24 @@
 namespace torch_dml_ops {
 
 // The numbers of one call, and whether the operator refused it; the caller then makes the call in the ordinary way,
-// whose error says why.
+// whose error says why. A number outside of lists is a list of one.
 struct FastCall {
-  static constexpr int64_t kMostNumbers = 1024;  // of all lists together: the sizes of so many pieces
-  static constexpr int kMostLists = 4;
+  static constexpr int64_t kMostNumbers = 1025;  // of all lists together: the sizes of 1024 pieces, and an axis
+  static constexpr int kMostLists = 8;
 
   int64_t numbers[kMostNumbers];
   int64_t begin[kMostLists + 1];  // of each list in `numbers`
   int lists = 0;
-  int64_t axis = 0;
+  unsigned missing = 0;  // a bit for each list that is None
   bool refused = false;
 
   std::span<const int64_t> list(int k) const { return {numbers + begin[k], std::size_t(begin[k + 1] - begin[k])}; }
+  bool has(int k) const { return (missing >> k & 1) == 0; }
 };
+
+// Of so many tensors, each is an argument or a result of its own, in the overloads fast_2 to fast_4. The dispatcher
+// takes lists apart and makes new ones, which costs a tenth of a small call.
+constexpr std::size_t kLeastFew = 2, kMostFew = 4;
 
 }  // namespace torch_dml_ops
 

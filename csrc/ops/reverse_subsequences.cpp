@@ -22,18 +22,21 @@ LengthType length_type(const Tensor& lengths) {
   return {};
 }
 
-void check(const Tensor& input, const Tensor& lengths, int64_t axis) {
+}  // namespace
+
+Ints reverse_subsequences_sizes(const Tensor& input, const Tensor& lengths, int64_t axis) {
   check_rank(kOp, "input", input);
   check_axis(kOp, axis, input.dim());
   length_type(lengths);
   check_same_device(kOp, Name{"sequence_lengths"}, lengths, Name{"input"}, input);
-  DimVector<int64_t> expected(input.sizes());
+  Sizes expected(input.sizes());
   expected[std::size_t(axis)] = 1;
   const auto given = lengths.sizes();
   require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
           ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
           Numbers{given}, Difference{expected, given},
           given.size() == 1 && expected.size() > 1 ? "; reverse_sequence takes a length per batch item" : "");
+  return input.sizes();
 }
 
 void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, const Tensor& out) {
@@ -54,23 +57,6 @@ void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, con
     copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});
   }
   execute(std::move(copy), out);
-}
-
-}  // namespace
-
-Tensor reverse_subsequences(const Tensor& input, const Tensor& sequence_lengths, int64_t axis) {
-  check(input, sequence_lengths, axis);
-  Tensor result = new_dense(kOp, input.sizes(), {&input, 1});
-  copy_reversed(input, sequence_lengths, axis, result);
-  return result;
-}
-
-void reverse_subsequences_out(const Tensor& input, const Tensor& sequence_lengths, int64_t axis, const Tensor& out) {
-  check(input, sequence_lengths, axis);
-  check_out(kOp, Name{"out"}, out, input.sizes(), Name{"input"}, input);
-  check_disjoint(kOp, Name{"out"}, out, Name{"input"}, input);
-  check_disjoint(kOp, Name{"out"}, out, Name{"sequence_lengths"}, sequence_lengths);
-  copy_reversed(input, sequence_lengths, axis, out);
 }
 
 }  // namespace torch_dml_ops

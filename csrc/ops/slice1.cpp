@@ -8,8 +8,6 @@
 namespace torch_dml_ops {
 namespace {
 
-using Sizes = DimVector<int64_t>;
-
 struct Window {
   Ints offsets, sizes, strides;
 
@@ -47,7 +45,11 @@ Sizes check_window(const char* op, const Window& w, std::span<const int64_t> siz
   return most;
 }
 
-Sizes slice1_sizes(const Tensor& input, const Window& w, std::optional<Ints> output_sizes) {
+}  // namespace
+
+Sizes slice1_sizes(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
+                   std::optional<Ints> output_sizes) {
+  const Window w{window_offsets, window_sizes, window_strides};
   check_rank("slice1", "input", input);
   Sizes most = check_window("slice1", w, input.sizes(), "input");
   if (!output_sizes) return most;
@@ -61,8 +63,10 @@ Sizes slice1_sizes(const Tensor& input, const Window& w, std::optional<Ints> out
   return *output_sizes;
 }
 
-void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
+void copy_window(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides, std::optional<Ints>,
+                 const Tensor& out) {
   if (out.numel() == 0) return;
+  const Window w{window_offsets, window_sizes, window_strides};
   const int64_t item = input.element_size();
   const auto sizes = out.sizes(), dst_strides = out.strides(), src_strides = input.strides();
   AffineCopy copy{data_of("slice1", Name{"out"}, out, true), data_of("slice1", Name{"input"}, input, false), {}};
@@ -76,7 +80,9 @@ void copy_window(const Tensor& input, const Window& w, const Tensor& out) {
   execute(std::move(plan), out);
 }
 
-void check_slice_grad(const Tensor& grad_output, Ints input_sizes, const Window& w) {
+Ints slice_grad_sizes(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
+                      Ints window_strides) {
+  const Window w{window_offsets, window_sizes, window_strides};
   check_rank("slice_grad", "grad_output", grad_output);
   require(int64_t(input_sizes.size()) == grad_output.dim(), "slice_grad: input_sizes must have length ",
           grad_output.dim(), ", an entry for each dimension of grad_output, got ", input_sizes.size());
@@ -88,10 +94,13 @@ void check_slice_grad(const Tensor& grad_output, Ints input_sizes, const Window&
     require(size >= least && size <= most[d], "slice_grad: grad_output must have from ", least, " to ", most[d],
             " elements in dimension ", d, ", got ", size);
   }
+  return input_sizes;
 }
 
-void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& out) {
+void copy_into_zeros(const Tensor& grad_output, Ints, Ints window_offsets, Ints window_sizes, Ints window_strides,
+                     const Tensor& out) {
   if (out.numel() == 0) return;
+  const Window w{window_offsets, window_sizes, window_strides};
   const int64_t item = out.element_size();
   const auto sizes = out.sizes(), dst_strides = out.strides();
   const auto counts = grad_output.sizes(), src_strides = grad_output.strides();
@@ -114,42 +123,6 @@ void copy_into_zeros(const Tensor& grad_output, const Window& w, const Tensor& o
   AffineCopies plan{item, {}};
   plan.copies.push_back(std::move(copy));  // an initializer list would copy it
   execute(std::move(plan), out);
-}
-
-}  // namespace
-
-Tensor slice1(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
-              std::optional<Ints> output_sizes) {
-  const Window w{window_offsets, window_sizes, window_strides};
-  Tensor result = new_dense("slice1", slice1_sizes(input, w, output_sizes), {&input, 1});
-  copy_window(input, w, result);
-  return result;
-}
-
-void slice1_out(const Tensor& input, Ints window_offsets, Ints window_sizes, Ints window_strides,
-                std::optional<Ints> output_sizes, const Tensor& out) {
-  const Window w{window_offsets, window_sizes, window_strides};
-  check_out("slice1", Name{"out"}, out, slice1_sizes(input, w, output_sizes), Name{"input"}, input);
-  check_disjoint("slice1", Name{"out"}, out, Name{"input"}, input);
-  copy_window(input, w, out);
-}
-
-Tensor slice_grad(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
-                  Ints window_strides) {
-  const Window w{window_offsets, window_sizes, window_strides};
-  check_slice_grad(grad_output, input_sizes, w);
-  Tensor result = new_dense("slice_grad", input_sizes, {&grad_output, 1});
-  copy_into_zeros(grad_output, w, result);
-  return result;
-}
-
-void slice_grad_out(const Tensor& grad_output, Ints input_sizes, Ints window_offsets, Ints window_sizes,
-                    Ints window_strides, const Tensor& out) {
-  const Window w{window_offsets, window_sizes, window_strides};
-  check_slice_grad(grad_output, input_sizes, w);
-  check_out("slice_grad", Name{"out"}, out, input_sizes, Name{"grad_output"}, grad_output);
-  check_disjoint("slice_grad", Name{"out"}, out, Name{"grad_output"}, grad_output);
-  copy_into_zeros(grad_output, w, out);
 }
 
 }  // namespace torch_dml_ops

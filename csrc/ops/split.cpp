@@ -10,8 +10,8 @@
 namespace torch_dml_ops {
 namespace {
 
-DimVector<int64_t> with_size(Ints sizes, int64_t axis, int64_t size) {
-  DimVector<int64_t> result(sizes);
+Sizes with_size(Ints sizes, int64_t axis, int64_t size) {
+  Sizes result(sizes);
   result[std::size_t(axis)] = size;
   return result;
 }
@@ -44,7 +44,11 @@ void copy_pieces(const Tensor& whole, Tensors pieces, int64_t axis, bool whole_i
   execute(std::move(plan), whole);
 }
 
-void check_split(const Tensor& input, Ints split_sizes, int64_t axis) {
+}  // namespace
+
+Sizes PieceSizes::operator[](std::size_t k) const { return with_size(whole, axis, pieces[k]); }
+
+PieceSizes split_sizes(const Tensor& input, Ints split_sizes, int64_t axis) {
   check_rank("split", "input", input);
   check_axis("split", axis, input.dim());
   require(!split_sizes.empty(), "split: split_sizes must have at least 1 entry, got none");
@@ -56,10 +60,12 @@ void check_split(const Tensor& input, Ints split_sizes, int64_t axis) {
   for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
   require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",
           Numbers{split_sizes, true});
+  return {input.sizes(), split_sizes, axis};
 }
 
-// The result's sizes.
-DimVector<int64_t> check_join(Tensors inputs, int64_t axis) {
+void copy_out_of_whole(const Tensor& input, Ints, int64_t axis, Tensors out) { copy_pieces(input, out, axis, true); }
+
+Sizes join_sizes(Tensors inputs, int64_t axis) {
   require(!inputs.empty(), "join: inputs must have at least 1 tensor, got none");
   const Tensor& first = inputs.front();
   check_rank("join", "inputs[0]", first);
@@ -84,43 +90,6 @@ DimVector<int64_t> check_join(Tensors inputs, int64_t axis) {
   return with_size(required, axis, sum);
 }
 
-}  // namespace
-
-TensorList split(const Tensor& input, Ints split_sizes, int64_t axis) {
-  check_split(input, split_sizes, axis);
-  TensorList results;
-  results.reserve(split_sizes.size());
-  for (const int64_t size : split_sizes)
-    results.push_back(new_dense("split", with_size(input.sizes(), axis, size), {&input, 1}));
-  copy_pieces(input, results, axis, true);
-  return results;
-}
-
-void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out) {
-  check_split(input, split_sizes, axis);
-  require(out.size() == split_sizes.size(), "split: out must have length ", split_sizes.size(),
-          ", a tensor for each of split_sizes, got ", out.size());
-  for (std::size_t k = 0; k < out.size(); ++k) {
-    check_out("split", Name{"out", int64_t(k)}, out[k], with_size(input.sizes(), axis, split_sizes[k]), Name{"input"},
-              input);
-    check_disjoint("split", Name{"out", int64_t(k)}, out[k], {"input"}, input);
-  }
-  check_disjoint_outs("split", out);
-  copy_pieces(input, out, axis, true);
-}
-
-Tensor join(Tensors inputs, int64_t axis) {
-  Tensor result = new_dense("join", check_join(inputs, axis), inputs);
-  copy_pieces(result, inputs, axis, false);
-  return result;
-}
-
-void join_out(Tensors inputs, int64_t axis, const Tensor& out) {
-  const auto sizes = check_join(inputs, axis);
-  check_out("join", Name{"out"}, out, sizes, Name{"inputs[0]"}, inputs.front());
-  for (std::size_t k = 0; k < inputs.size(); ++k)
-    check_disjoint("join", Name{"out"}, out, Name{"inputs", int64_t(k)}, inputs[k]);
-  copy_pieces(out, inputs, axis, false);
-}
+void copy_into_whole(Tensors inputs, int64_t axis, const Tensor& out) { copy_pieces(out, inputs, axis, false); }
 
 }  // namespace torch_dml_ops

@@ -1,97 +1,69 @@
 // A short way from Python to the operators, for plain tensors.
 //
-// Each function here takes the operator's arguments and returns its result. It returns None if the call is not plain (a
-// subclass, a mode, a transform or tracing is involved, or numbers are not plain ints) or if the operator refuses it.
-// The caller then makes the call in the ordinary way, which converts the numbers or says what is wrong. If autograd has
-// to record the call, an autograd.Function is applied whose forward and backward are here too. torch_dml_ops/_fast.py
-// and _autograd.py are the Python side.
+// `functions_of` makes a function for each operator, which takes its arguments and `out` or None, and returns its
+// result. It returns None if the call is not plain (a subclass, a mode, a transform or tracing is involved, or numbers
+// are not plain ints) or if the operator refuses it. The caller then makes the call in the ordinary way, which converts
+// the numbers or says what is wrong. torch_dml_ops/_fast.py is the Python side.
 //
 // The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
-// FastCall. So whatever the dispatcher handles (conjugate views and functional tensors, for example) works as usual,
-// and the profiler sees the call.
+// FastCall. So what the dispatcher handles (conjugated views and functional tensors as inputs, for example) works as
+// usual, and the profiler sees the call. As `out`, `fast_out` refuses such views.
 #include "plain.inl"
 
 #include <algorithm>
 #include <iterator>
-#include <span>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "index.inl"
 
 namespace torch_dml_ops::python {
 namespace {
 
-// For each operator, what records a call that needs a derivative: a subclass of autograd.Function.
-struct Recorder {
-  PyObject* apply;  // its `apply`: of the tensor and a tuple of the other arguments, or of that tuple and the tensors
-  PyObject* transposed;  // its `transposed`, for cotangents that are not plain
-};
-Recorder recorders[5] = {};
-PyObject* not_plain = nullptr;  // what `forward` raises if the call has to be made in the ordinary way
+PyObject* not_plain = nullptr;  // what a recorder raises if the call has to be made in the ordinary way
 
-// The number of a tuple's items; -1 of what is no tuple that can be read by index.
-Py_ssize_t size_of_tuple(PyObject* object) {
-  return object != nullptr && is_plain_tuple(object) ? PyTuple_Size(object) : -1;
+enum class Kind : char { kTensor = 'T', kNumber = 'n', kNumbers = 'N', kNumbersOrNone = '?' };
+
+// What its schema says of an operator. The first argument is a tensor or a list of them.
+struct Operator {
+  std::string name;  // with its namespace
+  std::string title;
+  bool takes_list = false;
+  bool gives_list = false;
+  std::vector<Kind> others;      // the arguments after the first
+  std::vector<PyObject*> names;  // of all arguments, `out` last
+  PyObject* recorder = nullptr;  // makes a call that needs a derivative: of the numbers, and of all tensors
+  PyMethodDef functions[3], in_place_of;
+
+  std::size_t arguments() const { return 1 + others.size(); }
+  Py_ssize_t constants() const { return std::count(others.begin(), others.end(), Kind::kTensor); }
+};
+
+// Appends the numbers of a call to it; false if they, or tensors among the arguments after the first, are not plain.
+bool read_others(const Operator& op, PyObject* const* arguments, FastCall& call) {
+  for (const Kind kind : op.others) {
+    PyObject* const argument = *++arguments;
+    if (kind == Kind::kTensor) {
+      if (!is_plain(argument)) return false;
+    } else if (kind == Kind::kNumber) {
+      int64_t* const number = new_list(call, 1);
+      if (number == nullptr || !read_number(argument, *number)) return false;
+    } else if (kind == Kind::kNumbersOrNone && argument == Py_None) {
+      call.missing |= 1u << call.lists;
+      if (new_list(call, 0) == nullptr) return false;
+    } else if (!read_list(argument, call)) {
+      return false;
+    }
+  }
+  return true;
 }
 
-// The operators. Each function is called with the arguments of the Python function in their order: the first argument
-// (a tensor, or a list of them), the sequence lengths if there are any, the lists of numbers, and the axis.
-
-constexpr int kMostArguments = 6;  // with `out`
-
-struct Signature {
-  int number;  // its index in `recorders`
-  const char* name;
-  const char* arguments[kMostArguments];  // their names, `out` last
-  int lists = 0;                          // how many lists of numbers it takes
-  bool last_optional = false;
-  bool has_axis = false;
-  bool has_lengths = false;  // a tensor of sequence lengths
-  bool takes_list = false;   // of tensors, as its first argument
-  bool gives_list = false;   // of tensors, as its result
-  bool makes_larger = false;
-};
-
-constexpr Signature kSlice1{
-    .number = 0,
-    .name = "torch_dml_ops::slice1",
-    .arguments = {"input", "window_offsets", "window_sizes", "window_strides", "output_sizes", "out"},
-    .lists = 4,
-    .last_optional = true};
-constexpr Signature kSliceGrad{
-    .number = 1,
-    .name = "torch_dml_ops::slice_grad",
-    .arguments = {"grad_output", "input_sizes", "window_offsets", "window_sizes", "window_strides", "out"},
-    .lists = 4,
-    .makes_larger = true};
-constexpr Signature kSplit{.number = 2,
-                           .name = "torch_dml_ops::split",
-                           .arguments = {"input", "split_sizes", "axis", "out"},
-                           .lists = 1,
-                           .has_axis = true,
-                           .gives_list = true};
-constexpr Signature kJoin{.number = 3,
-                          .name = "torch_dml_ops::join",
-                          .arguments = {"inputs", "axis", "out"},
-                          .has_axis = true,
-                          .takes_list = true};
-constexpr Signature kReverse{.number = 4,
-                             .name = "torch_dml_ops::reverse_subsequences",
-                             .arguments = {"input", "sequence_lengths", "axis", "out"},
-                             .has_axis = true,
-                             .has_lengths = true};
-constexpr const Signature* kSignatures[] = {&kSlice1, &kSliceGrad, &kSplit, &kJoin, &kReverse};
-
-constexpr const char* title_of(const Signature& s) { return s.name + std::string_view("torch_dml_ops::").size(); }
-constexpr Py_ssize_t arguments_of(const Signature& s) { return 1 + s.has_lengths + s.lists + s.has_axis; }
-
-bool read_numbers(const Signature& shape, PyObject* const* arguments, FastCall& call) {
-  PyObject* const* next = arguments + 1 + shape.has_lengths;
-  for (int k = 0; k < shape.lists; ++k, ++next) {
-    if (shape.last_optional && k + 1 == shape.lists && *next == Py_None) continue;
-    if (!read_list(*next, call)) return false;
-  }
-  return !shape.has_axis || read_axis(*next, call);
+bool push_others(const Operator& op, PyObject* const* arguments, Stack& stack) {
+  for (std::size_t k = 0; k < op.others.size(); ++k)
+    if (op.others[k] == Kind::kTensor && !stack.push(arguments[1 + k])) return false;
+  return true;
 }
 
 PyObject* tuple_of(std::span<const int64_t> numbers) {
@@ -104,38 +76,39 @@ PyObject* tuple_of(std::span<const int64_t> numbers) {
   return result.release();
 }
 
-// The arguments after the first, as a recorded call keeps them: with the numbers that were read, whatever becomes of
-// the caller's lists. Null after an error.
-Object others_of(const Signature& shape, PyObject* lengths, const FastCall& call) {
-  Object result(PyTuple_New(arguments_of(shape) - 1));
-  Py_ssize_t count = 0;
-  const auto add = [&](PyObject* argument) {
-    if (argument == nullptr) result = Object(nullptr);
-    if (result) PyTuple_SetItem(result.get(), count++, argument);
-  };
-  if (shape.has_lengths) add(Py_NewRef(lengths));
-  for (int k = 0; k < call.lists; ++k) add(tuple_of(call.list(k)));
-  if (call.lists < shape.lists) add(Py_NewRef(Py_None));
-  if (shape.has_axis) add(PyLong_FromLongLong(call.axis));
+// The numbers of a call as a recorded call keeps them: as they were read, whatever becomes of the caller's lists. Null
+// after an error.
+Object numbers_of(const Operator& op, const FastCall& call) {
+  Object result(PyTuple_New(call.lists));
+  int list = 0;
+  for (const Kind kind : op.others) {
+    if (!result || kind == Kind::kTensor) continue;
+    PyObject* const kept = !call.has(list)         ? Py_NewRef(Py_None)
+                           : kind == Kind::kNumber ? PyLong_FromLongLong(call.list(list)[0])
+                                                   : tuple_of(call.list(list));
+    if (kept == nullptr) return Object();
+    PyTuple_SetItem(result.get(), list++, kept);
+  }
   return result;
 }
 
-// Of two to four tensors, each is an argument or a result of its own in overloads of these names. The dispatcher takes
-// lists apart and makes new ones, which costs a tenth of a small call.
-constexpr const char* kFew[] = {nullptr, nullptr, "fast_2", "fast_3", "fast_4"};
+constexpr const char* kFew[] = {"fast_2", "fast_3", "fast_4"};
+static_assert(std::size(kFew) == kMostFew - kLeastFew + 1);
 
-// The result of the overload `fast`, or of one of those.
-template <const Signature& s>
-PyObject* result_of(const Tensors& inputs, PyObject* const* arguments, FastCall& fast) {
-  const std::size_t several = s.takes_list ? std::size_t(inputs.size()) : s.gives_list ? fast.list(0).size() : 0;
-  const char* const few = several < std::size(kFew) ? kFew[several] : nullptr;
+// The result of the overload `fast`, or of one for few tensors. An operator that gives a list gives as many tensors as
+// its first list has numbers.
+PyObject* result_of(const Operator& op, const Tensors& inputs, PyObject* const* arguments, FastCall& fast) {
+  const std::size_t several = op.takes_list == op.gives_list ? 0
+                              : op.takes_list                ? std::size_t(inputs.size())
+                              : fast.lists > 0               ? fast.list(0).size()
+                                                             : 0;
+  const bool few = several >= kLeastFew && several <= kMostFew;
   Stack stack;
-  if (!(s.takes_list && few == nullptr ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
+  if (!(op.takes_list && !few ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
   FastCall** slot = slot_for(stack.tensor(0));
-  if (slot == nullptr || (s.has_lengths && !stack.push(arguments[1]))) return fall_back();
-  if (!stack.call(s.name, few != nullptr ? few : "fast", !s.makes_larger && stack.brief(), fast, slot))
-    return fall_back();
-  Object result(!s.gives_list ? stack.result() : few != nullptr ? stack.results(several) : stack.result_list());
+  if (slot == nullptr || !push_others(op, arguments, stack)) return fall_back();
+  if (!stack.call(op.name.c_str(), few ? kFew[several - kLeastFew] : "fast", fast, slot)) return fall_back();
+  Object result(!op.gives_list ? stack.result() : few ? stack.results(several) : stack.result_list());
   return fast.refused ? fall_back() : result.release();
 }
 
@@ -145,95 +118,116 @@ bool writable(PyObject* out, bool grad_mode) {
 }
 
 // Calls the overload `fast_out`, and returns `out`.
-template <const Signature& s>
-PyObject* written(const Tensors& inputs, PyObject* const* arguments, PyObject* given, FastCall& fast) {
-  const Tensors out(given, s.gives_list);
+PyObject* written(const Operator& op, const Tensors& inputs, PyObject* const* arguments, PyObject* given,
+                  FastCall& fast) {
+  const Tensors out(given, op.gives_list);
   if (!out.plain() || !nothing_else_at_work()) return fall_back();
   const bool grad_mode = aoti_torch_grad_mode_is_enabled();
   if (grad_mode && inputs.requiring_grad() != nullptr) return fall_back_unless_interrupted();
   for (Py_ssize_t k = 0; k < out.size(); ++k)
     if (!writable(out[k], grad_mode)) return fall_back_unless_interrupted();
   Stack stack;
-  if (!(s.takes_list ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
+  if (!(op.takes_list ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
   FastCall** slot = slot_for(stack.tensor(0));
-  if (slot == nullptr || (s.has_lengths && !stack.push(arguments[1])) ||
-      !(s.gives_list ? stack.push_list(out) : stack.push_each(out)) ||
-      slot_for(stack.tensor(1 + s.has_lengths)) == nullptr)
+  if (slot == nullptr || !push_others(op, arguments, stack)) return fall_back();
+  const std::size_t place = stack.size();
+  if (!(op.gives_list ? stack.push_list(out) : stack.push_each(out)) || slot_for(stack.tensor(place)) == nullptr)
     return fall_back();
-  if (!stack.call(s.name, "fast_out", stack.brief(), fast, slot) || fast.refused) return fall_back();
+  if (!stack.call(op.name.c_str(), "fast_out", fast, slot) || fast.refused) return fall_back();
   if (says_true(torch_.is_excluded, torch_.version_key))  // it was counted, further out
     return PyErr_Occurred() == nullptr ? Py_NewRef(given) : nullptr;
-  const Object tensors(s.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
+  const Object tensors(op.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
   const Object done(PyObject_CallFunctionObjArgs(torch_.increment_version, tensors.get(), nullptr));
   return done ? Py_NewRef(given) : nullptr;
 }
 
-// Makes a call that autograd records, as `requiring_grad` requires grad. `first` is a tensor, or a tuple of them.
-PyObject* record(const Signature& shape, PyObject* requiring_grad, PyObject* first, PyObject* others) {
-  const Recorder& recorder = recorders[shape.number];
+// Makes a call that autograd records, as `requiring_grad` requires grad.
+PyObject* record(const Operator& op, PyObject* requiring_grad, const Tensors& inputs, PyObject* const* arguments,
+                 const FastCall& call) {
   // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
-  if (recorder.apply == nullptr || !nothing_in_the_dispatcher() || says_true(torch_.is_excluded, torch_.autograd_key) ||
+  if (!nothing_in_the_dispatcher() || says_true(torch_.is_excluded, torch_.autograd_key) ||
       says_true(torch_.is_wrapped, requiring_grad))
     return fall_back();
-  PyObject* results = nullptr;
-  if (shape.takes_list) {
-    const Object before(PyTuple_Pack(1, others));
-    const Object arguments(before ? PySequence_Concat(before.get(), first) : nullptr);
-    if (!arguments) return nullptr;
-    results = PyObject_CallObject(recorder.apply, arguments.get());
-  } else {
-    results = PyObject_CallFunctionObjArgs(recorder.apply, first, others, nullptr);
-  }
-  if (results == nullptr) return PyErr_ExceptionMatches(not_plain) != 0 ? fall_back() : nullptr;
-  if (!shape.gives_list) return results;
-  const Object tuple(results);  // what autograd makes of several results
-  return PySequence_List(tuple.get());
+  const Object given(PyTuple_New(1 + inputs.size() + op.constants()));
+  Object numbers = numbers_of(op, call);
+  if (!given || !numbers) return nullptr;
+  Py_ssize_t count = 0;
+  PyTuple_SetItem(given.get(), count++, numbers.release());
+  for (Py_ssize_t k = 0; k < inputs.size(); ++k) PyTuple_SetItem(given.get(), count++, Py_NewRef(inputs[k]));
+  for (std::size_t k = 0; k < op.others.size(); ++k)
+    if (op.others[k] == Kind::kTensor) PyTuple_SetItem(given.get(), count++, Py_NewRef(arguments[1 + k]));
+  Object results(PyObject_CallObject(op.recorder, given.get()));
+  if (!results) return PyErr_ExceptionMatches(not_plain) != 0 ? fall_back() : nullptr;
+  return op.gives_list ? PySequence_List(results.get()) : results.release();  // autograd makes a tuple of several
 }
 
 // Calls the operator. The last argument is `out`, or None.
-template <const Signature& shape>
-PyObject* called(PyObject* const* arguments) {
-  PyObject* out = arguments[arguments_of(shape)];
-  const Tensors linear(arguments[0], shape.takes_list);
-  if (!linear.plain() || (shape.has_lengths && !is_plain(arguments[1]))) return fall_back();
+PyObject* called(const Operator& op, PyObject* const* arguments) {
+  PyObject* out = arguments[op.arguments()];
+  const Tensors inputs(arguments[0], op.takes_list);
   FastCall fast;
-  if (!read_numbers(shape, arguments, fast)) return fall_back();
-  if (out != Py_None) return written<shape>(linear, arguments, out, fast);
+  if (!inputs.plain() || !read_others(op, arguments, fast)) return fall_back();
+  if (out != Py_None) return written(op, inputs, arguments, out, fast);
   if (!nothing_else_at_work()) return fall_back();
-  PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? linear.requiring_grad() : nullptr;
-  if (requiring_grad == nullptr) return result_of<shape>(linear, arguments, fast);
+  PyObject* requiring_grad = aoti_torch_grad_mode_is_enabled() ? inputs.requiring_grad() : nullptr;
+  if (requiring_grad == nullptr) return result_of(op, inputs, arguments, fast);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  const Object others = others_of(shape, shape.has_lengths ? arguments[1] : nullptr, fast);
-  return others ? record(shape, requiring_grad, linear.argument(), others.get()) : nullptr;
+  return record(op, requiring_grad, inputs, arguments, fast);
 }
 
-template <const Signature& shape>
-PyObject* call(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  return count == arguments_of(shape) + 1 ? called<shape>(arguments) : fall_back();
+// Python's capsules around what its functions are called with, by these names.
+constexpr char kOperator[] = "torch_dml_ops.Operator", kReplaced[] = "torch_dml_ops.Replaced";
+
+template <class T>
+T& within(PyObject* capsule, const char* name) {
+  return *static_cast<T*>(PyCapsule_GetPointer(capsule, name));
 }
 
-// The names of each operator's arguments as Python strings.
-PyObject* argument_names[std::size(kSignatures)][kMostArguments] = {};
-
-bool make_argument_names() {
-  for (const Signature* shape : kSignatures)
-    for (Py_ssize_t k = 0; k <= arguments_of(*shape); ++k)
-      if ((argument_names[shape->number][k] = PyUnicode_InternFromString(shape->arguments[k])) == nullptr) return false;
-  return true;
+PyObject* call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
+  const auto& op = within<Operator>(self, kOperator);
+  return count == Py_ssize_t(op.arguments()) + 1 ? called(op, arguments) : fall_back();
 }
 
-// What takes the place of torch's own function in a packet or an overload (their `_op`), and calls that, `original`, if
-// the call is not plain. As there, a call with `out` returns nothing.
-template <const Signature& shape, bool takes_out, bool takes_no_out>
-PyObject* in_place_of(PyObject* original, PyObject* positional, PyObject* named) {
-  constexpr Py_ssize_t out = arguments_of(shape);
-  PyObject* given[out + 1] = {};
-  Object kept[out + 1];  // the dictionary belongs to the caller
+// What a recorder calls, with what it was given: the numbers, the inputs and the constants. Autograd takes a tuple of
+// several results.
+PyObject* call_recorded(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  const auto& op = within<Operator>(self, kOperator);
+  const Py_ssize_t inputs = count - 1 - op.constants(), numbers = Py_ssize_t(op.others.size()) - op.constants();
+  if (inputs < 1 || (!op.takes_list && inputs > 1) || !is_plain_tuple(given[0]) || PyTuple_Size(given[0]) != numbers)
+    return fall_back();
+  const Object list(op.takes_list ? PyTuple_New(inputs) : Py_NewRef(given[1]));
+  for (Py_ssize_t k = 0; op.takes_list && list && k < inputs; ++k)
+    PyTuple_SetItem(list.get(), k, Py_NewRef(given[1 + k]));
+  if (!list) return nullptr;
+  PyObject* arguments[kMostArguments] = {list.get()};
+  Py_ssize_t number = 0, constant = 1 + inputs;
+  for (std::size_t k = 0; k < op.others.size(); ++k)
+    arguments[1 + k] = op.others[k] == Kind::kTensor ? given[constant++] : PyTuple_GetItem(given[0], number++);
+  const Tensors linear(list.get(), op.takes_list);
+  FastCall fast;
+  if (!linear.plain() || !read_others(op, arguments, fast)) return fall_back();
+  Object results(result_of(op, linear, arguments, fast));
+  return op.gives_list && results && results.get() != Py_None ? PyList_AsTuple(results.get()) : results.release();
+}
+
+// Torch's own function in a packet or an overload (their `_op`), in whose place another one stands.
+struct Replaced {
+  const Operator* op;
+  PyObject* original;
+  bool takes_out, takes_no_out;
+};
+
+// Calls the original if the call is not plain. As there, a call with `out` returns nothing.
+PyObject* in_place_of(PyObject* self, PyObject* positional, PyObject* named) {
+  const auto& [op, original, takes_out, takes_no_out] = within<Replaced>(self, kReplaced);
+  const auto out = Py_ssize_t(op->arguments());
+  PyObject* given[kMostArguments] = {};
+  Object kept[kMostArguments];  // the dictionary belongs to the caller
   const Py_ssize_t count = PyTuple_Size(positional);
   Py_ssize_t left = named == nullptr ? 0 : PyDict_Size(named);
   for (Py_ssize_t k = 0; k < count && k < out; ++k) given[k] = PyTuple_GetItem(positional, k);
   for (Py_ssize_t k = count; k <= out && left > 0; ++k) {
-    given[k] = PyDict_GetItemWithError(named, argument_names[shape.number][k]);
+    given[k] = PyDict_GetItemWithError(named, op->names[std::size_t(k)]);
     if (given[k] == nullptr) continue;
     kept[k] = Object(Py_NewRef(given[k]));
     --left;
@@ -241,155 +235,16 @@ PyObject* in_place_of(PyObject* original, PyObject* positional, PyObject* named)
   const bool with_out = given[out] != nullptr;
   bool right = count <= out && left == 0 && (with_out ? takes_out && given[out] != Py_None : takes_no_out);
   if (!with_out) given[out] = Py_None;
-  if (shape.last_optional && given[out - 1] == nullptr) given[out - 1] = Py_None;
-  for (Py_ssize_t k = 0; k < out; ++k) right = right && given[k] != nullptr;
+  for (Py_ssize_t k = 0; k < out; ++k) {
+    if (given[k] == nullptr && k > 0 && op->others[std::size_t(k - 1)] == Kind::kNumbersOrNone) given[k] = Py_None;
+    right = right && given[k] != nullptr;
+  }
   if (right) {
-    Object result(called<shape>(given));
+    Object result(called(*op, given));
     if (result.get() != Py_None) return with_out && result ? Py_NewRef(Py_None) : result.release();
   }
   PyErr_Clear();
   return PyObject_Call(original, positional, named);
-}
-
-// The sizes of a tensor, or a tuple of the sizes of several.
-PyObject* sizes_of(const Tensors& tensors, bool several) {
-  if (!several) return PyObject_GetAttr(tensors[0], names.shape);
-  Object all(PyTuple_New(tensors.size()));
-  for (Py_ssize_t k = 0; k < tensors.size() && all; ++k) {
-    PyObject* one = PyObject_GetAttr(tensors[k], names.shape);
-    if (one == nullptr) return nullptr;
-    PyTuple_SetItem(all.get(), k, one);
-  }
-  return all.release();
-}
-
-// What a recorded call keeps for its backward pass in `ctx.recorded`: the shape of the linear input, or a tuple of
-// them, and the other arguments. Sequence lengths are saved as tensors are, so that writing to them before the backward
-// pass is an error.
-template <const Signature& shape>
-bool keep(PyObject* ctx, const Tensors& linear, PyObject* others) {
-  Object kept(Py_NewRef(others));
-  if constexpr (shape.has_lengths) {
-    const Object done(PyObject_CallMethodObjArgs(ctx, names.save_for_backward, PyTuple_GetItem(others, 0), nullptr));
-    if (!done) return false;
-    kept = Object(PyTuple_GetSlice(others, 1, PyTuple_Size(others)));
-  }
-  const Object shapes(sizes_of(linear, shape.takes_list));
-  const Object recorded(shapes && kept ? PyTuple_Pack(2, shapes.get(), kept.get()) : nullptr);
-  return recorded && PyObject_SetAttr(ctx, names.recorded, recorded.get()) == 0;
-}
-
-// forward(ctx, input, others) or forward(ctx, others, *inputs): calls the operator below the Autograd key. What `call`
-// has checked of the numbers is checked again, and of the tensors that they are tensors: graphs show this class, and
-// anybody can call it.
-template <const Signature& shape>
-PyObject* forward(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  constexpr Py_ssize_t kMost = 6, kOthers = arguments_of(shape) - 1;
-  static_assert(kOthers < kMost);
-  PyObject* others = count < 3 ? nullptr : arguments[shape.takes_list ? 1 : 2];
-  const Object inputs(shape.takes_list ? PyTuple_New(std::max<Py_ssize_t>(count - 2, 0)) : nullptr);
-  if constexpr (shape.takes_list) {
-    if (!inputs) return nullptr;
-    for (Py_ssize_t k = 2; k < count; ++k) PyTuple_SetItem(inputs.get(), k - 2, Py_NewRef(arguments[k]));
-  }
-  const Tensors linear(shape.takes_list ? inputs.get() : count == 3 ? arguments[1] : Py_None, shape.takes_list);
-  if (size_of_tuple(others) != kOthers || !linear.plain() ||
-      (shape.has_lengths && !is_plain(PyTuple_GetItem(others, 0))))
-    return PyErr_Format(PyExc_TypeError, "%s: forward takes %s and a tuple of the other %zd arguments of the operator",
-                        title_of(shape), shape.takes_list ? "a node, tensors" : "a node, a tensor", kOthers);
-
-  PyObject* given[kMost] = {};
-  for (Py_ssize_t k = 0; k < kOthers; ++k) given[1 + k] = PyTuple_GetItem(others, k);
-  FastCall fast;
-  Object results(read_numbers(shape, given, fast) ? result_of<shape>(linear, given, fast) : fall_back());
-  if (!results) return nullptr;
-  if (results.get() == Py_None) {
-    PyErr_SetString(not_plain, "this call has to be made in the ordinary way");
-    return nullptr;
-  }
-  if (!keep<shape>(arguments[0], linear, others)) return nullptr;
-  return shape.gives_list ? PyList_AsTuple(results.get()) : results.release();
-}
-
-// Where a transpose takes an argument from: an index says which of the other arguments that were kept, or one of these.
-enum : int { kCotangent = -1, kCotangents = -2, kShapes = -3, kSizesAlongAxis = -4, kSaved = -5, kNone = -6 };
-
-// The transposes, as calls that take their arguments, `out` last, from such places.
-struct Transpose {
-  PyObject* (*called)(PyObject* const* arguments);
-  int arguments[kMostArguments];
-};
-constexpr Transpose kTransposes[] = {{called<kSliceGrad>, {kCotangent, kShapes, 0, 1, 2, kNone}},
-                                     {called<kSlice1>, {kCotangent, 1, 2, 3, kShapes, kNone}},
-                                     {called<kJoin>, {kCotangents, 1, kNone}},
-                                     {called<kSplit>, {kCotangent, kSizesAlongAxis, 0, kNone}},
-                                     {called<kReverse>, {kCotangent, kSaved, 0, kNone}}};
-
-// The size of each shape along an axis. Null after an error.
-PyObject* sizes_along(PyObject* axis, PyObject* shapes) {
-  Object sizes(PyTuple_New(PyTuple_Size(shapes)));
-  for (Py_ssize_t k = 0; sizes && k < PyTuple_Size(shapes); ++k) {
-    PyObject* size = PyObject_GetItem(PyTuple_GetItem(shapes, k), axis);
-    if (size == nullptr) return nullptr;
-    PyTuple_SetItem(sizes.get(), k, size);
-  }
-  return sizes.release();
-}
-
-// The cotangents of the linear inputs, of those of the results, and of what was kept, which for sequence lengths is the
-// tuple of saved tensors.
-PyObject* transposed(const Transpose& transpose, PyObject* shapes, PyObject* others, PyObject* saved,
-                     PyObject* cotangents) {
-  PyObject* arguments[kMostArguments];
-  Object sizes;
-  for (int k = 0; k < kMostArguments; ++k) {
-    const int from = transpose.arguments[k];
-    if (from == kSizesAlongAxis) sizes = Object(sizes_along(PyTuple_GetItem(others, 0), shapes));
-    if (from == kSizesAlongAxis && !sizes) return nullptr;
-    arguments[k] = from == kCotangent        ? PyTuple_GetItem(cotangents, 0)
-                   : from == kCotangents     ? cotangents
-                   : from == kShapes         ? shapes
-                   : from == kSizesAlongAxis ? sizes.get()
-                   : from == kSaved          ? PyTuple_GetItem(saved, 0)
-                   : from == kNone           ? Py_None
-                                             : PyTuple_GetItem(others, from);
-    if (from == kNone) break;  // that was `out`
-  }
-  return transpose.called(arguments);
-}
-
-// What autograd calls with the cotangents, in the place of `apply` of autograd's own class: a cotangent for each
-// argument of the recorder's `apply`. Saved tensors are unpacked once, as hooks may allow no more.
-template <const Signature& shape>
-PyObject* backward(PyObject* ctx, PyObject* const* arguments, Py_ssize_t count) {
-  if (shape.gives_list ? count == 0 : count != 1)
-    return PyErr_Format(PyExc_TypeError, "%s: apply takes a cotangent for each result, got %zd", title_of(shape),
-                        count);
-  const Object recorded(PyObject_GetAttr(ctx, names.recorded));
-  const Object saved(recorded && shape.has_lengths ? PyObject_GetAttr(ctx, names.saved_tensors) : PyTuple_New(0));
-  const Object cotangents(PyTuple_New(count));
-  if (!recorded || !saved || !cotangents) return nullptr;
-  for (Py_ssize_t k = 0; k < count; ++k) PyTuple_SetItem(cotangents.get(), k, Py_NewRef(arguments[k]));
-  // Python code can set both.
-  const bool two = size_of_tuple(recorded.get()) == 2;
-  PyObject* const shapes = two ? PyTuple_GetItem(recorded.get(), 0) : nullptr;
-  PyObject* const others = two ? PyTuple_GetItem(recorded.get(), 1) : nullptr;
-  if (size_of_tuple(shapes) < 0 || size_of_tuple(others) != arguments_of(shape) - 1 - shape.has_lengths ||
-      size_of_tuple(saved.get()) != shape.has_lengths)
-    return PyErr_Format(PyExc_TypeError, "%s: what a node has kept for the backward pass must not be changed",
-                        title_of(shape));
-  const Object results(transposed(kTransposes[shape.number], shapes, others, saved.get(), cotangents.get()));
-  if (!results) return nullptr;
-  if (results.get() == Py_None)
-    return PyObject_CallFunctionObjArgs(recorders[shape.number].transposed, recorded.get(), saved.get(),
-                                        cotangents.get(), nullptr);
-  if constexpr (shape.takes_list) {
-    const Object tuple(PyList_AsTuple(results.get()));
-    const Object none(PyTuple_Pack(1, Py_None));
-    return tuple && none ? PySequence_Concat(none.get(), tuple.get()) : nullptr;
-  } else {
-    return PyTuple_Pack(2, results.get(), Py_None);
-  }
 }
 
 // window(shape, index): the result of torch_dml_ops.window for sizes that are ints and slices of ints or None that
@@ -408,13 +263,14 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 
 // A tensor of these sizes in place of the one on the stack, as torch_dml_ops._index.reshaped makes it.
 PyObject* reshaped(Stack& stack, std::span<const int64_t> sizes) {
-  return stack.push_list(sizes) && stack.call("aten::_unsafe_view", "", true) ? stack.result() : fall_back();
+  return stack.push_list(sizes) && stack.call("aten::_unsafe_view", "") ? stack.result() : fall_back();
 }
 
-// index(input, index): the result of torch_dml_ops.index(input)[index] if all is plain and something is selected; None
-// for everything else.
-PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+// index(input, index), a function of slice1: the result of torch_dml_ops.index(input)[index] if all is plain and
+// something is selected; None for everything else.
+PyObject* index(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !is_plain(arguments[0])) return fall_back();
+  const auto& slice1 = within<Operator>(self, kOperator);
   Index index(arguments[1]);
   if (!index.plain() || !nothing_else_at_work()) return fall_back();
   FastCall call;
@@ -426,13 +282,12 @@ PyObject* index(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     return fall_back();
   if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
     if (PyErr_Occurred() != nullptr) return nullptr;
-    const Object others = others_of(kSlice1, nullptr, call);
-    Object result(others ? record(kSlice1, arguments[0], arguments[0], others.get()) : nullptr);
+    Object result(record(slice1, arguments[0], Tensors(arguments[0], false), arguments, call));
     if (!result || result.get() == Py_None || index.slices_alone()) return result.release();
     Stack recorded;
     return recorded.push(result.get()) ? reshaped(recorded, call.list(3)) : fall_back();
   }
-  if (!stack.call(kSlice1.name, "fast", stack.brief(), call, slot)) return fall_back();
+  if (!stack.call(slice1.name.c_str(), "fast", call, slot)) return fall_back();
   if (call.refused || index.slices_alone()) {
     Object result(stack.result());
     return call.refused ? fall_back() : result.release();
@@ -447,71 +302,69 @@ PyMethodDef method(const char* name, Function function) {
   return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
 }
 
-// As methods of autograd's classes, which are called with the node that they record.
-PyMethodDef backward_methods[] = {method("slice1", backward<kSlice1>), method("slice_grad", backward<kSliceGrad>),
-                                  method("split", backward<kSplit>), method("join", backward<kJoin>),
-                                  method("reverse_subsequences", backward<kReverse>)};
-
-// record_with(number, function): calls of the operator that need a derivative are recorded by this subclass of
-// autograd.Function, which has its `forward` and `backward`. (What it takes the place of stays in memory, as in
-// set_up.)
-PyObject* record_with(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 2) return PyErr_Format(PyExc_TypeError, "record_with takes 2 arguments, got %zd", count);
-  const long number = PyLong_AsLong(arguments[0]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  if (number < 0 || number >= long(std::size(recorders))) return PyErr_Format(PyExc_IndexError, "no such operator");
-  const Object node(PyObject_GetAttrString(arguments[1], "_backward_cls"));
-  if (!node) return nullptr;
-  if (!PyType_Check(node.get())) return PyErr_Format(PyExc_TypeError, "%R is not the class of a node", node.get());
-  Object apply(PyObject_GetAttrString(arguments[1], "apply"));
-  Object transposed(apply ? PyObject_GetAttrString(arguments[1], "transposed") : nullptr);
-  if (!transposed) return nullptr;
-  const Object method(PyDescr_NewMethod(reinterpret_cast<PyTypeObject*>(node.get()), &backward_methods[number]));
-  if (!method || PyObject_SetAttrString(node.get(), "apply", method.get()) != 0) return nullptr;
-  recorders[number] = {apply.release(), transposed.release()};
-  Py_RETURN_NONE;
+PyObject* new_function(PyMethodDef* method, void* within, const char* name, PyObject* module_name = nullptr) {
+  const Object capsule(PyCapsule_New(within, name, nullptr));
+  return capsule ? PyCFunction_NewEx(method, capsule.get(), module_name) : nullptr;
 }
 
-PyMethodDef with_names(const char* name, PyCFunctionWithKeywords function) {
-  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_VARARGS | METH_KEYWORDS,
-          nullptr};
-}
-
-// What stands in a packet, in its overload `default` and in `out`.
-template <const Signature& shape>
-PyMethodDef short_ways[] = {with_names(title_of(shape), in_place_of<shape, true, true>),
-                            with_names(title_of(shape), in_place_of<shape, false, true>),
-                            with_names(title_of(shape), in_place_of<shape, true, false>)};
-PyMethodDef* const kShortWays[] = {short_ways<kSlice1>, short_ways<kSliceGrad>, short_ways<kSplit>, short_ways<kJoin>,
-                                   short_ways<kReverse>};
-
-// in_place_of(number, form, original): the function that tries the short way of an operator before it calls `original`,
-// which is that of the packet (form 0), of the overload `default` (1) or of `out` (2).
-PyObject* new_in_place_of(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3) return PyErr_Format(PyExc_TypeError, "in_place_of takes 3 arguments, got %zd", count);
-  const long number = PyLong_AsLong(arguments[0]), form = PyErr_Occurred() ? -1 : PyLong_AsLong(arguments[1]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  if (number < 0 || number >= long(std::size(kShortWays)) || form < 0 || form > 2)
-    return PyErr_Format(PyExc_IndexError, "no such operator");
-  const Object module_name(PyObject_GetAttrString(arguments[2], "__module__"));
-  return module_name ? PyCFunction_NewEx(&kShortWays[number][form], arguments[2], module_name.get()) : nullptr;
+// functions_of(name, arguments, gives_list, recorder, packet, default, out): the functions of an operator. It has this
+// name, with its namespace, and these arguments, each a pair of a name and a kind, `out` left out; "TT" is a list of
+// tensors. The last three are torch's own functions, of its packet and its overloads. A tuple:
+//   what tries the short way, what a recorder calls, and, if the operator takes a window, what takes an index instead,
+//   and three that try the short way before they call torch's own.
+// (The operator stays in memory, as what set_up takes the place of: another thread may be in a call.)
+PyObject* functions_of(PyObject*, PyObject* positional) {
+  const char *name = nullptr, *argument = nullptr, *kind = nullptr;
+  PyObject *arguments = nullptr, *originals[3];
+  int gives_list = 0;
+  auto op = std::make_unique<Operator>();
+  if (PyArg_ParseTuple(positional, "sO!pOOOO", &name, &PyTuple_Type, &arguments, &gives_list, &op->recorder,
+                       &originals[0], &originals[1], &originals[2]) == 0)
+    return nullptr;
+  op->name = name;
+  op->title = op->name.substr(op->name.rfind(':') + 1);
+  op->gives_list = gives_list != 0;
+  for (Py_ssize_t k = 0; k < PyTuple_Size(arguments); ++k) {
+    PyObject* const pair = PyTuple_GetItem(arguments, k);
+    if (PyTuple_Check(pair) == 0) return PyErr_Format(PyExc_TypeError, "%s: %R is not a name and a kind", name, pair);
+    if (PyArg_ParseTuple(pair, "ss", &argument, &kind) == 0) return nullptr;
+    op->names.push_back(PyUnicode_InternFromString(argument));
+    if (k == 0)
+      op->takes_list = kind == std::string_view("TT");
+    else
+      op->others.push_back(Kind(kind[0]));
+  }
+  op->names.push_back(PyUnicode_InternFromString("out"));
+  if (op->names.size() < 2 || op->names.size() > kMostArguments)
+    return PyErr_Format(PyExc_ValueError, "%s must have from 1 to %zd arguments", name, kMostArguments - 1);
+  op->functions[0] = method(op->title.c_str(), call);
+  op->functions[1] = method(op->title.c_str(), call_recorded);
+  op->functions[2] = method("index", index);
+  const PyCFunctionWithKeywords with_names = in_place_of;
+  op->in_place_of = {op->title.c_str(), reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(with_names)),
+                     METH_VARARGS | METH_KEYWORDS, nullptr};
+  const bool has_window =
+      op->others == std::vector{Kind::kNumbers, Kind::kNumbers, Kind::kNumbers, Kind::kNumbersOrNone};
+  Object result(PyTuple_New(6));
+  Operator* const kept = op.release();
+  Py_INCREF(kept->recorder);
+  for (int k = 0; result && k < 6; ++k) {
+    PyObject* function = nullptr;
+    if (k < 3) {
+      function = k < 2 || has_window ? new_function(&kept->functions[k], kept, kOperator) : Py_NewRef(Py_None);
+    } else if (const Object module_name(PyObject_GetAttrString(originals[k - 3], "__module__")); module_name) {
+      auto* const replaced = new Replaced{kept, Py_NewRef(originals[k - 3]), k != 4, k != 5};
+      function = new_function(&kept->in_place_of, replaced, kReplaced, module_name.get());
+    }
+    if (function == nullptr) return nullptr;
+    PyTuple_SetItem(result.get(), k, function);
+  }
+  return result.release();
 }
 
 PyMethodDef methods[] = {method("set_up", set_up),
-                         method("in_place_of", new_in_place_of),
-                         method("record_with", record_with),
-                         method("slice1", call<kSlice1>),
-                         method("slice_grad", call<kSliceGrad>),
-                         method("split", call<kSplit>),
-                         method("join", call<kJoin>),
-                         method("reverse_subsequences", call<kReverse>),
-                         method("slice1_forward", forward<kSlice1>),
-                         method("slice_grad_forward", forward<kSliceGrad>),
-                         method("split_forward", forward<kSplit>),
-                         method("join_forward", forward<kJoin>),
-                         method("reverse_subsequences_forward", forward<kReverse>),
+                         {"functions_of", functions_of, METH_VARARGS, nullptr},
                          method("window", window),
-                         method("index", index),
                          {nullptr, nullptr, 0, nullptr}};
 
 PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
@@ -522,5 +375,6 @@ PyModuleDef module{PyModuleDef_HEAD_INIT, "_fast_calls", nullptr, -1, methods, n
 PyMODINIT_FUNC PyInit__fast_calls() {
   using namespace torch_dml_ops::python;
   not_plain = PyErr_NewException("torch_dml_ops._fast_calls.NotPlain", nullptr, nullptr);
-  return not_plain != nullptr && make_names() && make_argument_names() ? PyModule_Create(&module) : nullptr;
+  const Object made(not_plain != nullptr && make_names() ? PyModule_Create(&module) : nullptr);
+  return made && PyModule_AddObjectRef(made.get(), "NotPlain", not_plain) == 0 ? Py_NewRef(made.get()) : nullptr;
 }

@@ -48,7 +48,8 @@ class Index {
     if (whole < 0 || rank < 1 || 3 * rank + result_rank > FastCall::kMostNumbers) return false;
     for (int k = 0; k <= 3; ++k) call.begin[k] = k * rank;
     call.begin[4] = 3 * rank + result_rank;
-    call.lists = 3;
+    call.lists = 4;
+    call.missing = 1u << 3;  // slice1's output_sizes
     int64_t d = 0, *result_size = call.numbers + 3 * rank;
     for (Py_ssize_t k = 0; k <= entries_; ++k) {
       if (k == ellipsis_)  // it is behind the last entry where there is none

@@ -26,6 +26,8 @@ namespace {
 
 namespace stable = torch::stable::detail;
 
+constexpr Py_ssize_t kMostArguments = 8;  // of an operator, with `out`
+
 // What set_up was called with.
 struct Torch {
   PyObject* tensor;              // torch.Tensor
@@ -56,8 +58,7 @@ FastCall** (*cuda_call)() = nullptr;
 
 // Names of attributes and methods, as Python strings.
 struct Names {
-  PyObject *requires_grad, *is_inference, *current_level, *isdisjoint, *start, *stop, *step, *shape, *recorded,
-      *save_for_backward, *saved_tensors;
+  PyObject *requires_grad, *is_inference, *current_level, *isdisjoint, *start, *stop, *step;
 } names;
 
 bool make_names() {
@@ -67,11 +68,7 @@ bool make_names() {
                                                     {"isdisjoint", &names.isdisjoint},
                                                     {"start", &names.start},
                                                     {"stop", &names.stop},
-                                                    {"step", &names.step},
-                                                    {"shape", &names.shape},
-                                                    {"recorded", &names.recorded},
-                                                    {"save_for_backward", &names.save_for_backward},
-                                                    {"saved_tensors", &names.saved_tensors}};
+                                                    {"step", &names.step}};
   for (const auto& [name, place] : all)
     if ((*place = PyUnicode_InternFromString(name)) == nullptr) return false;
   return true;
@@ -311,39 +308,25 @@ class Stack {
     return list != nullptr;
   }
 
+  std::size_t size() const { return size_; }
   // Of argument k, the tensor or the first one of the list.
   AtenTensorHandle tensor(std::size_t k) const {
     if (tensors_[k] == kNoList) return stable::to<AtenTensorHandle>(values_[k]);
     return item(stable::to<StableListHandle>(values_[k]), 0);
   }
 
-  // Whether each argument is a tensor on the CPU with few elements, so that the call keeps Python's lock. To release it
-  // takes longer than to copy them.
-  bool brief() const {
-    constexpr int64_t kMost = 1024;
-    for (std::size_t k = 0; k < size_; ++k) {
-      int32_t device = 0;
-      int64_t count = 0;
-      if (tensors_[k] != kNoList || aoti_torch_get_device_type(tensor(k), &device) != TORCH_SUCCESS ||
-          device != aoti_torch_device_type_cpu() || aoti_torch_get_numel(tensor(k), &count) != TORCH_SUCCESS ||
-          count > kMost)
-        return false;
-    }
-    return true;
-  }
-
   // Calls an operator; false if that failed.
-  bool call(const char* name, const char* overload, bool brief) {
+  bool call(const char* name, const char* overload) {
     size_ = 0;
-    PyThreadState* thread = brief ? nullptr : PyEval_SaveThread();
+    PyThreadState* const thread = PyEval_SaveThread();
     const AOTITorchError error = aoti_torch_call_dispatcher(name, overload, values_);
-    if (!brief) PyEval_RestoreThread(thread);
+    PyEval_RestoreThread(thread);
     return error == TORCH_SUCCESS;
   }
   // The same for an overload that takes its numbers from a FastCall.
-  bool call(const char* name, const char* overload, bool brief, FastCall& fast, FastCall** slot) {
+  bool call(const char* name, const char* overload, FastCall& fast, FastCall** slot) {
     *slot = &fast;
-    const bool done = call(name, overload, brief);
+    const bool done = call(name, overload);
     *slot = nullptr;
     return done;
   }
@@ -380,35 +363,39 @@ class Stack {
     return list;
   }
 
-  StableIValue values_[4];
-  std::size_t tensors_[4];  // of each list; or kNoList
+  static constexpr std::size_t kMost = kMostArguments + kMostFew;  // none of the numbers, few tensors instead of a list
+
+  StableIValue values_[kMost];
+  std::size_t tensors_[kMost];  // of each list; or kNoList
   std::size_t size_ = 0;
 };
+
+// Room for one more list of the call, of so many numbers; null where it is too long.
+int64_t* new_list(FastCall& call, Py_ssize_t count) {
+  if (call.lists == 0) call.begin[0] = 0;
+  const int64_t begin = call.begin[call.lists];
+  if (call.lists == FastCall::kMostLists || begin + count > FastCall::kMostNumbers) return nullptr;
+  call.begin[++call.lists] = begin + count;
+  return call.numbers + begin;
+}
+
+bool read_number(PyObject* number, int64_t& value) {
+  int overflow = 0;
+  if (PyLong_CheckExact(number) == 0) return false;
+  value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  return overflow == 0;
+}
 
 // Appends a list of ints to the call's lists; returns false if it is not a list or tuple of plain ints, or is too long.
 bool read_list(PyObject* list, FastCall& call) {
   const bool is_list = PyList_CheckExact(list) != 0;
   if (!is_list && !is_plain_tuple(list)) return false;
-  if (call.lists == 0) call.begin[0] = 0;
-  const int64_t begin = call.begin[call.lists];
   const Py_ssize_t count = is_list ? PyList_Size(list) : PyTuple_Size(list);
-  if (begin + count > FastCall::kMostNumbers) return false;
-  for (Py_ssize_t k = 0; k < count; ++k) {
-    PyObject* item = is_list ? PyList_GetItem(list, k) : PyTuple_GetItem(list, k);
-    if (PyLong_CheckExact(item) == 0) return false;
-    int overflow = 0;
-    call.numbers[begin + k] = PyLong_AsLongLongAndOverflow(item, &overflow);
-    if (overflow != 0) return false;
-  }
-  call.begin[++call.lists] = begin + count;
-  return true;
-}
-
-bool read_axis(PyObject* axis, FastCall& call) {
-  if (PyLong_CheckExact(axis) == 0) return false;
-  int overflow = 0;
-  call.axis = PyLong_AsLongLongAndOverflow(axis, &overflow);
-  return overflow == 0;
+  int64_t* const numbers = new_list(call, count);
+  for (Py_ssize_t k = 0; k < count; ++k)
+    if (numbers == nullptr || !read_number(is_list ? PyList_GetItem(list, k) : PyTuple_GetItem(list, k), numbers[k]))
+      return false;
+  return numbers != nullptr;
 }
 
 // The function of a library that says where its operators look for the numbers of a call; null after an error.

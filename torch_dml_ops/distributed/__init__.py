@@ -30,7 +30,8 @@ from torch.distributed.tensor import DTensor
 from torch_dml_ops import _autograd
 from torch_dml_ops._operators import OPERATORS
 from torch_dml_ops._private import DTENSORS
-from torch_dml_ops.distributed._calls import call_past_the_dispatcher, require_names, rule
+from torch_dml_ops._signature import signatures
+from torch_dml_ops.distributed._calls import require_names, rule
 from torch_dml_ops.distributed._out import refusal_of_a_rank, rule_with_out
 from torch_dml_ops.distributed._traffic import Traffic, traffic
 
@@ -46,18 +47,15 @@ def _refusal(name: str) -> Callable[..., None]:
 
 def _register() -> None:
     """Once, also where the package is imported again after it was removed from sys.modules."""
-    if _autograd.call_on_dtensors is not None:
-        return
-    if DTENSORS.missing:
-        for name in OPERATORS:
-            for form in ("", ".out"):
-                torch.library.register_torch_dispatch(f"torch_dml_ops::{name}{form}", DTensor, _refusal(name))
-        _autograd.call_on_dtensors = lambda name, first, others: None
+    if _autograd.when_out_is_refused:
         return
     for name in OPERATORS:
-        torch.library.register_torch_dispatch(f"torch_dml_ops::{name}", DTensor, rule(name))
-        torch.library.register_torch_dispatch(f"torch_dml_ops::{name}.out", DTensor, rule_with_out(name))
-    _autograd.call_on_dtensors, _autograd.tell_other_ranks = call_past_the_dispatcher, refusal_of_a_rank
+        signature = signatures[name]
+        rules = [_refusal(name)] * 2 if DTENSORS.missing else [rule(signature), rule_with_out(signature)]
+        for form, of_dtensors in zip(("", ".out"), rules, strict=True):
+            torch.library.register_torch_dispatch(f"torch_dml_ops::{name}{form}", DTensor, of_dtensors)
+    _autograd.when_out_is_refused.append(refusal_of_a_rank)
+    _autograd.with_rules_for_lazy_views.add(DTensor)
 
 
 _register()

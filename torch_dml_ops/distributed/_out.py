@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from torch_dml_ops import _autograd
-from torch_dml_ops._operators import OPERATORS, checked_outs
+from torch_dml_ops._operators import checked_outs
 from torch_dml_ops._overlap import check_memory
 from torch_dml_ops._private import DTENSORS as private
-from torch_dml_ops.distributed._calls import named_tensors, require_dtensors, run
+from torch_dml_ops._signature import Signature
+from torch_dml_ops.distributed._calls import require_dtensors, run
 from torch_dml_ops.distributed._exchange import is_plain
 from torch_dml_ops.distributed._placements import check_part
 from torch_dml_ops.distributed._plans import plan
@@ -21,35 +22,34 @@ from torch_dml_ops.distributed._plans import plan
 _LONGEST = 1024  # of a sentence in bytes, that ranks send each other
 
 
-def rule_with_out(name: str) -> Callable[..., None]:
+def rule_with_out(signature: Signature) -> Callable[..., None]:
     def rule(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> None:
-        given, numbers = named_tensors(name, args)
-        out = kwargs["out"]
-        outs = [(f"out[{k}]", t) for k, t in enumerate(out)] if name == "split" else [("out", out)]
+        given, numbers = signature.named_tensors(args), signature.numbers(args)
+        outs = signature.named_outs(kwargs["out"])
         refusal: Exception | None = None
         try:
-            read, written = _checked_for_out(name, args, given, numbers, outs, out)
+            read, written = _checked_for_out(signature, args, given, numbers, outs, kwargs["out"])
         except (RuntimeError, TypeError, ValueError) as error:
             refusal = error
         if (refusal := refusal_of_a_rank(refusal, [t for _, t in (*given, *outs)])) is not None:
             raise refusal
-        for t, result in zip(written, run(name, read, numbers), strict=True):
+        for t, result in zip(written, run(signature, read, numbers), strict=True):
             t._local_tensor.copy_(result._local_tensor)
 
     return rule
 
 
 def _checked_for_out(
-    name: str, args: Any, given: Sequence[tuple[str, Any]], numbers: tuple[Any, ...], outs: Any, out: Any
+    signature: Signature, args: Any, given: Sequence[tuple[str, Any]], numbers: tuple[Any, ...], outs: Any, out: Any
 ) -> tuple[list[DTensor], list[DTensor]]:
     """What a call with `out` reads and writes, if it may."""
-    checked_outs(name, OPERATORS[name].result(*args), out)
+    name = signature.name
+    checked_outs(signature, args, out)
     tensors = require_dtensors(name, [*given, *outs])
     read, written = tensors[: len(given)], tensors[len(given) :]
     parts = _parts(outs, written)
-    for _, part in parts:
-        _autograd.check_writable(name, part)
-    for (argument, _), t, spec in zip(outs, written, plan(name, read, numbers).specs, strict=True):
+    _autograd.check_writable(name, parts)
+    for (argument, _), t, spec in zip(outs, written, plan(signature, read, numbers).specs, strict=True):
         if t.placements != spec.placements:
             raise RuntimeError(
                 f"{name}: {argument} must be placed as the result is, {spec.placements}, got {t.placements}; call "

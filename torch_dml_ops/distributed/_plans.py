@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from torch_dml_ops._autograd import call
 from torch_dml_ops._layout import dense_strides, shared_order
 from torch_dml_ops._operators import OPERATORS
 from torch_dml_ops._private import DTENSORS as private
+from torch_dml_ops._signature import Signature, call, signatures
 from torch_dml_ops.distributed._exchange import Exchange, Window, depending, in_order, is_plain, walk, whole
 from torch_dml_ops.distributed._placements import (
     Placements,
@@ -48,11 +48,8 @@ def _windows(
 
 def _locally(name: str, *numbers: Any) -> Step:
     """A step that calls an operator on the tensors of this rank."""
-    if name == "join":
-        return lambda tensors: [call(name, tensors, *numbers)]
-    if name == "split":
-        return lambda tensors: list(call(name, tensors[0], *numbers))
-    return lambda tensors: [call(name, *tensors, *numbers)]
+    signature = signatures[name]
+    return lambda tensors: signature.listed(call(name, *signature.with_tensors(tensors, numbers)))
 
 
 def _copy_of(sizes: Sequence[int]) -> Step:
@@ -179,18 +176,21 @@ PLANNERS: dict[str, Callable[..., Planned]] = {
 }
 
 
-def _make_plan(name: str, tensors: Sequence[DTensor], numbers: Sequence[Any]) -> Plan:
-    arguments = ([tensors] if name == "join" else [*tensors]) + [*numbers]
-    result = OPERATORS[name].result(*arguments)
-    every_size = result.sizes if name == "split" else [result.sizes]
-    named: list[tuple[str, Any]] = [*result.like.items(), *result.also_read]
-    for argument, t in named:
+def _make_plan(signature: Signature, tensors: Sequence[DTensor], numbers: Sequence[Any]) -> Plan:
+    name, arguments = signature.name, signature.with_tensors(tensors, numbers)
+    if name not in PLANNERS:
+        raise NotImplementedError(
+            f"{name}: DTensors need a planner for it, and there is none; call full_tensor() first"
+        )
+    sizes = OPERATORS[name].result_sizes(*arguments)
+    every_size = signature.listed(sizes)
+    for argument, t in signature.named_tensors(arguments):
         if is_plain(t._local_tensor):
             check_part(name, argument, t)
-    like = list(result.like.values())
+    like = [t for _, t in signature.named_inputs(arguments)]
     strides = [dense_strides(name, sizes, like) for sizes in every_size]
     first = tensors[0]
-    placed, placements, steps = PLANNERS[name](shared_order(like), result.sizes, *tensors, *numbers)
+    placed, placements, steps = PLANNERS[name](shared_order(like), sizes, *tensors, *numbers)
     if first.device_mesh.get_coordinate() is None:  # a rank outside of the mesh has and sends nothing
         placed = [t.placements for t in tensors]
         steps = [lambda tensors: [tensors[0].new_empty(0) for _ in every_size]]
@@ -214,13 +214,13 @@ _MOST_PLANS = 4096  # more than a model has calls; then they are made anew
 _plans_are_of: Any = None  # the default process group; after another one was set up, equal meshes have other groups
 
 
-def plan(name: str, tensors: Sequence[DTensor], numbers: tuple[Any, ...]) -> Plan:
-    key: list[Any] = [name, numbers]
+def plan(signature: Signature, tensors: Sequence[DTensor], numbers: tuple[Any, ...]) -> Plan:
+    key: list[Any] = [signature.name, numbers]
     for t in tensors:
         local = t._local_tensor
         if not is_plain(local):  # something traces: sizes may be symbols
             _keep_compiled_code_of_ranks_apart()
-            return _make_plan(name, tensors, numbers)
+            return _make_plan(signature, tensors, numbers)
         key += t._spec, local.shape
     global _plans_are_of
     found = tuple(key)
@@ -230,7 +230,7 @@ def plan(name: str, tensors: Sequence[DTensor], numbers: tuple[Any, ...]) -> Pla
         if world is not _plans_are_of or len(_plans) >= _MOST_PLANS:
             _plans.clear()
             _plans_are_of = world
-        plan = _plans[found] = _make_plan(name, tensors, numbers)
+        plan = _plans[found] = _make_plan(signature, tensors, numbers)
     return plan
 
 

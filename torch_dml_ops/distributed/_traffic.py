@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from torch_dml_ops._operators import OPERATORS
-from torch_dml_ops.distributed._calls import named_tensors, require_dtensors, require_names
+from torch_dml_ops._signature import signatures
+from torch_dml_ops.distributed._calls import require_dtensors, require_names
 from torch_dml_ops.distributed._exchange import Exchange
 from torch_dml_ops.distributed._placements import Placements, parts_received, sizes_here
 from torch_dml_ops.distributed._plans import plan
@@ -61,9 +62,9 @@ def traffic(op: str, *arguments: Any) -> Traffic:
     if op not in OPERATORS:
         raise ValueError(f"traffic: op must be one of {', '.join(OPERATORS)}, got {op!r}")
     require_names("traffic")
-    named, numbers = named_tensors(op, arguments)
-    tensors = require_dtensors(op, named)
-    placed, steps, specs = plan(op, tensors, numbers)
+    signature = signatures[op]
+    tensors = require_dtensors(op, signature.named_tensors(arguments))
+    placed, steps, specs = plan(signature, tensors, signature.numbers(arguments))
     bytes_received = sum(_bytes_received(t, p) for t, p in zip(tensors, placed, strict=True))
     item = tensors[0].element_size()
     bytes_received += sum(item * sum(step.received_from) for step in steps if isinstance(step, Exchange))

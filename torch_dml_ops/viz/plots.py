@@ -167,7 +167,7 @@ def plot_slice1(
     window_strides = _numbers(f"{caller}: window_strides", window_strides)
     output_sizes = None if output_sizes is None else _numbers(f"{caller}: output_sizes", output_sizes)
     x = _input(caller, input)
-    output_sizes = Slice1.result(x.tensor, window_offsets, window_sizes, window_strides, output_sizes).sizes
+    output_sizes = Slice1.result_sizes(x.tensor, window_offsets, window_sizes, window_strides, output_sizes)
     sources = dml.slice1(_flat_indices(x.sizes), window_offsets, window_sizes, window_strides, output_sizes).numpy()
     places = {source: k for k, source in enumerate(sources.reshape(-1).tolist())}
 
@@ -227,7 +227,7 @@ def plot_split(
         input = input.input_tensor.sizes
     split_sizes, axis = _numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
     x = _input(caller, input)
-    Split.result(x.tensor, split_sizes, axis)
+    Split.result_sizes(x.tensor, split_sizes, axis)
     pieces = [piece.numpy() for piece in dml.split(_flat_indices(x.sizes), split_sizes, axis)]
     owners = {source: k for k, piece in enumerate(pieces) for source in piece.reshape(-1).tolist()}
 
@@ -285,7 +285,7 @@ def plot_reverse_subsequences(
         raise TypeError(f"{caller}: sequence_lengths must be a tensor, got {type(sequence_lengths).__name__}")
     x = _input(caller, input)
     values = _values(caller, "sequence_lengths", sequence_lengths)
-    ReverseSubsequences.result(x.tensor, sequence_lengths.to("meta"), axis)
+    ReverseSubsequences.result_sizes(x.tensor, sequence_lengths.to("meta"), axis)
     sources = dml.reverse_subsequences(_flat_indices(x.sizes), sequence_lengths.detach().cpu(), axis).numpy()
     size = x.sizes[axis]
     lengths = np.array([min(max(value, 0), size) for value in values]).reshape(sequence_lengths.shape)
