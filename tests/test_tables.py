@@ -67,6 +67,20 @@ def test_what_writes_and_returns_nothing_never_meets_torchs_kernels_for_lazy_vie
         assert torch._C._dispatch_has_kernel_for_dispatch_key(f"torch_dml_ops::{name}", key), name
 
 
+def test_each_integration_serves_each_operator() -> None:
+    from torch_dml_ops import _inductor
+
+    assert {kind.formula.__name__ for kind in _inductor.Call.__subclasses__()} == OPERATORS
+    if torch.distributed.is_available():
+        from torch_dml_ops.distributed._plans import PLANNERS
+
+        assert set(PLANNERS) == OPERATORS
+    pytest.importorskip("onnxscript")
+    from torch_dml_ops.onnx import translation_table
+
+    assert {overload._schema.name for overload in translation_table()} == {f"torch_dml_ops::{op}" for op in OPERATORS}
+
+
 def test_each_function_takes_what_its_operator_takes() -> None:
     for name in OPERATORS:
         taken = [a.name for a in getattr(torch.ops.torch_dml_ops, name).out._schema.arguments]

@@ -1,4 +1,3 @@
-// The same rules are in torch_dml_ops/_checks.py and _layout.py (check.h says why).
 #include "check.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>

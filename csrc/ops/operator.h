@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "check.h"
 #include "ops.h"
@@ -63,7 +64,7 @@ struct Operator<schema, sizes, copy> {
     const Sizes each = sizes(first, rest...);
     if constexpr (gives_list) {
       require(out.size() == each.size(), kName, ": out must have length ", each.size(), ", a tensor for each of ",
-              schema.argument(1), ", got ", out.size());
+              kArguments[1], ", got ", out.size());
       for (std::size_t k = 0; k < out.size(); ++k)
         check_written(Name{"out", int64_t(k)}, out[k], each[k], first, rest...);
       check_disjoint_outs(kName, out);
@@ -76,6 +77,9 @@ struct Operator<schema, sizes, copy> {
  private:
   static constexpr auto kNameText = schema.name();
   static constexpr const char* kName = kNameText.data();
+  static constexpr auto kArguments = []<std::size_t... k>(std::index_sequence<k...>) {
+    return std::array{schema.argument(k)...};
+  }(std::make_index_sequence<1 + sizeof...(Rest)>());
 
   static Tensors listed(const Tensor& first) { return {&first, 1}; }
   static Tensors listed(Tensors first) { return first; }
@@ -83,14 +87,14 @@ struct Operator<schema, sizes, copy> {
   static void check_written(Name name, const Tensor& out, Ints each, First first, Rest... rest) {
     constexpr bool takes_list = !std::is_same_v<First, const Tensor&>;
     const Tensors inputs = listed(first);
-    check_out(kName, name, out, each, Name{schema.argument(0), takes_list ? 0 : -1}, inputs[0]);
+    check_out(kName, name, out, each, Name{kArguments[0], takes_list ? 0 : -1}, inputs[0]);
     for (std::size_t k = 0; k < inputs.size(); ++k)
-      check_disjoint(kName, name, out, Name{schema.argument(0), takes_list ? int64_t(k) : -1}, inputs[k]);
+      check_disjoint(kName, name, out, Name{kArguments[0], takes_list ? int64_t(k) : -1}, inputs[k]);
     std::size_t at = 0;
     const auto check_constant = [&](const auto& argument) {
       ++at;
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(argument)>, Tensor>)
-        check_disjoint(kName, name, out, Name{schema.argument(at)}, argument);
+        check_disjoint(kName, name, out, Name{kArguments[at]}, argument);
     };
     (check_constant(rest), ...);
   }

@@ -1,5 +1,4 @@
 // reverse_subsequences: copies a tensor with the first elements along an axis reversed, as many as each length says.
-// The same rules are in torch_dml_ops/_operators.py (check.h says why); tests/refusals.py tests both against one table.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include "../kernels/reverse_copy.h"

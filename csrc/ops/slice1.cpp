@@ -1,5 +1,4 @@
 // slice1 and slice_grad: a window of a tensor, copied out of it or back into zeros of its size.
-// The same rules are in torch_dml_ops/_operators.py (check.h says why); tests/refusals.py tests both against one table.
 #include "../kernels/affine_copy.h"
 #include "check.h"
 #include "execute.h"

@@ -1,5 +1,4 @@
 // split and join: one tensor and its pieces along an axis, copied either way.
-// The same rules are in torch_dml_ops/_operators.py (check.h says why); tests/refusals.py tests both against one table.
 #include <algorithm>
 
 #include "../kernels/affine_copy.h"
