@@ -72,7 +72,6 @@ DERIVATIVES = Section(
         "torch.autograd.forward_ad._current_level": "whether forward mode is on",
         "torch.autograd.function._SingleLevelFunction": "the Function that transforms compose with",
         "torch.autograd.function._SingleLevelFunction._backward_cls": "the class of its nodes, with their name",
-        "torch.autograd.function._SingleLevelFunction._backward_cls._forward_cls": "finds the transpose from a node",
         "torch.autograd.function._SingleLevelFunction._backward_cls._autograd_function_id": "compiled autograd's key",
     },
 )
@@ -152,12 +151,6 @@ INDUCTOR = Section(
 DTENSORS = Section(
     "DTensors: they are refused in one sentence",
     {
-        "torch._C._are_functorch_transforms_active": "whether a transform of torch.func is at work",
-        "torch._C._get_tracing_state": "whether torch.jit traces",
-        "torch._C._len_torch_dispatch_stack": "whether a mode for dispatch is on",
-        "torch._C._len_torch_function_stack": "whether a mode for torch functions is on",
-        "torch._ops._len_torch_dispatch_stack_pre_dispatch": "whether a mode of tracing before dispatch is on",
-        "torch.autograd.forward_ad._current_level": "whether forward mode is on",
         "torch.distributed._functional_collectives.AsyncCollectiveTensor": "a result that has to be waited for",
         "torch.distributed._functional_collectives.all_reduce": "tells all ranks of a refusal",
         "torch.distributed._functional_collectives.all_to_all_single": "the exchange of elements",
