@@ -100,12 +100,13 @@ void split_out(const Tensor& input, Ints split_sizes, int64_t axis, Tensors out)
   check_split(input, split_sizes, axis);
   require(out.size() == split_sizes.size(), "split: out must have length ", split_sizes.size(),
           ", a tensor for each of split_sizes, got ", out.size());
-  for (std::size_t k = 0; k < out.size(); ++k) {
+  for (std::size_t k = 0; k < out.size(); ++k)
     check_out("split", Name{"out", int64_t(k)}, out[k], with_size(input.sizes(), axis, split_sizes[k]), Name{"input"},
               input);
-    check_disjoint("split", Name{"out", int64_t(k)}, out[k], {"input"}, input);
-  }
+  for (std::size_t k = 0; k < out.size(); ++k)
+    check_disjoint("split", Name{"out", int64_t(k)}, out[k], Name{"input"}, input);
   check_disjoint_outs("split", out);
+  for (const Tensor& each : out) each.mutable_data();  // which moves lazy clones, and `input` with its own storage
   copy_pieces(input, out, axis, true);
 }
 
