@@ -26,14 +26,13 @@ from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loa
 from torch_dml_ops._private import SHORT_WAY as private
 
 OPERATORS = ("slice1", "slice_grad", "split", "join", "reverse_subsequences")
-# Kernels that somebody else may register for plain tensors, as torch.library names them. (The package's own kernels in
-# Python are at other keys. Plain calls do not meet what replaces those, by allow_override=True.)
-FOREIGN_KERNELS = {
-    f"torch_dml_ops/{name}{form}/{key}"
-    for name in OPERATORS
-    for form in ("", ".out")
-    for key in ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
-} | {f"torch_dml_ops/{name}/{key}" for name in OPERATORS for key in ("Conjugate", "Negative", "ZeroTensor")}
+# At these keys, the calls that go the short way would meet a kernel on the ordinary one.
+_KEYS = (
+    *("CPU", "CUDA", "Autograd", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect"),
+    *("ADInplaceOrView", "Conjugate", "Negative", "ZeroTensor"),
+)
+# Kernels that somebody else may register, as torch.library names them.
+FOREIGN_KERNELS = {f"torch_dml_ops/{name}{form}/{key}" for name in OPERATORS for form in ("", ".out") for key in _KEYS}
 # Modes for torch functions that do nothing to an operator, by their types.
 harmless_modes: set[type] = set()
 FEW = [f"{name}.fast_{count}" for name in ("join", "split") for count in (2, 3, 4)]
@@ -96,6 +95,12 @@ def _set_up() -> Any:
         packet._overload_names = ["", "out"]  # not those that only the short way calls
         private._register_builtin(packet._op, f"torch_dml_ops::{name}")  # for TorchScript
     return _fast_calls
+
+
+def own_kernels_are_registered() -> None:
+    """Takes the package's own off torch's list of kernels: one that replaces them is a foreign one, and adds to it."""
+    if available:
+        private._impls.difference_update(FOREIGN_KERNELS)
 
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops import _checks as checks
-from torch_dml_ops import _fusion
+from torch_dml_ops import _fast, _fusion
 from torch_dml_ops._autograd import call, register_linear
 from torch_dml_ops._layout import new_dense
 from torch_dml_ops._overlap import check_memory
@@ -339,3 +339,4 @@ for _name, _operator in OPERATORS.items():
     _register_vmap(_name, _operator)
     if _operator.by_torch is not None:
         _register_older_vmap(_name, _operator, _operator.by_torch)
+_fast.own_kernels_are_registered()
