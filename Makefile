@@ -42,8 +42,8 @@ $(VENV)/choice: FORCE | $(VENV)/base
 	 cmp -s $@.now $@ && rm $@.now || mv $@.now $@
 FORCE:
 
-SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute for the CPU, and two to \
-	five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out, now and in later builds; auto builds them again)\n'
+SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute on one core for the CPU, and two \
+	to five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out, now and in later builds; auto builds them again)\n'
 
 $(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'the examples'

@@ -77,7 +77,7 @@ MOVED_INTO_LIBC = {
 def require_tools() -> None:
     """Ends with a sentence where torch or setuptools is too old, or there is no compiler."""
     for tool, version, *oldest in ("torch", torch_version, 2, 11), ("setuptools", setuptools_version, 77):
-        if [int(number) for number in version.split(".")[: len(oldest)]] < oldest:
+        if list(map(int, re.findall(r"\d+", re.split(r"[^\d.]", version)[0]))) < oldest:  # "2.11.0a0+git" is 2.11.0
             needed = ".".join(map(str, oldest))
             sys.exit(
                 f"torch_dml_ops: to build needs {tool} {needed} or later, got {version}: pip install '{tool}>={needed}'"

@@ -39,7 +39,7 @@ mapfile -t settings < <(
 )
 
 # The line of README that says what is needed, as it stands there. (The mirror may be a snapshot of an earlier day.)
-needed=$(sed -nE 's/^\$ (sudo )?(apt install .*)$/\2/p' README.md)
+needed=$(sed -nE 's/^\$ (apt install [^#]*).*$/\1/p' README.md)
 [ -n "$needed" ] || { echo "README.md does not say what is needed, in a line that starts with \$ apt install"; exit 1; }
 within "export DEBIAN_FRONTEND=noninteractive; apt-get -q -o Acquire::Check-Valid-Until=false update; ${needed/apt install/apt-get -q -y install}"
 

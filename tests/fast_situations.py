@@ -163,10 +163,10 @@ def seen(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
 
 
-def outcome(f: Callable[..., Any], *arguments: Any) -> Any:
+def outcome(f: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """What can be seen of what `f` returns, or of what it raises."""
     try:
-        return seen(f(*arguments))
+        return seen(f(*arguments, **named))
     except BaseException as error:
         before = None if error.__suppress_context__ else error.__context__
         return f"raised {type(error).__name__}: {error}" + (f", after {before!r}" if before else "")
@@ -422,25 +422,6 @@ def called_from(caller: Callable[[Callable[[Tensor], Any]], None]) -> Run:
 
         caller(f)
         return results
-
-    return run
-
-
-def with_a_users_own_kernel(key: str) -> Run:
-    """What the call gives, and whether it ran the kernel that somebody put into the place of the operator's own."""
-
-    def run(call: Form) -> Any:
-        calls = []
-        ones = torch.ones(1, device=DEVICE)
-
-        def kernel(*arguments: Any, **named: Any) -> Any:
-            calls.append(1)
-            return None if call.out else [ones, ones] if call.op == "split" else ones
-
-        with torch.library._scoped_library("torch_dml_ops", "IMPL") as library, torch.autocast(DEVICE):
-            library.impl(f"{call.op}.out" if call.out else call.op, kernel, key, allow_override=True)
-            result = call(fresh())
-        return calls, result
 
     return run
 
@@ -702,10 +683,6 @@ MODES: dict[str, Situation] = {
     "functionalization switched on": either(
         inside(lambda: torch._C._IncludeDispatchKeyGuard(torch._C.DispatchKey.Functionalize))
     ),
-    **{
-        f"a user's own kernel for {key}": other(with_a_users_own_kernel(key))
-        for key in (DEVICE.upper(), f"Autograd{DEVICE.upper()}", f"Autocast{DEVICE.upper()}")
-    },
     "vmap": other(transformed(torch.func.vmap, fresh)),
     "vmap of something else": other(lambda call: torch.func.vmap(lambda x: one(call(fresh())) + x.sum())(fresh())),
     "functionalize": other(transformed(torch.func.functionalize, fresh)),

@@ -13,6 +13,7 @@ GRADCHECK = "tests/test_autograd.py -m '' -k 'ordinary and (gradcheck or torch_f
 INDEX = "tests/test_index.py tests/test_window.py -k 'numpys or small_sizes or malformed or empty'"
 JOINS = "tests/test_properties.py -k join_takes_the_first_order"
 STORAGES = "tests/test_unusual_inputs.py -k 'storage or without_memory'"
+BOTH = "$ kernels_fuzz 1000 0 && kernels_fuzz alignments"
 RULE = "tests/test_inductor.py -k 'rule or a_line_names'"
 
 AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
@@ -28,10 +29,22 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("sizes[d] == 1 ? 0 : «src_strides[d] * w.strides[d]»", "src_strides[d]"),
                 ("dim.begin -= «(count - 1)» * dim.step", "count"),
                 ("dim.src_stride = «-stride»;", "stride"),
+                ("copy.src += w.start(d) * «src_strides[d]» * item", "dst_strides[d]"),
+                ("copy.src += «(count - 1)» * stride * item", "count"),
+                ("size >= «std::min<int64_t>(most[d], 1)» && size", "0"),
+                ('require(size >= least && «size <= most[d]», "slice_grad', "true"),
+            ],
+            "csrc/ops/operator.h": [
+                ("require(«out.size() == each.size()», kName", "true"),
+                ("check_disjoint(kName, name, out, Name{kArguments[at]}, argument);", ";"),
+                ("«check_disjoint_outs(kName, out);»", ""),
             ],
             "csrc/ops/split.cpp": [
                 ("size <= rest ? «rest - size» : -1", "rest"),
                 ("«int64_t(d) == axis» || given[d]", "false"),
+                ("begin * «whole_strides[std::size_t(axis)]» * item", "1"),
+                ("== axis ? «piece_size» : sizes[d], dst", "sizes[d]"),
+                ('require(«!__builtin_add_overflow(sum, size, &sum)», "join', "(sum += size, true)"),
             ],
             "csrc/ops/check.cpp": [
                 ("return own;", "", JOINS),
@@ -41,8 +54,26 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("last += «(sizes[d] - 1)» * strides[d];", "sizes[d]", STORAGES),
                 ("«last >= bytes / item_size»", "last > bytes / item_size", STORAGES),
                 ("«data_of(op, out_name, out, false);»", "", STORAGES),
+                ("«out.mutable_data();»\n  refuse_shared", ""),
+                ("for (const Tensor& out : outs) «out.mutable_data();»", ""),
+                ("require_fits(is_empty || «stride <= kMost / like.element_size()»)", "true"),
+                ("order[k - 1]); --k) order[k] = «order[k - 1]»", "order[k]"),
+                ("«int64_t(k) != except» && given[k]", "true"),
             ],
-            "csrc/ops/reverse_subsequences.cpp": [("is_axis ? 0 : «length[d]»", "length[0]")],
+            "csrc/ops/reverse_subsequences.cpp": [
+                ("is_axis ? 0 : «length[d]»", "length[0]"),
+                ("copy.dims.push_back({sizes[d], dst[d], «src[d]», is_axis", "dst[d]"),
+            ],
+            "csrc/ops/boxed.h": [
+                (
+                    "«TORCH_ERROR_CODE_CHECK(torch_delete_list(list));»\n  return tensors",
+                    "",
+                    "tests/test_fast.py -k leave",
+                ),
+                ("call.refused = true;", "", "tests/test_fast.py"),
+                ("few == 0) «give_back(stack, TensorList());»", "", "tests/test_fast.py"),
+                ("std::optional<Ints>(call.list(«lists++»))", "lists - 1", "tests/test_fast.py"),
+            ],
         },
     ),
     "overlap": (
@@ -69,14 +100,28 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "CPU engine": (
-        "$ kernels_fuzz 300 0 cpu && kernels_fuzz alignments cpu",
+        "$ kernels_fuzz 1000 0 cpu && kernels_fuzz alignments cpu",
         {
             "csrc/kernels/affine_copy.h": [
                 ("inner.reads_all() && «step == 1» &&", "true"),
                 ("begin == 0 && step == 1 && «count == size»", "true"),
+                ("copy.dst += «j» * d.dst_stride * item_size", "index", BOTH),
+                ("    «aligned.include(copy.src);»\n  }\n  const int64_t parts = plan", "", BOTH),
             ],
-            "csrc/kernels/reverse_copy.h": [("«length_stride == inner.size * inner.length_stride»", "true")],
-            "csrc/kernels/plan.h": [("vec.include(dims[k].src_stride * item_size);", "", "$ kernels_fuzz alignments")],
+            "csrc/kernels/reverse_copy.h": [
+                ("«length_stride == inner.size * inner.length_stride»", "true"),
+                ("j * d.length_stride * «length_bytes(copy.length_type)»", "8", BOTH),
+                ("copy.src += j * «d.src_stride» * item_size", "d.dst_stride", BOTH),
+                ("«src_stride == inner.size * inner.src_stride» && length", "true", BOTH),
+                ("src_stride == 1 && «length_stride == 0»; }", "true", BOTH),
+            ],
+            "csrc/kernels/plan.h": [
+                ("vec.include(dims[k].src_stride * item_size);", "", "$ kernels_fuzz alignments"),
+                ("vec.include(dims[k].dst_stride * item_size);", "", BOTH),
+                ("extents()) «vec.include(extent * item_size);»", "", BOTH),
+                ("    dims[k].src_stride /= «vec_size»;", "1", BOTH),
+                ("d.src_stride *= parts.size;", "", BOTH),
+            ],
             "csrc/kernels/cpu/affine_copy.cpp": [
                 ("!d.reads_all() || «d.src_stride != 1»", "false"),
                 ("«d.dst_stride != count»", "false"),
@@ -89,6 +134,8 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("!is_dense(inner)", "false"),
                 ("copy.dst - first + writer_.bytes(n) > writer_.bytes(stride)", "false"),
                 ("«items != stride» || bytes >", "false"),
+                ("dst += writer_.bytes(index * «d.dst_stride»)", "d.src_stride"),
+                ("first = «std::min(first, copy.dst)»;", "copy.dst"),
             ],
             "csrc/kernels/cpu/chunk_writer.h": [
                 ("max_staged == 0 || «!is_dense(dims)»", "false"),
@@ -98,6 +145,15 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("index <= row.begin ? 0 : std::min(«row.count»,", "row.count + 1"),
                 ("zero(«window_end», end)", "window_end - 1"),
                 ("kCacheLineBytes), whole = «kept_ - rest»", "kept_"),
+                ("lines(*this, «dst + begin * each», staging)", "dst"),
+                ("sources) source += «bytes(some)»;", "some"),
+                ("rows > 1 && «least >= kCacheLineBytes») all", "true"),
+                ("bytes(rows ? «d.src_stride» : 0)", "d.dst_stride"),
+                ("nullptr : src + bytes(«index» * d.src_stride)", "j"),
+                ("d.reads_all() && «dims[1].dst_stride == 1»", "true"),
+                ("} else if («row.dst_stride == 1») {", "true"),
+                ("copy_row(at(window), «row.dst_stride * row.step»", "row.dst_stride"),
+                ("std::memcpy(line, begin_ + whole, std::size_t(rest));", ""),
             ],
             "csrc/kernels/cpu/reverse_copy.cpp": [
                 ("if («length < 0») return 0", "false"),
@@ -111,6 +167,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("end - j, axis_.size, column_.dst_stride, «column_.src_stride»", "column_.dst_stride"),
                 ("length_offset += «index * dims[k].length_stride»", "index"),
                 ("uint64_t(axis_size) ? int64_t(length) : «axis_size»", "int64_t(length)"),
+                ("src += index * «dims[k].src_stride»", "dims[k].dst_stride"),
             ],
             "csrc/kernels/cpu/inner_loops/vectors.inl": [
                 ("if («i < n») move(n - kItems)", "false"),
@@ -208,6 +265,81 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
         },
     ),
+    "CUDA kernels": (
+        "$ kernels_fuzz 1000 0 && kernels_fuzz alignments",
+        {
+            "csrc/kernels/cuda/access_pattern.h": [
+                ("vec.include(copy.dst);", ""),
+                ("word.include(copy.dims[column].size * item_size);", ""),
+                ("if (k != column) word.include(«copy.dims[k].dst_stride» * item_size)", "0"),
+                ("if (k != row) «word.include(copy.dims[k].src_stride * item_size)»", "word.include(int64_t(0))"),
+                ("word.value() == kWordBytes && «copy.dims[row].src_stride == 1»", "true"),
+            ],
+            "csrc/kernels/cuda/affine_copy.cu": [
+                ("«lead + row_size» <= kTileSide<Item> / 2", "row_size"),
+                ("row_tiles = tiles(«lead + row_size»)", "row_size"),
+                ("(«copy.vector_loads.include(from)» &&", "true"),
+                ("«copy.vector_loads.include(from + std::min(loads - 1, kSide - 1) * column.src_stride)»", "true"),
+                ("columns_left < 2 * kSide ? «int(columns_left)» :", "2 * kSide"),
+                (
+                    "std::min(vec_size, «max_vec_size(copy.dims, plan.item_size, copy.dst, copy.src)»)",
+                    "max_vec_size(copy.dims, plan.item_size, copy.src, copy.src)",
+                ),
+                ("launches.max_index = std::max(«launches.max_index», index_bound", "int64_t(0)"),
+                ("launches.rank = std::max(«launches.rank», copy", "std::size_t(0)"),
+                ("batch.same_chunks = «batch.same_chunks» &&", "true"),
+                ("j < k * kStep + kVecSize && «j < left»", "true"),
+                (
+                    "all([&](AffineCopy& copy) { return «tiles_have_words(copy, launches.item_size)»; });",
+                    "tiles_have_words(launches.copies.front(), launches.item_size)",
+                ),
+            ],
+            "csrc/kernels/cuda/copy_loads.h": [
+                ("if («at.row.outside» || i + kVecSize <= 0", "false"),
+                ("if («at.index >= 0» && at.index + kVecSize <= copy", "true"),
+                ("count = «at.row.outside ? 0 : inner.count»", "inner.count"),
+                ("if («!copy.vector_loads.include(first)») return false", "false"),
+                ("if («!copy.vector_loads.include(from)») return false", "false"),
+            ],
+            "csrc/kernels/cuda/copy_params.h": [
+                ("«distance < 0» || q * Offset", "false"),
+                ("!= distance || «q >= dim.count»", "false"),
+            ],
+            "csrc/kernels/cuda/dims.h": [
+                ("std::max({«dst», src, numel(dims)})", "int64_t(0)"),
+                ("std::max({dst, «src», numel(dims)})", "int64_t(0)"),
+                ("src += max_offset(«d.source_size()», d.src_stride)", "1"),
+                ("dst += max_offset(d.size, «d.dst_stride»)", "d.src_stride"),
+            ],
+            "csrc/kernels/cuda/vec_partition.h": [
+                ("alike(inner) ? misalignment : «kVecSize - 1»", "misalignment"),
+                ("!alike(last) && «alike(last - 1)»", "true"),
+                ("«dims[last - 1].dst_stride == row_size» &&", "true"),
+                ("(vecs.misalignment + «uint32_t(v.row.dst)»)", "0u"),
+            ],
+            "csrc/kernels/cuda/vectors.h": [
+                ("/ kBytes * kBytes - «kBytes»;", "0"),
+            ],
+            "csrc/kernels/cuda/reverse_copy.cu": [
+                ("word.include(copy.src);", ""),
+                ("word.include(copy.dst);", ""),
+                ("word.include(copy.dims.back().size * copy.item_size);", ""),
+                ("word.include(«copy.dims[k].src_stride» * copy.item_size)", "copy.dims[k].dst_stride"),
+                ("word.include(«copy.dims[k].dst_stride» * copy.item_size)", "copy.dims[k].src_stride"),
+                ("std::max(«index_bound(copy.dims)», length)", "int64_t(0)"),
+                ("std::max(index_bound(copy.dims), «length»)", "int64_t(0)"),
+                ("max_offset(dim.size, «dim.length_stride»)", "dim.dst_stride"),
+                ("if («is_signed» && int64_t(length) < 0)", "true"),
+                ("«column.src_stride != 1») return 0;\n  const int64_t sector", "false"),
+                ("«row.length_stride == 0» && row.src_stride == 1", "true"),
+                ("row.length_stride == 0 && «row.src_stride == 1»", "true"),
+                ("columns && «Offset(threadIdx.x) < columns_left»", "true"),
+                ("«params.vector_loads.include(at.src + i)» && params", "true"),
+                ("&& «params.vector_loads.include(at.src + from_reversed)»", "true"),
+                ("(params.rows.misalignment + «uint32_t(at.dst)»)", "0u"),
+            ],
+        },
+    ),
     "short way": (
         "tests/test_fast.py",
         {
@@ -220,6 +352,15 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("|| «layout != aoti_torch_layout_strided()»", "false"),
                 ("return «overflow == 0»;", "true"),
                 ("if («call.lists == FastCall::kMostLists» || begin", "false"),
+                ("item(list, k));\n      «torch_delete_list(list);»", ""),
+                ("«torch_delete_list(list);»\n    return tensors", ""),
+                ("«aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(values_[size_]));»", ""),
+                ("«++tensors_[size_ - 1];»", ""),
+                ("if (capsule && «is_true(torch_.takes_ownership)») return result", "true"),
+                ("|| «begin + count» > FastCall::kMostNumbers)", "count"),
+                ("if (!tensor) «result = Object();»", ""),
+                ("return «PyErr_Occurred() != nullptr» ? nullptr : fall_back()", "false"),
+                ("if («requires_grad((*this)[k])») return (*this)[k]", "k == 0 && requires_grad((*this)[k])"),
             ],
             "csrc/python/fast_calls.cpp": [
                 ("is_plain(out) && !(«grad_mode» &&", "false"),
@@ -229,12 +370,37 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if («!is_plain(argument)») return false", "false"),
                 ("call.missing |= «1u << call.lists»", "0"),
                 ("if («out != Py_None») return written", "false"),
+                ("count <= out && «left == 0» &&", "true"),
+                ("right = «count <= out» && left", "true"),
+                ("takes_out && «given[out] != Py_None» :", "true"),
+                ("(with_out ? «takes_out» &&", "true"),
+                ("Py_None : «takes_no_out»);", "true"),
+                ("for (Py_ssize_t k = «count»; k <= out && left > 0", "0"),
+                ("if («grad_mode && inputs.requiring_grad() != nullptr») return", "false"),
+                ("«slot_for(stack.tensor(place)) == nullptr»)", "false"),
+                ("if («says_true(torch_.is_excluded, torch_.version_key)»)", "false"),
+                ("several <= «kMostFew»;", "6"),
+                ("return «fast.refused» ? fall_back() : result.release();\n}\n\n// Whether", "false"),
+                ("fast, slot) || «fast.refused») return", "false"),
+                ("return «call.refused» ? fall_back() : result.release();", "false"),
             ],
             "csrc/python/index.inl": [
                 ("entry == Py_Ellipsis && «ellipsis_ == entries_»", "true", INDEX),
                 ("if («steps < 1») return false", "steps < 0", INDEX),
                 ("index < 0 ? «index + size» : index", "index + size - 1", INDEX),
                 ("step < 0 ? «start - numbers[rank] + 1» : start", "start", INDEX),
+                (
+                    "«3 * rank + result_rank > FastCall::kMostNumbers») return",
+                    "false",
+                    "tests/test_index.py tests/test_fast.py -k 'malformed or empty or numpys or hands'",
+                ),
+            ],
+            "torch_dml_ops/_fast.py": [
+                ('"AutocastCUDA"«, "BackendSelect"»),', ""),
+                ('*("«ADInplaceOrView", "»Conjugate"', ""),
+                ('"Negative"«, "ZeroTensor"»)', ""),
+                ('form in (""«, ".out"») for', ","),
+                ("private._impls.difference_update(foreign_kernels)", "pass"),
             ],
         },
     ),
@@ -371,6 +537,21 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
         },
     ),
+    "building": (
+        "tests/test_build.py -k 'one_sentence or order_of'",
+        {
+            "setup.py": [
+                ("if list(map(«int», re.findall", "str"),
+                ("«setuptools_version, 77»)", "setuptools_version, 7"),
+                ("«torch_version, 2, 11»)", "torch_version, 2, 9"),
+                ("if «shutil.which(compiler()[0]) is None»:", "False"),
+                ('if «wanted not in ("auto", "0", "1")»:', "False"),
+                ('if home := os.environ.get(«"CUDA_HOME"»)', '"CUDA_PATH"'),
+                ('if «not Path(home, "bin", "nvcc").exists()»:', "False"),
+                ('if «sysconfig.get_config_var("Py_GIL_DISABLED")»:', "False"),
+            ],
+        },
+    ),
     "descriptors": (
         "tests/test_directml_descriptors.py tests/test_directml_operator.py",
         {
@@ -448,6 +629,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if size < «end»:", "end - 1"),
                 ("Resource(«-(-size // 4) * 4», initial)", "size"),
                 ("if not isinstance(tensors, TensorDesc) and len({tensor.flags for tensor in tensors}) > «1»", "9"),
+                ("if input_path is not None« and not file.exists()»:", ""),
             ],
         },
     ),

@@ -123,9 +123,9 @@ def on_tensors(function: Callable[[Tensor], Any], argument: Any) -> Any:
 
 
 def storage_bytes(t: Tensor) -> NDArray[np.uint8]:
-    """A copy of all bytes of the tensor's storage, those between and beside its elements too."""
+    """A copy of all bytes of the tensor's storage, those between and beside its elements too. Lazy clones stay lazy."""
     everything = torch.empty(0, dtype=torch.uint8, device=t.device).set_(t.untyped_storage())
-    return everything.cpu().numpy().copy()
+    return everything.clone().cpu().numpy()
 
 
 def _items(

@@ -10,23 +10,30 @@
 
 namespace torch_dml_ops {
 
-// Calls f(index) for every index.
-template <class Dims, class F>
-void for_each_index(const Dims& dims, F f) {
-  std::vector<int64_t> index(dims.size());
+// Calls f(index) for every index of a tensor of these sizes.
+template <class F>
+void for_each_index(const std::vector<int64_t>& sizes, F f) {
+  std::vector<int64_t> index(sizes.size());
   for (;;) {
     f(index);
-    std::size_t k = dims.size();
-    while (k-- > 0 && ++index[k] == dims[k].size) index[k] = 0;
+    std::size_t k = sizes.size();
+    while (k-- > 0 && ++index[k] == sizes[k]) index[k] = 0;
     if (k == std::size_t(-1)) return;
   }
+}
+
+template <class Dims>
+std::vector<int64_t> sizes_of(const Dims& dims) {
+  std::vector<int64_t> sizes;
+  for (const auto& d : dims) sizes.push_back(d.size);
+  return sizes;
 }
 
 // Calls f(to, from) with the address of each item that is written, and of the one that is written there: null is zero.
 template <class F>
 void for_each_item(const AffineCopies& plan, F f) {
   for (const AffineCopy& copy : plan.copies)
-    for_each_index(copy.dims, [&](const std::vector<int64_t>& index) {
+    for_each_index(sizes_of(copy.dims), [&](const std::vector<int64_t>& index) {
       int64_t to = 0, from = 0;
       bool is_zero = false;
       for (std::size_t k = 0; k < index.size(); ++k) {
@@ -62,7 +69,7 @@ inline int64_t clamped_length(const ReverseCopy& plan, int64_t at, int64_t most)
 template <class F>
 void for_each_item(const ReverseCopy& plan, F f) {
   const std::size_t axis = plan.axis();
-  for_each_index(plan.dims, [&](const std::vector<int64_t>& index) {
+  for_each_index(sizes_of(plan.dims), [&](const std::vector<int64_t>& index) {
     int64_t to = 0, from = 0, length_at = 0;
     for (std::size_t k = 0; k < index.size(); ++k) {
       to += index[k] * plan.dims[k].dst_stride;

@@ -1,6 +1,7 @@
 """What is built: the stable ABI alone, one wheel for every CPython, CUDA kernels wherever nvcc is."""
 
 import email
+import itertools
 import json
 import os
 import platform
@@ -18,6 +19,7 @@ import pytest
 import torch
 from filelock import FileLock
 from host_build import ROOT, program
+from packaging.version import Version
 from processes import run_program, started
 
 import torch_dml_ops
@@ -355,6 +357,11 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
         {"TORCH_DML_OPS_CUDA": "yes"},
         "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'",
     ),
+    "no toolkit": (
+        "",
+        {"TORCH_DML_OPS_CUDA": "auto", "CUDA_HOME": "/no/cuda"},
+        "CUDA_HOME must be the folder of a CUDA toolkit, and /no/cuda has no bin/nvcc",
+    ),
     "a free-threaded Python": (
         "import sysconfig; known = sysconfig.get_config_var; "
         "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else known(name)",
@@ -364,12 +371,46 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
 }
 
 
+SETUP = """
+import importlib.util, sys
+sys.argv, sys.dont_write_bytecode = ["setup.py", "--version"], True
+
+def run_setup():
+    spec = importlib.util.spec_from_file_location("setup", "setup.py")
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+"""
+
+
 @pytest.mark.parametrize(("before", "environment", "sentence"), REFUSED_BUILDS.values(), ids=REFUSED_BUILDS)
-def test_build_refuses_in_one_sentence(source_copy, before, environment, sentence):
-    program = "sys.argv = ['setup.py', '--version']; runpy.run_path('setup.py', run_name='__main__')"
-    code, text = run(sys.executable, "-c", f"import runpy, sys; {before}\n{program}", cwd=source_copy, **environment)
+def test_build_refuses_in_one_sentence(before, environment, sentence):
+    code, text = run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", **environment)
     said = [line for line in text.splitlines() if "No CUDA runtime is found" not in line]  # by builds of torch for it
     assert (code, said) == (1, [sentence])
+
+
+@pytest.mark.parametrize(("tool", "oldest"), [("torch", "2.11"), ("setuptools", "77")])
+def test_versions_are_in_the_order_of_their_numbers(tool, oldest):
+    """Those before a release, of which torch's own are built too, count as the release."""
+    numbers, ends = (
+        (2, 9, 10, 11, 12, 76, 77, 100),
+        itertools.cycle(("", "rc1", "a0+git1f", ".dev2", ".post1", "+cpu", ".1")),
+    )
+    releases = itertools.chain(itertools.product(numbers), itertools.product(numbers, numbers))
+    versions = [".".join(map(str, release)) + next(ends) for release in releases]
+    program = f"""{SETUP}
+import setuptools, torch.version
+for version in sys.stdin.read().split():
+    {"setuptools" if tool == "setuptools" else "torch.version"}.__version__ = version
+    try:
+        run_setup()
+    except SystemExit as refused:
+        print("{TO_BUILD} {tool} {oldest} or later, got " + version in str(refused))
+"""
+    environment = os.environ | {"CXX": "no-such-compiler"}  # which is looked for next
+    command = [sys.executable, "-c", program]
+    printed = subprocess.check_output(command, input="\n".join(versions), env=environment, cwd=ROOT, text=True)
+    expected = [str(Version(Version(v).base_version) < Version(oldest)) for v in versions]
+    assert dict(zip(versions, printed.split(), strict=True)) == dict(zip(versions, expected, strict=True))
 
 
 def test_unknown_simd_level_is_refused():

@@ -1,6 +1,7 @@
 """DxDispatch's model files: the examples, every form, files that are refused, and the command line."""
 
 import io
+import itertools
 import json
 import os
 import pickle
@@ -512,6 +513,29 @@ def test_folders_to_read_from_and_to_write_to(folder: Path, tmp_path: Path, monk
     assert main(["run", "--input-path", "../in", "--output-path", "../out/2", str(folder / "model.json")]) == 0
     assert (tmp_path / "out" / "2" / "deep" / "z").exists()
     assert not (folder / "deep").exists()
+
+
+@pytest.mark.parametrize("name", ["model.json", "deep/model.json"])
+@pytest.mark.parametrize("given", [False, True], ids=["no input path", "input path"])
+@pytest.mark.parametrize("there", list(itertools.product((False, True), repeat=2)), ids=str)
+def test_a_model_is_looked_for_here_and_then_in_the_input_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[bool, bool], given: bool, name: str
+) -> None:
+    here, elsewhere = there
+    for k, (folder, exists) in enumerate({"here": here, "in": elsewhere}.items()):
+        path = tmp_path / folder / name
+        path.parent.mkdir(parents=True)
+        resource = {"initialValuesDataType": "UINT8", "initialValues": [k] * 4}
+        if exists:
+            path.write_text(json.dumps({"resources": {"x": resource}, "dispatchables": {}, "commands": []}))
+    monkeypatch.chdir(tmp_path / "here")
+    expected = 0 if here else 1 if elsewhere and given else None
+    options: Any = {"input_path": tmp_path / "in"} if given else {}
+    if expected is None:
+        with pytest.raises(FileNotFoundError):
+            Model.load(name, **options)
+    else:
+        assert Model.load(name, **options).run()["x"].tolist() == [expected] * 4
 
 
 def test_the_output_path_is_what_is_written_to(folder: Path, tmp_path: Path) -> None:

@@ -93,6 +93,23 @@ def test_links_that_are_broken_are_found(tmp_path: Path) -> None:
     assert broken_links(tmp_path) == ["a.html: b.html#gone", "a.html: #top", "b.html: c.html", "b.html: d.png"]
 
 
+# What README says of the installation.
+
+
+@pytest.mark.thorough
+def test_what_install_says(tmp_path: Path) -> None:
+    """Its commands are there on a machine that has nothing else. Without NumPy, there is the warning that it quotes."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (\w+)", text.partition("## Install")[2].partition("## In sixty")[0], re.M)
+    assert commands == ["apt", "pip", "pip", "cd"]
+    program = "import runpy, sys; sys.modules['numpy'] = None; runpy.run_module('torch_dml_ops', run_name='__main__')"
+    command = [sys.executable, "-W", "always:Failed", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("torch_dml_ops ")
+    assert re.findall(r"^\S+: (\w*Warning: [^:]*):", done.stderr, re.M) == ["UserWarning: Failed to initialize NumPy"]
+    assert "`Failed to initialize NumPy`" in text
+
+
 # As they lie in the repository.
 
 

@@ -18,7 +18,7 @@ from processes import run_program
 
 from torch_dml_ops import _libraries
 
-CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "300"))
+CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "1000"))
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 

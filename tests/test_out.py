@@ -1,10 +1,14 @@
 """Which `out` is taken, what is written there, and what is refused."""
 
+import itertools
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import oracle
 import pytest
 import torch
-from backends import DEVICE, Backend
+from backends import DEVICE, Backend, backends
 from contract_cases import (
     CALLS,
     Make,
@@ -17,8 +21,12 @@ from contract_cases import (
     lengths_of,
     maker,
     same_sizes,
+    tensors_in,
 )
+from fast_situations import ENTRIES, Form
 from oracle import as_list
+from torch import Tensor
+from ways import WAYS
 
 import torch_dml_ops as dml
 
@@ -106,7 +114,9 @@ def test_one_wrong_out_of_a_split_leaves_all_as_they_were(backend: Backend, t: M
         "out[1] must not overlap itself, got strides [0, 1]": t(1, 2).expand(2, 2),
     }
     for message, second in wrong.items():
-        assert_refused(backend, f"split: {message}", "split", t(2, 3), [1, 2], 1, out=[t(2, 1), second])
+        first = (x := t(2, 3).clone())._lazy_clone()[:, :1]
+        assert_refused(backend, f"split: {message}", "split", x, [1, 2], 1, out=[first, second])
+        assert torch._C._is_cow_tensor(first)
     x, first = t(2, 3), t(2, 1)
     assert_refused(
         backend, "split: out[1] must not share memory with input", "split", x, [1, 2], 1, out=[first, x[:, 1:]]
@@ -224,12 +234,71 @@ def test_an_overload_that_is_given_none_as_out_refuses_it(op: str) -> None:
                 call(*arguments, out=None)
 
 
+# Of some memory, where a call reads and where it writes. Until then, a lazy clone has the address of its origin.
+LAZY: dict[str, Callable[[Tensor], tuple[Tensor, Tensor]]] = {
+    "out": lambda memory: (memory, memory._lazy_clone()),
+    "the input": lambda memory: (memory._lazy_clone(), memory),
+    "both": lambda memory: (memory._lazy_clone(), memory._lazy_clone()),
+    "a clone of a clone": lambda memory: (clone := memory._lazy_clone(), clone._lazy_clone()),
+    "one clone": lambda memory: (memory._lazy_clone(),) * 2,
+}
+
+
+def by_form(form: Form, way: str) -> Callable[..., Any]:
+    def call(out: Any, *arguments: Any) -> None:
+        with WAYS[way]():
+            form.into(out, *arguments)
+
+    return call
+
+
+def compiled(op: str) -> Callable[..., Any]:
+    torch._dynamo.reset()
+    call = getattr(dml, op)
+    return torch.compile(lambda out, *arguments: call(*arguments, out=out), fullgraph=True)
+
+
+INTO: dict[str, Callable[[str], Callable[..., Any]]] = {  # how to call an operator, as a function of `out` and the rest
+    **{
+        f"{entry}, {way}": lambda op, entry=entry, way=way: by_form(Form(op, entry, out=True), way)
+        for entry in ENTRIES
+        for way in WAYS
+    },
+    "compiled": compiled,
+    "on_host": lambda op: lambda out, *arguments: backends()[-1](op, *arguments, out=out),
+}
+
+
 @every_op
-def test_a_lazy_clone_given_as_out_leaves_its_origin_alone(op: str) -> None:
-    arguments = CALLS[op](maker(DEVICE))
-    origin = torch.zeros(2, 3, device=DEVICE)
-    getattr(dml, op)(*arguments, out=given_as_out(op, origin._lazy_clone()))
-    assert not origin.any()
+@pytest.mark.parametrize("into", INTO)
+def test_what_is_written_into_a_lazy_clone_goes_nowhere_else(into: str, op: str) -> None:
+    """One of the tensors that are read, or another out, shares its memory with the last out, or will not in the end."""
+    write, make = INTO[into](op), {**CALLS, "split": lambda t: (t(2, 3), [1, 2], 1)}[op]
+    wanted = as_list(oracle.expected(op, *make(maker(DEVICE))))
+    reads = len(tensors_in(make(maker(DEVICE))))
+    outs = [torch.zeros(want.shape, device=DEVICE) for want in wanted]
+    for k, (where, lay), begin in itertools.product(range(reads + len(outs) - 1), LAZY.items(), (0, 128)):
+        arguments, memory = make(maker(DEVICE)), torch.arange(256, dtype=torch.uint8, device=DEVICE)
+        tensors = [*tensors_in(arguments), *outs]
+        memory[: tensors[k].nbytes] = tensors[k].flatten().view(torch.uint8)
+        for number, place, first in zip((k, -1), lay(memory), (0, begin), strict=True):
+            like = tensors[number]
+            tensors[number] = place[first : first + like.nbytes].view(like.dtype).view(like.shape)
+        rest = iter(tensors)
+        given = [oracle.on_tensors(lambda _: next(rest), argument) for argument in arguments]  # noqa: B023
+        out = list(rest)
+        seen = {t.untyped_storage()._cdata: oracle.storage_bytes(t) for t in (*tensors, memory)}
+        if refused := where == "one clone" and begin == 0:
+            with pytest.raises(RuntimeError, match=rf"^{op}: out(\[\d\])? must not share memory with "):
+                write(out if op == "split" else out[0], *given)
+        else:
+            write(out if op == "split" else out[0], *given)
+        for t, want in () if refused else zip(out, wanted, strict=True):
+            key = t.untyped_storage()._cdata
+            place = oracle.Block(seen[key], t.dtype, tuple(t.shape), t.stride(), t.storage_offset())
+            seen[key] = place.written(want)
+        for t in (*tensors, memory):
+            assert oracle.storage_bytes(t).tobytes() == seen[t.untyped_storage()._cdata].tobytes(), (k, where, begin)
 
 
 @every_op

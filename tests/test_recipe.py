@@ -56,7 +56,7 @@ def test_an_operator_is_added_as_the_recipe_says(tmp_path: Path) -> None:
     shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
     run_program("git", "apply", "--unsafe-paths", f"--directory={copy}", PATCH, cwd=copy)
     run_program(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=copy, TORCH_DML_OPS_CUDA="0")
-    run_program(sys.executable, "-c", PROGRAM, PYTHONPATH=str(copy))
+    run_program(sys.executable, "-c", PROGRAM, cwd=tmp_path, PYTHONPATH=str(copy))
     tables = started(
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_tables.py"),
         cwd=copy,

@@ -27,12 +27,15 @@ from torch_dml_ops._private import DERIVATIVES
 from torch_dml_ops._private import SHORT_WAY as private
 from torch_dml_ops._signature import Signature
 
+# At these keys, the calls that go the short way would meet a kernel on the ordinary one.
+_KEYS = (
+    *("CPU", "CUDA", "Autograd", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect"),
+    *("ADInplaceOrView", "Conjugate", "Negative", "ZeroTensor"),
+)
+# Kernels that somebody else may register, as torch.library names them.
+foreign_kernels: set[str] = set()
 # Modes for torch functions that do nothing to an operator, by their types.
 harmless_modes: set[type] = set()
-# Kernels that somebody else may register for plain tensors, as torch.library names them. (The package's own kernels in
-# Python are at other keys. Plain calls do not meet what replaces those, by allow_override=True.)
-foreign_kernels: set[str] = set()
-_FOREIGN_KEYS = ("CPU", "CUDA", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect")
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 
 
@@ -78,6 +81,12 @@ def names_of_torch() -> SimpleNamespace:
     )
 
 
+def own_kernels_are_registered() -> None:
+    """Takes the package's own off torch's list of kernels: one that replaces them is a foreign one, and adds to it."""
+    if available:
+        private._impls.difference_update(foreign_kernels)
+
+
 def not_plain(*arguments: Any) -> None:
     """Takes the place of every function where the short way is not available: every call goes the ordinary way."""
 
@@ -108,8 +117,7 @@ def add(signature: Signature, recorder: Any) -> None:
     if not available:
         setattr(fast, name, not_plain)
         return
-    foreign_kernels.update(f"torch_dml_ops/{name}{form}/{key}" for form in ("", ".out") for key in _FOREIGN_KEYS)
-    foreign_kernels.update(f"torch_dml_ops/{name}/{key}" for key in ("Conjugate", "Negative", "ZeroTensor"))
+    foreign_kernels.update(f"torch_dml_ops/{name}{form}/{key}" for form in ("", ".out") for key in _KEYS)
     for overload in packet.overloads():
         if overload.startswith("fast"):
             for key in ("Autograd", "ADInplaceOrView"):

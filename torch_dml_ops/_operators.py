@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops import _checks as checks
-from torch_dml_ops import _fusion
+from torch_dml_ops import _fast, _fusion
 from torch_dml_ops._autograd import register
 from torch_dml_ops._layout import new_dense
 from torch_dml_ops._overlap import check_memory
@@ -327,3 +327,4 @@ for _name, _operator in OPERATORS.items():
     _register_vmap(_signature, _operator)
     if _operator.by_torch is not None:
         _register_older_vmap(_signature, _operator, _operator.by_torch)
+_fast.own_kernels_are_registered()

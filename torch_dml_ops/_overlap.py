@@ -83,11 +83,12 @@ def check_memory(op: str, outs: Sequence[tuple[str, Tensor]], inputs: Sequence[t
     """Raises, as the operator itself does, where an `out` overlaps itself, another one or an input."""
     written = [(name, *seen) for name, out in outs if (seen := view_of(out)) is not None]
     read = [(name, *seen) for name, tensor in inputs if (seen := view_of(tensor)) is not None]
-    for name, storage, view in written:
+    for name, _, view in written:
         found = overlaps_itself(view)
         if found != Overlap.NONE:
             said = "got strides" if found == Overlap.SOME else "and it is too complicated to tell with strides"
             raise RuntimeError(f"{op}: {name} must not overlap itself, {said} {text(view.strides)}")
+    for name, storage, view in written:
         for other, other_storage, other_view in read:
             if storage == other_storage:
                 _require_disjoint(op, find_overlap([view, other_view])[0], name, other)

@@ -245,25 +245,32 @@ void check_out(const char* op, Name name, const Tensor& out, std::span<const int
           Numbers{out.strides()});
 }
 
-void refuse_shared(const char* op, Overlap shared, Name out_name, const Tensor& out, Name other_name,
-                   const Tensor& other) {
-  data_of(op, out_name, out, false);  // Where there is no memory, as in two emptied storages, addresses say nothing.
-  data_of(op, other_name, other, false);
-  require(false, op, ": ", out_name, " must not share memory with ", other_name,
+void refuse_shared(const char* op, Overlap shared, Name out_name, Name other_name) {
+  require(shared == Overlap::kNone, op, ": ", out_name, " must not share memory with ", other_name,
           shared == Overlap::kSome ? "" : ", and their strides are too complicated to tell");
 }
 
 void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other) {
-  const Overlap shared = overlap(view_of(out), view_of(other));
-  if (shared != Overlap::kNone) refuse_shared(op, shared, out_name, out, other_name, other);
+  if (overlap(view_of(out), view_of(other)) == Overlap::kNone) return;
+  data_of(op, out_name, out, false);  // Where there is no memory, as in two emptied storages, addresses say nothing.
+  data_of(op, other_name, other, false);
+  out.mutable_data();
+  refuse_shared(op, overlap(view_of(out), view_of(other)), out_name, other_name);
 }
 
 void check_disjoint_outs(const char* op, std::span<const Tensor> outs) {
-  std::vector<View> views;
-  for (const Tensor& out : outs) views.push_back(view_of(out));
-  const auto [shared, second, first] = find_overlap(views);
-  if (shared == Overlap::kNone) return;
-  refuse_shared(op, shared, Name{"out", int64_t(second)}, outs[second], Name{"out", int64_t(first)}, outs[first]);
+  const auto search = [&] {
+    std::vector<View> views;
+    for (const Tensor& out : outs) views.push_back(view_of(out));
+    return find_overlap(views);
+  };
+  const auto name = [](std::size_t k) { return Name{"out", int64_t(k)}; };
+  if (const Pair found = search(); found.overlap != Overlap::kNone) {
+    for (const std::size_t k : {found.second, found.first}) data_of(op, name(k), outs[k], false);
+    for (const Tensor& out : outs) out.mutable_data();
+    const Pair shared = search();
+    refuse_shared(op, shared.overlap, name(shared.second), name(shared.first));
+  }
 }
 
 }  // namespace torch_dml_ops

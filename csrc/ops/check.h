@@ -79,7 +79,9 @@ Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const
 void check_out(const char* op, Name name, const Tensor& out, std::span<const int64_t> sizes, Name like_name,
                const Tensor& like);
 
-// `out` shares no memory with `other`; no two of `outs` share memory.
+// `out` shares no memory with `other`; no two of `outs` share memory. A lazy clone has the address of what it was
+// cloned from until it is written to: one that may be refused for that gets its own memory here. So these checks are
+// the last.
 void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other);
 void check_disjoint_outs(const char* op, std::span<const Tensor> outs);
 

@@ -65,11 +65,13 @@ struct Operator<schema, sizes, copy> {
     if constexpr (gives_list) {
       require(out.size() == each.size(), kName, ": out must have length ", each.size(), ", a tensor for each of ",
               kArguments[1], ", got ", out.size());
-      for (std::size_t k = 0; k < out.size(); ++k)
-        check_written(Name{"out", int64_t(k)}, out[k], each[k], first, rest...);
+      for (std::size_t k = 0; k < out.size(); ++k) check_fits(Name{"out", int64_t(k)}, out[k], each[k], first);
+      for (std::size_t k = 0; k < out.size(); ++k) check_shares_none(Name{"out", int64_t(k)}, out[k], first, rest...);
       check_disjoint_outs(kName, out);
+      for (const Tensor& one : out) one.mutable_data();  // which moves lazy clones, and an input with its own storage
     } else {
-      check_written(Name{"out"}, out, each, first, rest...);
+      check_fits(Name{"out"}, out, each, first);
+      check_shares_none(Name{"out"}, out, first, rest...);
     }
     copy(first, rest..., out);
   }
@@ -84,10 +86,14 @@ struct Operator<schema, sizes, copy> {
   static Tensors listed(const Tensor& first) { return {&first, 1}; }
   static Tensors listed(Tensors first) { return first; }
 
-  static void check_written(Name name, const Tensor& out, Ints each, First first, Rest... rest) {
-    constexpr bool takes_list = !std::is_same_v<First, const Tensor&>;
+  static constexpr bool takes_list = !std::is_same_v<First, const Tensor&>;
+
+  static void check_fits(Name name, const Tensor& out, Ints each, First first) {
+    check_out(kName, name, out, each, Name{kArguments[0], takes_list ? 0 : -1}, listed(first)[0]);
+  }
+
+  static void check_shares_none(Name name, const Tensor& out, First first, Rest... rest) {
     const Tensors inputs = listed(first);
-    check_out(kName, name, out, each, Name{kArguments[0], takes_list ? 0 : -1}, inputs[0]);
     for (std::size_t k = 0; k < inputs.size(); ++k)
       check_disjoint(kName, name, out, Name{kArguments[0], takes_list ? int64_t(k) : -1}, inputs[k]);
     std::size_t at = 0;

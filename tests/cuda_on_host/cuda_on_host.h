@@ -2,9 +2,10 @@
 // <cuda_runtime.h>.
 //
 // Blocks run one after another. The threads of a block are fibers that take turns at each __syncthreads(). It finds
-// wrong indices, accesses out of bounds (with AddressSanitizer), missing barriers that the order of the fibers exposes,
-// and accesses that are narrower, more, or further apart than they need be (it counts them). It cannot find races that
-// need real concurrency, errors of the memory model, or anything about speed.
+// wrong indices, accesses out of bounds (with AddressSanitizer, or loads where it is told what is readable), missing
+// barriers that the order of the fibers exposes, and accesses that are narrower, more, or further apart than they need
+// be (it counts them). It cannot find races that need real concurrency, errors of the memory model, or anything about
+// speed.
 //
 // The functions of CUDA's runtime refuse what the real ones refuse, and are counted.
 #pragma once
@@ -21,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -68,9 +70,10 @@ inline Index block_index, thread_index, grid_size;
 inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
-inline int64_t max_32_bit_index = INT32_MAX;  // smaller, to run the 64-bit kernels on small tensors
-inline std::vector<uint64_t> shared_memory;   // of the block that runs
-inline bool reversed = false;                 // the order in which the threads of a block take turns
+inline int64_t max_32_bit_index = INT32_MAX;         // smaller, to run the 64-bit kernels on small tensors
+inline std::vector<uint64_t> shared_memory;          // of the block that runs
+inline std::vector<std::span<const char>> readable;  // if not empty, the memory that kernels may load from
+inline bool reversed = false;                        // the order in which the threads of a block take turns
 
 // A launch, and what it was given.
 struct Launch {
@@ -400,6 +403,10 @@ T load(const T* from, int line = __builtin_LINE()) {
   using namespace cuda_on_host;
   note(accesses.loads, block_loads, from, sizeof(T), line);
   require(reinterpret_cast<uintptr_t>(from) % alignof(T) == 0, "a load is not aligned");
+  const auto holds = [first = reinterpret_cast<const char*>(from)](std::span<const char> memory) {
+    return first >= memory.data() && first + sizeof(T) <= memory.data() + memory.size();
+  };
+  require(readable.empty() || std::any_of(readable.begin(), readable.end(), holds), "a load is out of bounds");
   return *from;
 }
 

@@ -133,7 +133,7 @@ class ChunkWriter {
                   prefetch_rows(bytes(row.size))});
       return;
     }
-    if (dims.size() == 2 && src && d.reads_all() && dims[1].count > 0 && dims[1].dst_stride == 1) {
+    if (dims.size() == 2 && src && d.reads_all() && dims[1].dst_stride == 1) {
       const CopyDim& row = dims[1];
       copy_windowed_rows_({dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride), end - begin, row.size,
                            d.dst_stride, d.src_stride, row.begin, row.step, row.count, row.src_stride});

@@ -298,12 +298,11 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
 
 // Whether panels can be moved in words of 4 bytes: if no word is cut by an end, and none lies across an unaligned
 // address.
-bool panels_have_words(const ReverseCopy& copy, int columns) {
+bool panels_have_words(const ReverseCopy& copy) {
   constexpr int64_t kWordBytes = 4;
   CommonAlignment word(kWordBytes);
   word.include(copy.dst);
   word.include(copy.src);
-  word.include(columns * copy.item_size);
   word.include(copy.dims.back().size * copy.item_size);
   for (std::size_t k = 0; k + 1 < copy.dims.size(); ++k) {
     word.include(copy.dims[k].dst_stride * copy.item_size);
@@ -316,7 +315,7 @@ bool panels_have_words(const ReverseCopy& copy, int columns) {
 int panel_columns(const ReverseCopy& copy) {
   const ReverseDim& column = copy.dims.back();
   const ReverseDim& axis = copy.dims[copy.axis()];
-  if (column.is_axis || column.length_stride == 0 || column.dst_stride != 1 || column.src_stride != 1) return 0;
+  if (column.is_axis || column.length_stride == 0 || column.src_stride != 1) return 0;
   const int64_t sector = std::max<int64_t>(32 / copy.item_size, 1);  // in items; fewer columns waste part of it
   const DeviceLimits& device = limits();
   const auto room = [&](int64_t panels_on_sm) { return device.dynamic_shared_bytes(panels_on_sm, kPanelStaticBytes); };
@@ -388,7 +387,7 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
                                          shared_bytes);
     };
     if constexpr (sizeof(Item) < 4 && sizeof(Offset) == 4)
-      if (panels_have_words(copy, columns)) return queue_panels.template operator()<true>();
+      if (panels_have_words(copy)) return queue_panels.template operator()<true>();
     return queue_panels.template operator()<false>();
   }
   const ReverseDim& row = copy.dims.back();
