@@ -9,7 +9,7 @@ import inspect
 import keyword
 import pickle
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, helper, numpy_helper, parser
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    external_data_helper,
+    helper,
+    numpy_helper,
+    parser,
+)
 from oracle import as_list
 from processes import run_python
 from test_onnx_export import DTYPES as DTYPES_OF_EXPORTS
@@ -777,6 +788,26 @@ def test_models_that_pytorch_exported_and_the_onnx_package_ships() -> None:
         ], name
 
 
+@pytest.mark.parametrize(
+    ("call", "axis"), [("our.outer (x)", 1), ("our.outer <axis = 0> (x)", 0), ("our.inner (x)", 2)]
+)
+def test_attributes_of_functions_that_have_a_default(call: str, axis: int) -> None:
+    model = parser.parse_model(f"""
+    <ir_version: 10, opset_import: ["": 18, "our": 1]>
+    main (float[2, 3, 2] x) => (float[A, B, C] y) {{ y = {call} }}
+    <domain: "our", opset_import: ["": 18, "our": 1]> outer <axis: int = 1> (x) => (y) {{
+        y = our.inner <axis: int = @axis> (x)
+    }}
+    <domain: "our", opset_import: ["": 18]> inner <axis: int = 2> (x) => (y) {{
+        i = Constant <value_ints = [1, 0]> ()
+        y = Gather <axis: int = @axis> (x, i)
+    }}""")
+    x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
+    expected = [bits(np.take(x, [1, 0], axis))]
+    assert [bits(y) for y in onnxruntime_outputs(model, {"x": x})] == expected
+    assert outputs_of(from_onnx(model), [x]) == expected
+
+
 # What torch exports.
 
 
@@ -1116,17 +1147,119 @@ def test_data_outside_of_the_model_s_folder(tmp_path: Path) -> None:
         assert refusal(saved(folder, location)) == sentence
 
 
-def test_data_of_a_node_outside_of_the_model_s_folder(tmp_path: Path) -> None:
-    (tmp_path / "secret.bin").write_bytes(DATA.tobytes())
-    folder = tmp_path / "model"
-    folder.mkdir()
-    model = onnx.load(saved(folder, "../secret.bin"), load_external_data=False)
-    node = helper.make_node("Constant", [], ["w"], value=model.graph.initializer[0])
-    model.graph.node.insert(0, node)
-    del model.graph.initializer[:]
-    (folder / "model.onnx").write_bytes(model.SerializeToString())
-    sentence = "from_onnx: the data of tensor 'w' must lie in the model's folder, got "
-    assert refusal(folder / "model.onnx").startswith(sentence)
+CONSTANTS_OF_NODES = {
+    "Constant": "y = Constant <value = float[2, 3] {0, 1, 2, 3, 4, 5}> ()",
+    "Constant of a function": "y = our.constant (x)",
+    "default of a function": "y = our.with_default (x)",
+    "attribute of a function": "y = our.with_default <value = float[2, 3] {0, 1, 2, 3, 4, 5}> (x)",
+    "ConstantOfShape": "s = Constant <value_ints = [2, 3]> () y = ConstantOfShape <value = float[1] {4}> (s)",
+}
+
+
+@pytest.mark.parametrize("node", CONSTANTS_OF_NODES.values(), ids=CONSTANTS_OF_NODES)
+def test_data_of_nodes_beside_the_model(tmp_path: Path, node: str) -> None:
+    """Whatever the current folder is, as in ONNX Runtime; and not in other folders."""
+    (tmp_path / "model").mkdir()
+    file, data = tmp_path / "model" / "model.onnx", tmp_path / "model" / "data.bin"
+    model = parser.parse_model(f"""
+    <ir_version: 10, opset_import: ["": 18, "our": 1]> main (float[N] x) => (float[2, 3] y) {{ {node} }}
+    <domain: "our", opset_import: ["": 18]> constant (x) => (y) {{
+        y = Constant <value = float[2, 3] {{0, 1, 2, 3, 4, 5}}> ()
+    }}
+    <domain: "our", opset_import: ["": 18]> with_default <value: tensor = float[2, 3] {{0, 1, 2, 3, 4, 5}}>
+    (x) => (y) {{ y = Constant <value: tensor = @value> () }}""")
+    x = np.zeros(1, np.float32)
+    expected = onnxruntime_outputs(model, {"x": x})
+    tensors = [*tensors_in(model)]
+    for tensor in tensors:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), "w"))
+        with data.open("ab") as content:
+            external_data_helper.set_external_data(tensor, "data.bin", content.tell(), len(tensor.raw_data))
+            content.write(tensor.raw_data)
+        tensor.ClearField("raw_data")
+    file.write_bytes(model.SerializeToString())
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+    assert [bits(y) for y in session.run(None, {"x": x})] == [bits(y) for y in expected]
+    assert outputs_of(from_onnx(file), [x]) == [bits(y) for y in expected]
+    data.rename(tmp_path / "data.bin")
+    for tensor in tensors:
+        tensor.external_data[0].value = "../data.bin"
+    file.write_bytes(model.SerializeToString())
+    assert refusal(file).endswith(" must lie in the model's folder, got '../data.bin'")
+
+
+def tensors_in(message: Any) -> Iterator[TensorProto]:
+    if isinstance(message, TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type:
+            for part in value if hasattr(value, "add") else [value]:
+                yield from tensors_in(part)
+
+
+def places_of_tensors(message: Any = ModelProto.DESCRIPTOR, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The fields by which one comes from a model to a tensor, through graphs within nodes once."""
+    for field in message.fields:
+        if (inner := field.message_type) is TensorProto.DESCRIPTOR:
+            yield (*path, field)
+        elif inner and [other.message_type for other in path].count(inner) < 2:
+            yield from places_of_tensors(inner, (*path, field))
+
+
+NAMES_OF_VALUES = {"t": "value", "sparse_tensor": "sparse_value"}
+
+
+def with_tensor_at(path: Sequence[Any], tensor: TensorProto) -> ModelProto:
+    """A model whose output is that tensor, if it may be where the path leads."""
+    model = helper.make_model(GraphProto(name="graph"), opset_imports=[helper.make_opsetid(d, 18) for d in ("", "our")])
+    if path[0].name == "functions":
+        model.graph.node.append(helper.make_node("f", ["x"], ["w"], domain="our"))
+        model.graph.input.append(helper.make_tensor_value_info("x", TensorProto.FLOAT, None))
+    message: Any = model
+    for field in path:
+        if isinstance(message, NodeProto):
+            message.op_type, message.output[:] = "Constant", ["w"]
+        elif isinstance(message, FunctionProto):
+            message.domain, message.name, message.input[:], message.output[:] = "our", "f", ["x"], ["w"]
+            message.opset_import.append(helper.make_opsetid("", 18))
+        elif isinstance(message, AttributeProto):
+            message.name = NAMES_OF_VALUES.get(field.name, "other")
+            message.type = AttributeProto.AttributeType.Value(
+                {"t": "TENSOR", "g": "GRAPH"}.get(field.name.rstrip("s"), field.name.rstrip("s").upper())
+                + "S" * field.name.endswith("s")
+            )
+        value = getattr(message, field.name)
+        message = value.add() if hasattr(value, "add") else value
+    message.CopyFrom(tensor)
+    model.graph.node.append(helper.make_node("Identity", ["w"], ["y"]))
+    model.graph.output.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    return model
+
+
+def test_every_place_of_a_model_that_may_hold_a_tensor(tmp_path: Path) -> None:
+    """Nothing outside of the model's folder is read, or looked for, for any of them."""
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    tensor.external_data.add(key="location")
+    read = set()
+    for path in places_of_tensors():
+        sentences = []
+        for location in ("gone.bin", "../gone.bin"):
+            tensor.external_data[0].value = location
+            (tmp_path / "model.onnx").write_bytes(with_tensor_at(path, tensor).SerializeToString())
+            try:
+                from_onnx(tmp_path / "model.onnx")
+            except (NotImplementedError, OSError, ValueError) as error:
+                sentences.append(str(error))
+        place = ".".join(field.name for field in path)
+        inside, outside = sentences
+        if "gone.bin" in inside:
+            read.add(place)
+        rule = r"from_onnx: the data of tensor 'w\w*' must lie in the model's folder, got '\.\./gone\.bin'"
+        assert re.fullmatch(rule, outside) or (place not in read and outside == inside), place
+    assert read == {"graph.initializer", "graph.node.attribute.t", "functions.node.attribute.t"}
 
 
 @pytest.mark.parametrize("more", [{"offset": 100}, {"length": 1000}, {"length": 4}, {"offset": 2}])

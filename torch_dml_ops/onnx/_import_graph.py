@@ -24,7 +24,15 @@ from torch_dml_ops.onnx import _import_arithmetic as arithmetic
 from torch_dml_ops.onnx import _import_indexing as indexing
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
-from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name
+from torch_dml_ops.onnx._import_files import (
+    ONNX_DOMAINS,
+    dtype_of,
+    external_tensors,
+    line_of,
+    read_model,
+    tensor_of,
+    type_name,
+)
 from torch_dml_ops.onnx._import_inputs import constant_numbers, is_factor
 
 
@@ -247,8 +255,12 @@ def parameters_of(function: Callable[..., Any]) -> list[str] | None:
 def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR_VERSION) -> None:
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = ir_version, {"": opset}
+    checked = NodeProto()
+    checked.CopyFrom(node)
+    for tensor in external_tensors(checked):  # which the checker would look for in the current folder
+        tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))
     try:
-        onnx.checker.check_node(node, context)
+        onnx.checker.check_node(checked, context)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
         raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
     if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
