@@ -478,7 +478,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
             "torch_dml_ops/onnx/_import_operators.py": [
                 ("start = larger(start, -sizes[d])", "pass"),
-                ("if must_divide and «last != each»", "False"),
+                ("if must_divide and «known(size % num_outputs != 0)»", "False"),
+                ("larger(«smaller(each, size - k * each)», 0) for", "size - k * each"),
+                ("if all(«known(piece > 0)» for piece", "True"),
                 ("each = («size + num_outputs - 1») // num_outputs", "size"),
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),

@@ -8,6 +8,7 @@ when the graph runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -30,6 +31,7 @@ from torch_dml_ops.onnx._import_inputs import (
     numbers,
     recorded,
     signed,
+    smaller,
 )
 
 # As the end of a slice with a negative step, for one that reaches the first element in ONNX Runtime. By ONNX's text it
@@ -78,21 +80,15 @@ def split(
     must_divide: bool = False,
 ) -> list[Tensor]:
     """`num_outputs` is the number of the node's outputs. Where the node does not say it, as before opset 18, they must
-    divide the axis without a rest."""
+    divide the axis without a rest; else the last ones are smaller, or empty."""
     d = axis_of("Split: axis", axis, input.dim())
     size = input.shape[d]
     pieces = () if split is None else numbers("Split: split", split)
     if not pieces:  # in ONNX Runtime also for a list without sizes
-        each = (size + num_outputs - 1) // num_outputs
-        last = size - (num_outputs - 1) * each
-        if must_divide and last != each:
+        if must_divide and known(size % num_outputs != 0):
             raise ValueError(f"Split: axis {d} must divide by {num_outputs}, the number of outputs, got size {size}")
-        if last <= 0 and not must_divide:  # also where the axis is empty
-            raise ValueError(
-                f"Split: axis {d} must divide into {num_outputs} outputs of size {each}, of which the last may be "
-                f"smaller, got size {size}"
-            )
-        pieces = [*[each] * (num_outputs - 1), last]
+        each = (size + num_outputs - 1) // num_outputs
+        pieces = [larger(smaller(each, size - k * each), 0) for k in range(num_outputs)]
     else:
         if len(pieces) != num_outputs:
             raise ValueError(f"Split: split must have length {num_outputs}, one for each output, got {len(pieces)}")
@@ -101,10 +97,11 @@ def split(
                 raise ValueError(f"Split: split[{k}] must be at least 0, got {shown(piece)}")
         if sum(pieces) != size:
             raise ValueError(f"Split: split must sum to {text(size)}, the size of axis {d}, got {with_sum(pieces)}")
+    if all(known(piece > 0) for piece in pieces):
+        return dml.split(input, pieces, d)
     # DirectML has no empty tensors.
-    filled = [piece for piece in pieces if not known(piece == 0)]
-    copies = iter(dml.split(input, filled, d) if filled else ())
-    return [input.narrow(d, 0, 0).clone() if known(piece == 0) else next(copies) for piece in pieces]
+    whole = [slice(None)] * d
+    return [dml.index(input)[(*whole, slice(start, end))] for start, end in pairwise(accumulate(pieces, initial=0))]
 
 
 @recorded
