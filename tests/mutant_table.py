@@ -485,6 +485,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),
                 ("at = 2 * («data.dim() - 1 - d»)", "d"),
+                ("data.shape[d] + «min(before, 0) + min(after, 0)» < 0", "before + after"),
                 ("«last - torch.clamp(last - at, min=0)»", "at"),
                 ("«larger(more, 0) // 2 - larger(-more, 0) // 2»", "more // 2"),
                 (
@@ -497,6 +498,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if «data.dtype in HALVES»:\n            return data[", "False"),
                 ("if «data.dtype in HALVES»:\n            return torch.index_put", "False"),
                 ("one = «indices.dim() == 1»", "False"),
+            ],
+            "torch_dml_ops/onnx/_import_graph.py": [
+                ("if «value not in self._registered»:", "True"),
+                ("«tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))»", "pass"),
+            ],
+            "torch_dml_ops/onnx/_import_files.py": [
+                ("if «default.name not in given»:", "True"),
+                ("for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)»)", ""),
             ],
             "torch_dml_ops/onnx/_import_sizes.py": [
                 ("if b < 0:\n        «a, b = -a, -b»", "pass"),

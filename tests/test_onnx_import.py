@@ -654,6 +654,38 @@ def test_gradients() -> None:
     assert torch.autograd.gradgradcheck(f, (x, module.learned))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+@pytest.mark.parametrize("of_a_node", [False, True])
+def test_what_several_nodes_use_is_one_tensor(of_a_node: bool, dtype: str) -> None:
+    """As weights that are tied: an initializer, or a constant, by every way on which a node can get it."""
+    value, x = np.array([1, 2], dtype), np.array([5, 6], dtype)
+    indices = helper.make_node("Gather", ["several", "i"], ["y"])
+    nodes = [
+        helper.make_node("Concat", ["x", "w"], ["a"], axis=0),
+        helper.make_node("Concat", ["w", "a", "w"], ["several"], axis=0),
+        helper.make_node("Expand", ["w", "shape"], ["b"]),
+        helper.make_node("Where", ["some", "w", "x"], ["c"]),
+        indices,
+    ]
+    constants = {"i": np.array([0]), "shape": np.array([3, 2]), "some": np.array([True, False])}
+    if of_a_node:
+        nodes.insert(0, helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(value)))
+    else:
+        constants["w"] = value
+    outputs = dict.fromkeys(("several", "b", "c", "w"), value.dtype)
+    module = from_onnx(model_of(nodes, {"x": x}, outputs, constants))
+    held = [tensor for tensor in (*module.parameters(), *module.buffers()) if tensor.tolist() == [1, 2]]
+    assert len(held) == 1
+    with torch.no_grad():
+        held[0].add_(2)
+    assert [output.tolist() for output in module(torch.from_numpy(x))] == [
+        [3, 4, 5, 6, 3, 4, 3, 4],
+        [[3, 4]] * 3,
+        [3, 6],
+        [3, 4],
+    ]
+
+
 def test_module_is_copied_saved_and_moved_as_others(tmp_path: Path) -> None:
     module = from_onnx(parser.parse_model(GLUED))
     arguments = torch.randn(3, 4, dtype=torch.double), torch.tensor([4, 2, 3])
@@ -1362,6 +1394,16 @@ def untyped(model: ModelProto) -> ModelProto:
         ("Squeeze", {}, [[0]], "Squeeze: axes[0] must be an axis of size 1, got 0, of size 2"),
         ("Tile", {}, [[2]], "Tile: repeats must have length 2, one for each dimension, got 1"),
         ("Pad", {}, [[1, 1]], "Pad: pads must have length 4, two for each axis, got 2"),
+        *(
+            (
+                "Pad",
+                {"mode": mode},
+                [pads],
+                f"Pad: pads must remove at most {most} from axis {d}, its size, got {most + 1}",
+            )
+            for mode in ("constant", "edge", "reflect", "wrap")
+            for pads, most, d in (([-3, 0, 9, 0], 2, 0), ([9, 0, -3, 0], 2, 0), ([0, -2, 0, -2], 3, 1))
+        ),
         (
             "Pad",
             {"mode": "reflect"},
@@ -1401,7 +1443,7 @@ def untyped(model: ModelProto) -> ModelProto:
         ("Upsample", {}, [[2.0, 0.5]], "Upsample: scales[1] must be a whole number from 1 on, got 0.5"),
     ],
 )
-def test_numbers_that_do_not_fit(op: str, attributes: dict[str, int], inputs: list[Any], sentence: str) -> None:
+def test_numbers_that_do_not_fit(op: str, attributes: dict[str, Any], inputs: list[Any], sentence: str) -> None:
     """Known only when the module runs."""
     feeds = {"x": np.zeros((2, 3), np.float32)}
     for k, numbers in enumerate(map(np.array, inputs)):
