@@ -654,7 +654,8 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "ONNX import": (
-        "tests/test_onnx_import.py -k 'not (every_model or networks or exported or ships or compile)'",
+        "tests/test_onnx_import.py tests/test_onnx_resize.py "
+        "-k 'not (every_model or networks or exported or ships or compile or dynamic)'",
         {
             "torch_dml_ops/onnx/_import_inputs.py": [
                 ("if not -rank <= axis «< rank»:", "<= rank"),
@@ -665,12 +666,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
             "torch_dml_ops/onnx/_import_operators.py": [
                 ("start = larger(start, -sizes[d])", "pass"),
-                ("if must_divide and «last != each»", "False"),
+                ("if must_divide and «known(size % num_outputs != 0)»", "False"),
+                ("larger(«smaller(each, size - k * each)», 0) for", "size - k * each"),
+                ("if all(«known(piece > 0)» for piece", "True"),
                 ("each = («size + num_outputs - 1») // num_outputs", "size"),
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),
                 ("at = 2 * («data.dim() - 1 - d»)", "d"),
-                ("«last - torch.clamp(last - at, min=0)»", "at"),
+                ("data.shape[d] + «min(before, 0) + min(after, 0)» < 0", "before + after"),
                 ("«larger(more, 0) // 2 - larger(-more, 0) // 2»", "more // 2"),
                 (
                     'for d in «sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes)))»',
@@ -682,6 +685,32 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if «data.dtype in HALVES»:\n            return data[", "False"),
                 ("if «data.dtype in HALVES»:\n            return torch.index_put", "False"),
                 ("one = «indices.dim() == 1»", "False"),
+            ],
+            "torch_dml_ops/onnx/_import_resize.py": [
+                ("x.floor() - 0.5 «> MIDDLE»)", "> 0"),
+                ("x.floor() - 0.5 «>= -MIDDLE»)", ">= 0"),
+                ('"ceil" if factor «< 1» else', "< 0"),
+                ("half += «2 ** max(bits - 25, 0)» *", "1"),
+                ("(size * factor) «+ 0.5») for size", ""),
+                ("torch.where(«by == 1», at", "by == 0"),
+                ("«many = any(known(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))»", "many = False"),
+                (
+                    "x.unsqueeze(0).index_select(d + 1, index.to(x.device)).squeeze(0)",
+                    "x.index_select(d, index.to(x.device))",
+                ),
+                (".clamp(0, «x.shape[d] - 1»)", "x.shape[d]"),
+            ],
+            "torch_dml_ops/onnx/_import_graph.py": [
+                ("if «value not in self._registered»:", "True"),
+                ("«tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))»", "pass"),
+            ],
+            "torch_dml_ops/onnx/_import_files.py": [
+                ("if «default.name not in given»:", "True"),
+                ("for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)»)", ""),
+            ],
+            "torch_dml_ops/onnx/_import_onnx2torch.py": [
+                ('«not (op == "Resize" and arguments.get("mode", "nearest") == "nearest")»', "True"),
+                ("«if isinstance(value, Tensor)»:", "if False"),
             ],
             "torch_dml_ops/onnx/_import_sizes.py": [
                 ("if b < 0:\n        «a, b = -a, -b»", "pass"),

@@ -69,18 +69,17 @@ def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
 
 
 @recorded
-def range_(
-    start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, dtype: torch.dtype | None = None
-) -> Tensor:
-    """`dtype` is that of a constant `start`, which is a number here."""
+def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, like: Tensor | None = None) -> Tensor:
+    """`like` has the dtype and the device of a constant `start`, which is a number here."""
     begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
     if known(step == 0):
         raise ValueError("Range: delta must not be 0")
     count = larger((end - begin + step + (1 if step < 0 else -1)) // step, 0)
     check_size("Range", [count], 8)
-    if dtype is None:  # numbers that are no tensors are sizes
-        dtype = next((given.dtype for given in (start, limit, delta) if isinstance(given, Tensor)), torch.int64)
-    return (torch.arange(count) * step + begin).to(dtype)
+    tensors = [given for given in (like, start, limit, delta) if isinstance(given, Tensor)]
+    if not tensors:  # numbers that are no tensors are sizes
+        return torch.arange(count) * step + begin
+    return (torch.arange(count, device=tensors[0].device) * step + begin).to(tensors[0].dtype)
 
 
 def _check_whole(op: str, tensor: Tensor) -> None:

@@ -76,15 +76,15 @@ def read_model(model: str | os.PathLike[str] | ModelProto) -> tuple[ModelProto, 
     for name in _names(model):
         if isinstance(name, bytes):  # as protobuf gives what it cannot decode
             raise ValueError(f"from_onnx: the names in the model must be UTF-8, got {shown(name)}")
-    for tensor in _tensors(model):
-        if external_data_helper.uses_external_data(tensor):
-            _check_location(tensor, folder)
     _check_opset(model)
     _check_functions(model)
     try:
-        return inliner.inline_local_functions(model) if model.functions else model, folder
+        model = inliner.inline_local_functions(_with_defaults(model)) if model.functions else model
     except Exception as error:  # of no class that is documented
         raise ValueError(f"from_onnx: the functions of the model must be valid: {line_of(error)}") from None
+    for tensor in external_tensors(model.graph):
+        _check_location(tensor, folder)
+    return model, folder
 
 
 def _check_opset(model: ModelProto) -> None:
@@ -123,17 +123,35 @@ def _check_functions(model: ModelProto) -> None:
         )
 
 
+def _with_defaults(model: ModelProto) -> ModelProto:
+    """With the values of attributes that calls of functions leave out, which onnx's inliner forgets."""
+    result = ModelProto()
+    result.CopyFrom(model)
+    defaults = {
+        (function.domain, function.name, _overload(function)): function.attribute_proto for function in model.functions
+    }
+    for node in _nodes_in(result.graph.node, *(function.node for function in result.functions)):
+        given = {attribute.name for attribute in node.attribute}
+        for default in defaults.get((node.domain, node.op_type, _overload(node)), ()):
+            if default.name not in given:
+                node.attribute.append(default)
+    return result
+
+
 def _operators_in(nodes: Iterable[NodeProto]) -> Counter[tuple[str, str, str]]:
-    """How often each is called, in the graphs that nodes have too."""
-    found: Counter[tuple[str, str, str]] = Counter()
-    waiting = list(nodes)
+    """How often each is called."""
+    return Counter((node.domain, node.op_type, _overload(node)) for node in _nodes_in(nodes))
+
+
+def _nodes_in(*lists: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Also of the graphs that nodes have."""
+    waiting = [node for nodes in lists for node in nodes]
     while waiting:
         node = waiting.pop()
-        found[node.domain, node.op_type, _overload(node)] += 1
+        yield node
         for attribute in node.attribute:
             for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
                 waiting.extend(graph.node)
-    return found
 
 
 def _number(calls: Counter[tuple[str, str, str]], inlined: dict[tuple[str, str, str], int]) -> int:
@@ -153,14 +171,18 @@ def _names(model: ModelProto) -> Iterator[str | bytes]:
         yield from (attribute.name for attribute in node.attribute)
 
 
-def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    """Those that may be used: graphs within nodes are not looked into, as no node that has one moves data alone."""
-    yield from model.graph.initializer
-    for nodes in (model.graph.node, *(function.node for function in model.functions)):
-        for node in nodes:
-            for attribute in node.attribute:
-                if attribute.HasField("t"):
-                    yield attribute.t
+def external_tensors(message: Any) -> Iterator[TensorProto]:
+    """Those with data in other files, wherever the message holds them."""
+    waiting = [message]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, TensorProto):
+            if external_data_helper.uses_external_data(part):
+                yield part
+            continue
+        for field, value in part.ListFields():
+            if field.message_type:
+                waiting.extend([value] if hasattr(value, "ListFields") else value)
 
 
 def _check_location(tensor: TensorProto, folder: Path | None) -> None:

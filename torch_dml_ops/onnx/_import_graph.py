@@ -23,9 +23,18 @@ from torch_dml_ops._text import shown, text
 from torch_dml_ops.onnx import _import_arithmetic as arithmetic
 from torch_dml_ops.onnx import _import_indexing as indexing
 from torch_dml_ops.onnx import _import_operators as operators
+from torch_dml_ops.onnx import _import_resize as resizing
 from torch_dml_ops.onnx import _import_sizes as sizes
-from torch_dml_ops.onnx._import_files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name
-from torch_dml_ops.onnx._import_inputs import constant_numbers, is_factor
+from torch_dml_ops.onnx._import_files import (
+    ONNX_DOMAINS,
+    dtype_of,
+    external_tensors,
+    line_of,
+    read_model,
+    tensor_of,
+    type_name,
+)
+from torch_dml_ops.onnx._import_inputs import constant_numbers
 
 
 class Operator(NamedTuple):
@@ -64,7 +73,7 @@ OPERATORS = {
     "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
     "Range": Operator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
     "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
-    "Resize": Operator(operators.resize, numbers=("scales", "sizes"), since=11),
+    "Resize": Operator(resizing.resize, numbers=("scales", "sizes")),
     "ReverseSequence": Operator(operators.reverse_sequence),
     "Scatter": Operator(indexing.scatter),
     "ScatterElements": Operator(indexing.scatter_elements),
@@ -78,9 +87,10 @@ OPERATORS = {
     "Transpose": Operator(operators.transpose),
     "Trilu": Operator(operators.trilu, numbers=("k",)),
     "Unsqueeze": Operator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
-    "Upsample": Operator(operators.upsample, numbers=("scales",), since=7),
+    "Upsample": Operator(resizing.upsample, numbers=("scales",), since=7),
     "Where": Operator(arithmetic.where, since=9),
 }
+RESIZE_10 = Operator(resizing.resize_10, numbers=("scales",))
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
 # opsets reuse.
@@ -96,9 +106,9 @@ MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Pad": {"mode": ("constant", "edge", "reflect", "wrap")},
     "Resize": {
         "mode": ("nearest",),
-        "coordinate_transformation_mode": tuple(operators.SHIFTS),
-        "nearest_mode": tuple(operators.SHIFTS["half_pixel"]),
-        "keep_aspect_ratio_policy": ("stretch",),
+        "coordinate_transformation_mode": tuple(resizing.COORDINATES),
+        "nearest_mode": tuple(resizing.NEAREST),
+        "keep_aspect_ratio_policy": tuple(resizing.POLICIES),
     },
     "ScatterElements": {"reduction": ("none",)},
     "ScatterND": {"reduction": ("none",)},
@@ -111,7 +121,7 @@ MOST_NUMBERS = 1000  # of a list whose length is that of a tensor's rank or of a
 
 
 def operator_of(op: str, opset: int) -> Operator:
-    return OPERATORS["Upsample" if op == "Resize" and opset < 11 else op]  # which it then is, by another name
+    return RESIZE_10 if op == "Resize" and opset < 11 else OPERATORS[op]
 
 
 def beyond_moving(op: str, arguments: Mapping[str, Any]) -> str | None:
@@ -119,10 +129,6 @@ def beyond_moving(op: str, arguments: Mapping[str, Any]) -> str | None:
     for name, values in MOVING.get(op, {}).items():
         if (value := arguments.get(name, values[0])) not in values:
             return f"be {op} with {name} {_or(values)}, got {shown(value)}"
-    if isinstance(scales := arguments.get("scales"), (list, tuple)):
-        for k, scale in enumerate(scales):
-            if not is_factor(scale):
-                return f"have scales that are whole numbers from 1 on, got {scale} for scales[{k}]"
     return None
 
 
@@ -172,9 +178,9 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
     SpaceToDepth, Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND without a reduction,
-    Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element by whole factors;
-    Shape, Size, Add, Sub, Mul, Div, Mod, Min and Max that compute sizes; Cast, Clip, Sub and Less of sequence lengths,
-    and Range, all of whole numbers. The model's own functions are followed.
+    Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element; Shape, Size, Add,
+    Sub, Mul, Div, Mod, Min and Max that compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of
+    whole numbers. The model's own functions are followed.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
@@ -247,8 +253,12 @@ def parameters_of(function: Callable[..., Any]) -> list[str] | None:
 def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR_VERSION) -> None:
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = ir_version, {"": opset}
+    checked = NodeProto()
+    checked.CopyFrom(node)
+    for tensor in external_tensors(checked):  # which the checker would look for in the current folder
+        tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))
     try:
-        onnx.checker.check_node(node, context)
+        onnx.checker.check_node(checked, context)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
         raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
     if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
@@ -477,7 +487,7 @@ class _Importer:
             value = attributes.get("value", torch.zeros(1))
             attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
         elif op == "Range" and isinstance(inputs[0], Constant):
-            attributes["dtype"] = inputs[0].tensor.dtype
+            attributes["like"] = self._tensor(inputs[0])
         call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
         if op != "Split":
             self._values[node.output[0]] = call

@@ -52,10 +52,6 @@ def numbers(name: str, value: Numbers) -> Sequence[int]:
     raise ValueError(f"{name} must be a 1-d tensor of {' or '.join(map(dtype_name, dtypes))}, got {got}")
 
 
-def is_factor(scale: float) -> bool:
-    return 1 <= scale < 2**63 and scale == int(scale)
-
-
 def check_length(name: str, values: Sequence[float], axes: Sequence[int]) -> None:
     if len(values) != len(axes):
         raise ValueError(f"{name} must have length {len(axes)}, one for each axis, got {len(values)}")

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 import torch
+from onnx import TensorProto
 from torch import Tensor, nn
 
 from torch_dml_ops._required import require
@@ -18,8 +19,9 @@ from torch_dml_ops._text import shown
 from torch_dml_ops.onnx import _import_indexing as indexing
 from torch_dml_ops.onnx import _import_operators as operators
 from torch_dml_ops.onnx import _import_sizes as sizes
-from torch_dml_ops.onnx._import_files import type_name
+from torch_dml_ops.onnx._import_files import dtype_of, tensor_of, type_name
 from torch_dml_ops.onnx._import_graph import (
+    OPERATORS,
     Operator,
     attributes_of,
     beyond_moving,
@@ -30,17 +32,11 @@ from torch_dml_ops.onnx._import_graph import (
 )
 from torch_dml_ops.onnx._import_inputs import constant_numbers
 
-OPERATOR_TYPES = {
-    *("CenterCropPad", "Clip", "Compress", "Concat", "DepthToSpace", "GatherElements", "GatherND", "Pad", "Resize"),
-    *("ReverseSequence", "Scatter", "ScatterElements", "ScatterND", "Slice", "SpaceToDepth", "Split", "Trilu"),
-    "Upsample",
-}
+# Those of sizes are among them, which are tensors in the modules of onnx2torch.
+OPERATOR_TYPES = {op for op, operator in OPERATORS.items() if operator.on_tensors} | {"Shape", "Size"}
 
-# The same of opsets for which onnx2torch (1.5.15) has no converters, such as 20, which torch exports.
-LATER_TYPES = {
-    *("Expand", "Flatten", "Gather", "Identity", "Reshape", "Shape", "Squeeze", "Tile", "Transpose", "Unsqueeze"),
-    "Where",
-}
+# These functions are for whole numbers alone.
+OF_WHOLE_NUMBERS = {"Cast", "Clip", "Less", "Range", "Sub"}
 
 
 class DataMovement(nn.Module):
@@ -48,13 +44,19 @@ class DataMovement(nn.Module):
 
     def __init__(self, function: Callable[..., Any], inputs: Sequence[str] | None, arguments: dict[str, Any]) -> None:
         super().__init__()
-        self.function, self.inputs, self.arguments = function, inputs, arguments
+        self.function, self.inputs, self.arguments = function, inputs, {}
+        for name, value in arguments.items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value)
+            else:
+                self.arguments[name] = value
 
     def forward(self, *inputs: Tensor) -> Any:
+        arguments = {**self.arguments, **dict(self.named_buffers())}
         if self.inputs is None:
-            result = self.function(*inputs, **self.arguments)
+            result = self.function(*inputs, **arguments)
         else:
-            result = self.function(**dict(zip(self.inputs, inputs, strict=True)), **self.arguments)
+            result = self.function(**dict(zip(self.inputs, inputs, strict=True)), **arguments)
         return result[0] if isinstance(result, list) and len(result) == 1 else result  # as onnx2torch expects it
 
     def extra_repr(self) -> str:
@@ -64,13 +66,12 @@ class DataMovement(nn.Module):
 def register_onnx2torch() -> None:
     """Lets onnx2torch convert what moves data, in the form of every opset, with this package's operators.
 
-    That is Slice, Split, Concat, ReverseSequence, Pad, CenterCropPad, DepthToSpace, SpaceToDepth, GatherND, Scatter,
-    ScatterElements, ScatterND, Compress, Trilu, Resize and Upsample by whole factors, Clip of whole numbers, and Shape,
-    Reshape and their like of the later opsets. onnx2torch (1.5.15) has no converters for some of these, and gives wrong
-    results for others; one call fixes that for every model that is converted afterwards. What these operators do not
-    do, such as a linear Resize, is converted as before. A second call changes nothing. Where there is no torchvision,
-    call this before you import onnx2torch, which otherwise imports torchvision, though it needs it only for
-    NonMaxSuppression and RoiAlign.
+    That is all that :func:`from_onnx` takes of tensors: Slice, Split, Concat, ReverseSequence, Pad, Resize and Upsample
+    to the nearest element, and the others that it lists, some of them of whole numbers alone. onnx2torch (1.5.15) has
+    no converters for some of these, and gives wrong results for others; one call fixes that for every model that is
+    converted afterwards. What these operators do not do, such as a linear Resize, is converted as before. A second call
+    changes nothing. Where there is no torchvision, call this before you import onnx2torch, which otherwise imports
+    torchvision, though it needs it only for NonMaxSuppression and RoiAlign.
 
     Raises:
         ImportError: without onnx2torch, which ``pip install --no-deps onnx2torch`` installs beside your torch.
@@ -92,12 +93,12 @@ def register_onnx2torch() -> None:
     registry = _registry()
     for schema in onnx.defs.get_all_schemas_with_history():
         op, version = schema.name, schema.since_version
-        if op in OPERATOR_TYPES | LATER_TYPES and not schema.domain and version >= _operator(op, version).since:
-            description = registry.OperationDescription(domain="", operation_type=op, version=version)
-            own = registry._CONVERTER_REGISTRY.get(description)
-            if own is None or (op in OPERATOR_TYPES and own.__module__ != __name__):
-                registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
-                registry.add_converter(operation_type=op, version=version)(_converter(op, version, own))
+        if schema.domain or op not in OPERATOR_TYPES or version < _operator(op, version).since:
+            continue
+        description = registry.OperationDescription(domain="", operation_type=op, version=version)
+        own = registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
+        ours = own if own and own.__module__ == __name__ else _converter(op, version, own)
+        registry.add_converter(operation_type=op, version=version)(ours)
 
 
 def _registry() -> Any:
@@ -140,6 +141,16 @@ def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> 
         check_node(what, node.proto, version)
         _check_outputs(what, node, graph)
         arguments = in_todays_form(op, attributes_of(node.proto), version, len(node.output_values))
+        computes = beyond_moving(op, arguments) or _beyond_whole_numbers(op, arguments, node, graph)
+        # onnx2torch's own Resize to the nearest element ignores by which rule that is.
+        if own and computes and not (op == "Resize" and arguments.get("mode", "nearest") == "nearest"):
+            return own(node, graph)
+        if computes:
+            raise NotImplementedError(f"{what} must {computes}")
+        if op == "Cast":
+            arguments["to"] = dtype_of(what, arguments["to"])
+        elif op == "ConstantOfShape":
+            arguments["value"] = tensor_of(arguments["value"], None) if "value" in arguments else torch.zeros(1)
         inputs, values = [], []
         for k, value in enumerate(node.input_values):
             if not value:
@@ -148,18 +159,13 @@ def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> 
                 try:
                     constant = get_const_value(value, graph)
                     arguments[names[k]] = constant_numbers(f"{what}: {names[k]}", constant)
+                    if names[k] == "start":
+                        arguments["like"] = constant
                     continue
                 except KeyError:  # known only when the model runs
                     pass
             inputs.append(names[k] if names is not None else "")
             values.append(value)
-        rule = beyond_moving(op, arguments)
-        # Known only when the model runs: whether it is by whole factors.
-        perhaps = op == "Resize" and not arguments.get("scales")
-        if own and (rule or perhaps or (op == "Clip" and not _is_of_integers(node.input_values[0], graph))):
-            return own(node, graph)
-        if rule:
-            raise NotImplementedError(f"{what} must {rule}")
         module = DataMovement(function, inputs if names is not None else None, arguments)
         return OperationConverterResult(module, OnnxMapping(tuple(values), node.output_values))
 
@@ -177,23 +183,36 @@ def _check_outputs(what: str, node: Any, graph: Any) -> None:
         )
 
 
-def _is_of_integers(name: str, graph: Any) -> bool:
-    """As sequence lengths are, of which onnx2torch makes floating-point numbers."""
-    element_type = graph.value_info[name].type.tensor_type.elem_type if name in graph.value_info else 0
-    return type_name(element_type).removeprefix("U").startswith("INT")
+def _beyond_whole_numbers(op: str, arguments: Mapping[str, Any], node: Any, graph: Any) -> str | None:
+    """What would have to hold of the types for an operator that computes with whole numbers, if it does not."""
+    if op in OF_WHOLE_NUMBERS:
+        for element_type in (_element_type(node.input_values[0], graph), arguments.get("to", TensorProto.INT64)):
+            if (name := type_name(element_type)).removeprefix("U") not in ("INT8", "INT16", "INT32", "INT64"):
+                return f"be {op} of whole numbers, got {name}"
+    return None
+
+
+def _element_type(name: str, graph: Any) -> int:
+    if name in graph.initializers:
+        return int(graph.initializers[name].proto.data_type)
+    return int(graph.value_info[name].type.tensor_type.elem_type) if name in graph.value_info else TensorProto.UNDEFINED
 
 
 def _operator(op: str, version: int) -> Operator:
     """Sizes are tensors in the modules of onnx2torch, and autocast leaves tensors of several dtypes there."""
     own: Mapping[str, Callable[..., Any]] = {
         "Concat": concat, "Scatter": scatter, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
-        "Shape": shape,
+        "Shape": shape, "Size": size,
     }  # fmt: skip
     return Operator(own[op]) if op in own else operator_of(op, version)
 
 
 def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
-    return sizes.as_tensor(sizes.shape(data, start=start, end=end))
+    return sizes.as_tensor(sizes.shape(data, start=start, end=end)).to(data.device)
+
+
+def size(data: Tensor) -> Tensor:
+    return sizes.as_tensor(sizes.size(data)).to(data.device)
 
 
 def concat(*inputs: Tensor, axis: int) -> Tensor:

@@ -7,7 +7,8 @@ when the graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -20,16 +21,15 @@ from torch_dml_ops.onnx._import_inputs import (
     as_dtype,
     axes_of,
     axis_of,
-    check_length,
     check_size,
     dtype_name,
-    is_factor,
     larger,
     may_broadcast,
     number,
     numbers,
     recorded,
     signed,
+    smaller,
 )
 
 # As the end of a slice with a negative step, for one that reaches the first element in ONNX Runtime. By ONNX's text it
@@ -78,21 +78,15 @@ def split(
     must_divide: bool = False,
 ) -> list[Tensor]:
     """`num_outputs` is the number of the node's outputs. Where the node does not say it, as before opset 18, they must
-    divide the axis without a rest."""
+    divide the axis without a rest; else the last ones are smaller, or empty."""
     d = axis_of("Split: axis", axis, input.dim())
     size = input.shape[d]
     pieces = () if split is None else numbers("Split: split", split)
     if not pieces:  # in ONNX Runtime also for a list without sizes
-        each = (size + num_outputs - 1) // num_outputs
-        last = size - (num_outputs - 1) * each
-        if must_divide and last != each:
+        if must_divide and known(size % num_outputs != 0):
             raise ValueError(f"Split: axis {d} must divide by {num_outputs}, the number of outputs, got size {size}")
-        if last <= 0 and not must_divide:  # also where the axis is empty
-            raise ValueError(
-                f"Split: axis {d} must divide into {num_outputs} outputs of size {each}, of which the last may be "
-                f"smaller, got size {size}"
-            )
-        pieces = [*[each] * (num_outputs - 1), last]
+        each = (size + num_outputs - 1) // num_outputs
+        pieces = [larger(smaller(each, size - k * each), 0) for k in range(num_outputs)]
     else:
         if len(pieces) != num_outputs:
             raise ValueError(f"Split: split must have length {num_outputs}, one for each output, got {len(pieces)}")
@@ -101,10 +95,11 @@ def split(
                 raise ValueError(f"Split: split[{k}] must be at least 0, got {shown(piece)}")
         if sum(pieces) != size:
             raise ValueError(f"Split: split must sum to {text(size)}, the size of axis {d}, got {with_sum(pieces)}")
+    if all(known(piece > 0) for piece in pieces):
+        return dml.split(input, pieces, d)
     # DirectML has no empty tensors.
-    filled = [piece for piece in pieces if not known(piece == 0)]
-    copies = iter(dml.split(input, filled, d) if filled else ())
-    return [input.narrow(d, 0, 0).clone() if known(piece == 0) else next(copies) for piece in pieces]
+    whole = [slice(None)] * d
+    return [dml.index(input)[(*whole, slice(start, end))] for start, end in pairwise(accumulate(pieces, initial=0))]
 
 
 @recorded
@@ -366,98 +361,3 @@ def trilu(input: Tensor, k: Tensor | int = 0, *, upper: int = 1) -> Tensor:
         raise ValueError(f"Trilu: input must have 2 dimensions or more, got {input.dim()}")
     part = torch.triu if upper else torch.tril
     return as_dtype(input.dtype, part(signed(input), number("Trilu: k", k)))
-
-
-# How far the output runs ahead, where each element is repeated `f` times: by where ONNX takes the elements to be, and
-# by how it rounds what lies between two of them.
-SHIFTS: dict[str, dict[str, Callable[[int], int]]] = {
-    "half_pixel": {
-        "round_prefer_floor": lambda f: 0,
-        "round_prefer_ceil": lambda f: 0,
-        "floor": lambda f: (1 - f) // 2,
-        "ceil": lambda f: f // 2,
-    },
-    "asymmetric": {
-        "round_prefer_floor": lambda f: (f - 1) // 2,
-        "round_prefer_ceil": lambda f: f // 2,
-        "floor": lambda f: 0,
-        "ceil": lambda f: f - 1,
-    },
-    "tf_half_pixel_for_nn": {
-        "round_prefer_floor": lambda f: f // 2,
-        "round_prefer_ceil": lambda f: (f + 1) // 2,
-        "floor": lambda f: 0,
-        "ceil": lambda f: f,
-    },
-}
-SHIFTS["pytorch_half_pixel"] = SHIFTS["half_pixel_symmetric"] = SHIFTS["half_pixel"]
-
-
-@recorded
-def resize(
-    X: Tensor,
-    roi: Tensor | None = None,
-    scales: Numbers | None = None,
-    sizes: Numbers | None = None,
-    *,
-    mode: str = "nearest",
-    coordinate_transformation_mode: str = "half_pixel",
-    nearest_mode: str = "round_prefer_floor",
-    axes: Sequence[int] | None = None,
-    keep_aspect_ratio_policy: str = "stretch",
-) -> Tensor:
-    scales = () if scales is None else numbers("Resize: scales", scales)
-    sizes = () if sizes is None else numbers("Resize: sizes", sizes)
-    if (len(scales) == 0) == (len(sizes) == 0):
-        raise ValueError(f"Resize: one of scales and sizes must be given, got {'both' if scales else 'none'}")
-    chosen = axes_of("Resize: axes", axes or range(X.dim()), X.dim())  # in ONNX Runtime also for a list without axes
-    before = [X.shape[d] for d in chosen]
-    factors = _factors("Resize", scales, before) if scales else _quotients("Resize", sizes, before)
-    result = _repeated("Resize", X, dict(zip(chosen, factors, strict=True)))
-    for d, factor in zip(chosen, factors, strict=True):
-        shift = SHIFTS[coordinate_transformation_mode][nearest_mode](factor)
-        if not known(factor == 1) and not known(shift == 0):
-            result = _shifted(result, d, shift)
-    return result
-
-
-def _shifted(x: Tensor, d: int, by: int) -> Tensor:
-    """Along axis `d` element ``j + by`` at ``j``; the first or last one where there is none."""
-    at = torch.clamp(torch.arange(x.shape[d], device=x.device) + by, min=0)
-    last = x.shape[d] - 1
-    before: list[slice | Tensor] = [slice(None)] * d
-    return x[(*before, last - torch.clamp(last - at, min=0))]
-
-
-@recorded
-def upsample(X: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
-    factors = _factors("Upsample", numbers("Upsample: scales", scales), X.shape)
-    return _repeated("Upsample", X, dict(enumerate(factors)))
-
-
-def _factors(op: str, scales: Sequence[float], sizes: Sequence[int]) -> list[int]:
-    """How often each element is repeated along these axes."""
-    check_length(f"{op}: scales", scales, sizes)
-    for k, scale in enumerate(scales):
-        if not is_factor(scale):
-            raise ValueError(f"{op}: scales[{k}] must be a whole number from 1 on, got {scale}")
-    return list(map(int, scales))
-
-
-def _quotients(op: str, results: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """The same, by what the sizes become."""
-    check_length(f"{op}: sizes", results, sizes)
-    factors = [1 if known(size == 0) else result // size for result, size in zip(results, sizes, strict=True)]
-    for k, (factor, result, size) in enumerate(zip(factors, results, sizes, strict=True)):
-        if known(factor < 1) or known(factor * size != result):
-            raise ValueError(
-                f"{op}: sizes[{k}] must be a multiple of {text(size)}, the size of that axis, got {text(result)}"
-            )
-    return factors
-
-
-def _repeated(op: str, x: Tensor, factors: Mapping[int, int]) -> Tensor:
-    sizes = [(size, factors.get(d, 1)) for d, size in enumerate(x.shape)]
-    check_size(op, [size * factor for size, factor in sizes], x.itemsize)
-    apart = x.reshape([n for size, _ in sizes for n in (size, 1)]).expand([n for both in sizes for n in both])
-    return apart.reshape([size * factor for size, factor in sizes])
