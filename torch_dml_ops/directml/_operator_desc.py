@@ -39,8 +39,6 @@ class OperatorDesc(Struct):
     operator_type: ClassVar[str]
     input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
-    _takes_list: ClassVar[bool] = False
-    _gives_list: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         OPERATOR_DESCS.setdefault(cls.operator_type, cls)
@@ -64,6 +62,11 @@ class OperatorDesc(Struct):
     def outputs(self) -> list[tuple[JsonPath, TensorDesc]]:
         """The output tensors, each with its place."""
         return self._with_places(self.output_fields)
+
+    @classmethod
+    def _are_list(cls, names: Sequence[str]) -> bool:
+        """Whether the tensors of these fields are a list, by the fields' types."""
+        return any(field.kind.is_list for field in fields_of(cls).values() if field.name in names)
 
     def _output_count(self) -> int:
         values = (getattr(self, name) for name in self.output_fields)
@@ -164,7 +167,7 @@ class OperatorDesc(Struct):
         first = given[cls.input_fields[0]]
         data_type = (first if isinstance(first, TensorDesc) else first[0]).data_type
         outputs = tuple([output_desc(policy, data_type, tuple(each)) for each in sizes])
-        given[cls.output_fields[0]] = outputs if cls._gives_list else outputs[0]
+        given[cls.output_fields[0]] = outputs if cls._are_list(cls.output_fields) else outputs[0]
         cls(**{name: value for name, value in given.items() if name in kinds}).validate()
         return outputs
 

@@ -33,6 +33,7 @@ class Kind(NamedTuple):
     required: bool = False  # in JSON, although an argument of it has a default
     # Of names and objects, which are read when all else around them is right: the type that is asked for until then.
     at_first: type | None = None
+    is_list: bool = False
 
 
 ANYTHING = Kind(lambda name, value: value)
@@ -75,6 +76,7 @@ def _list_of(entry: Kind, called: str) -> Kind:
         lambda cursor: cursor.each(entry.read),
         lambda values: [entry.write(value) for value in values],
         at_first=entry.at_first and list,
+        is_list=True,
     )
 
 

@@ -270,7 +270,6 @@ class SplitOperatorDesc(OperatorDesc):
 
     operator_type = "SPLIT"
     output_fields = ("output_tensors",)
-    _gives_list = True
 
     input_tensor: TensorDesc
     output_count: int | None = field(default=None, metadata=_count_of("output_tensors"))
@@ -331,7 +330,6 @@ class JoinOperatorDesc(OperatorDesc):
 
     operator_type = "JOIN"
     input_fields = ("input_tensors",)
-    _takes_list = True
 
     input_count: int | None = field(default=None, metadata=_count_of("input_tensors"))
     input_tensors: Sequence[TensorDesc]
