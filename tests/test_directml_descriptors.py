@@ -41,7 +41,8 @@ from torch_dml_ops.directml import (
     check_support,
     support_table,
 )
-from torch_dml_ops.directml._operator_desc import problem_in_json
+from torch_dml_ops.directml._json import Cursor
+from torch_dml_ops.directml._operator_desc import note_violation
 
 every_op = pytest.mark.parametrize("op", OPERATORS)
 every_level = pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
@@ -752,6 +753,14 @@ def test_scale_bias_of_an_identity_may_be_absent_or_null() -> None:
             ],
         ),
         (
+            lambda: TensorDesc.from_json({"Type": 1, 2: 3, "DataType": "INT4", "Sizes": [4], "Flags": "SOME"}),
+            [
+                "$.Type must be DML_TENSOR_TYPE_BUFFER, got 1",
+                "$ must have strings as keys, got 2",
+                "$.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'",
+            ],
+        ),
+        (
             lambda: SplitOperatorDesc.from_json(VALID["JOIN"].to_json()),
             ["$.type must be DML_OPERATOR_SPLIT, got 'JOIN'"],
         ),
@@ -1049,7 +1058,9 @@ def test_fields_in_python_and_in_json(op: str, changes: dict[str, Any], in_pytho
         desc.validate()
     violation = caught.value.violations[0]
     assert str(violation) == in_python
-    assert str(problem_in_json(violation, desc.to_json(), ())) == f"$.desc.{in_json}"
+    dispatchable = Cursor(desc.to_json())
+    note_violation(violation, dispatchable)
+    assert [str(problem) for problem in dispatchable.problems] == [f"$.desc.{in_json}"]
 
 
 def test_rules_are_strings_or_parts() -> None:

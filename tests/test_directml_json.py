@@ -16,7 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples
 
-from torch_dml_ops.directml import Model, ModelError, OperatorDesc, Problem, TensorDesc, _struct
+from torch_dml_ops.directml import Model, ModelError, ModelWarning, OperatorDesc, Problem, TensorDesc
+from torch_dml_ops.directml._json import Cursor, Wrong, load_json, read
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
 
@@ -97,6 +98,14 @@ class Grammar:
         return result
 
 
+def loaded(text: str) -> Any:
+    document = Cursor(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        read(document, load_json)
+    return document.value
+
+
 texts = st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
 
 
@@ -131,16 +140,16 @@ def test_texts_are_json_where_rapidjson_has_it_so(text: str) -> None:
         expected = Grammar(text).whole()
     except NotJson:
         with pytest.raises(ModelError):
-            _struct.load_json([], text)
+            loaded(text)
         return
-    assert _struct.load_json([], text) == expected
+    assert loaded(text) == expected
 
 
 @pytest.mark.parametrize("text", ["/*" * 200_000, "[" + " ," * 200_000, "[" + " " * 400_000 + ",]", '"' * 200_001])
 def test_long_texts_that_are_no_json(text: str) -> None:
     """A search that began again at each of them would not end."""
     with pytest.raises(ModelError, match=r"^\$ must be JSON: "):
-        _struct.load_json([], text)
+        loaded(text)
 
 
 # What is noted while something is read is raised, or warned of.
@@ -243,19 +252,26 @@ def test_all_that_is_wrong_with_a_model_is_raised(tmp_path: Path, noted: list[Pr
 
 
 def test_what_has_a_problem_has_no_result() -> None:
-    """Whatever a parser returns beside it."""
+    """Whatever a function returns; what lies beside it has one."""
+    document = Cursor({"x": [1, "two"], "y": [3]})
 
-    def parse_and_complain(problems: list[Problem], value: object) -> object:
-        problems.append(Problem(("Type",), "must be another"))
-        return value
+    def complains(cursor: Cursor) -> int:
+        cursor.note("must be another")
+        return 4
 
-    earlier = Problem((), "came before")
-    problems = [earlier]
-    assert _struct.parser(parse_and_complain)(problems, 1) is None
-    assert problems == [earlier, Problem(("Type",), "must be another")]
-    assert _struct.parser(lambda problems, value: value)(problems, 1) == 1
-    with pytest.raises(ModelError, match=r"^\$\.Type must be another$"):
-        _struct.read(False, parse_and_complain, 1)
+    with pytest.raises(Wrong):
+        document["x"].each(lambda cursor: cursor.require(int))
+    y = document["y"]
+    assert y.each(lambda cursor: cursor.require(int)) == y.whole([3])
+    with pytest.raises(Wrong):
+        y.each(complains)
+    for cursor in (y, document):
+        with pytest.raises(Wrong):
+            cursor.whole(4)
+    with pytest.raises(ModelError) as caught:
+        read(document, lambda document: 4)
+    sentences = ["$.x[1] must be a whole number, got 'two'", "$.y[0] must be another"]
+    assert [str(problem) for problem in caught.value.problems] == sentences
 
 
 def test_a_tensor_of_another_type_than_buffer() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_dml_ops._text import JsonPath, as_json, names
-from torch_dml_ops.directml._struct import FileObject, is_wrong, parse, parse_name, parser, whole_number_within
+from torch_dml_ops.directml._json import Cursor, Wrong
+from torch_dml_ops.directml._struct import FileObject, whole_number_within
 from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX
@@ -67,7 +68,7 @@ class Counted:
     data_type: TensorDataType
     count: int
     start: bytes
-    delta: bytes | None
+    delta: bytes | None = None
 
     @property
     def size_in_bytes(self) -> int:
@@ -162,49 +163,35 @@ class _ItemJson(FileObject):
     value: Any
 
 
-@parser
-def parse_initial_values(
-    problems: list[Problem], value: Any, data_type: TensorDataType | None, folder: Path, path: JsonPath
-) -> InitialValues | None:
+def read_initial_values(resource: Cursor, data_type: TensorDataType | None, folder: Path) -> InitialValues:
     """The initial values of a resource whose data type is this, None for UNKNOWN or where none is given."""
+    cursor = resource["initialValues"]
+    value = cursor.value
     if value == "deferred":
-        problems.append(Problem(path, "must not be 'deferred', as such values come from an ONNX model"))
-        return None
+        cursor.fail("must not be 'deferred', as such values come from an ONNX model")
     if not isinstance(value, (list, dict)):
-        problems.append(Problem(path, f"must be an array or an object, got {as_json(value)}"))
-        return None
+        cursor.fail(f"must be an array or an object, got {as_json(value)}")
     if isinstance(value, list) and not value:
-        problems.append(Problem(path, "must have at least 1 value, got none"))
-        return None
+        cursor.fail("must have at least 1 value, got none")
     if isinstance(value, list) and data_type is None and any(isinstance(item, dict) for item in value):
-        return _items(problems, value, path)
-    form = _form(problems, value, path) if isinstance(value, dict) else None
-    if data_type is None and form is not _SourceJson:
-        problems.append(
-            Problem((*path[:-1], "initialValuesDataType"), "is required, and not UNKNOWN, for these values")
-        )
-        return None
-    json = None if form is None else parse(problems, form, value, path)
-    if isinstance(json, _SourceJson):
-        return _file(problems, json.sourcePath, data_type, folder, (*path, "sourcePath"))
+        return Listed(None, b"".join(cursor.each(_item)))
+    form: Any = None
+    with suppress(Wrong):
+        form = _form(cursor) if isinstance(value, dict) else None
+    if form is _SourceJson:
+        form._read(cursor)
+        return _file(cursor["sourcePath"], data_type, folder)
     if data_type is None:
-        return None
-    if isinstance(value, list):
-        numbers = [_number(problems, number, data_type, (*path, k)) for k, number in enumerate(value)]
-        return None if is_wrong(problems) else Listed(data_type, _bytes(numbers, data_type))
-    if isinstance(json, _SequenceJson):
-        start = _number(problems, json.valueStart, data_type, (*path, "valueStart"))
-        delta = _number(problems, json.valueDelta, data_type, (*path, "valueDelta"))
-        if not is_wrong(problems):
-            return Counted(data_type, json.valueCount, _bytes([start], data_type), _bytes([delta], data_type))
-    if isinstance(json, _ConstantJson):
-        start = _number(problems, json.value, data_type, (*path, "value"))
-        if not is_wrong(problems):
-            return Counted(data_type, json.valueCount, _bytes([start], data_type), None)
-    return None
+        resource["initialValuesDataType"].fail("is required, and not UNKNOWN, for these values")
+    number = partial(_number, data_type)
+    if cursor.whole(form) is None:
+        return Listed(data_type, _bytes(cursor.each(number), data_type))
+    json: Any = form._read(cursor)
+    keys = ("value",) if form is _ConstantJson else ("valueStart", "valueDelta")
+    return Counted(data_type, json.valueCount, *(_bytes([found], data_type) for found in cursor.each(number, keys)))
 
 
-def _form(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> type[FileObject] | None:
+def _form(cursor: Cursor) -> type[FileObject]:
     """Which of them an object is, by the first of its keys that DxDispatch looks for."""
     forms: dict[str, type[FileObject]] = {
         "value": _ConstantJson,
@@ -212,20 +199,18 @@ def _form(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> typ
         "sourcePath": _SourceJson,
         "valueDelta": _SequenceJson,
     }
-    keys = [key for key in forms if key in value]
+    keys = [key for key in forms if key in cursor.value]
     if not keys:
         wanted = "value, valueStart and valueDelta, or sourcePath"
-        problems.append(Problem(path, f"must have {wanted}, got {names(value) or 'no field'}"))
-        return None
+        cursor.fail(f"must have {wanted}, got {names(cursor.value) or 'no field'}")
     if keys[0] == "value" and {"valueStart", "sourcePath"} & {*keys}:
-        problems.append(Problem(path, f"must have only one of {', '.join(keys)}"))
-        return None
+        cursor.fail(f"must have only one of {', '.join(keys)}")
     return forms[keys[0]]
 
 
-def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path: JsonPath) -> Any:
-    """The value as NumPy's of the type; None, and what is wrong among `problems`, where it is none."""
-    kind = numpy_type(data_type)
+def _number(data_type: TensorDataType, cursor: Cursor) -> Any:
+    """The value as NumPy's of the type."""
+    kind, value = numpy_type(data_type), cursor.value
     if kind.kind == "f":
         if isinstance(value, str) and value.lower() in _WORDS:
             return kind.type(_WORDS[value.lower()])
@@ -243,40 +228,27 @@ def _number(problems: list[Problem], value: Any, data_type: TensorDataType, path
         if isinstance(value, int) and not isinstance(value, bool) and limits.min <= value <= limits.max:
             return kind.type(value)
         allowed = f"a whole number from {limits.min} to {limits.max}, as the type is {data_type.name}"
-    problems.append(Problem(path, f"must be {allowed}, got {as_json(value)}"))
-    return None
+    cursor.fail(f"must be {allowed}, got {as_json(value)}")
 
 
 def _bytes(numbers: list[Any], data_type: TensorDataType) -> bytes:
     return np.array(numbers, numpy_type(data_type)).tobytes()
 
 
-@parser
-def _items(problems: list[Problem], values: Sequence[Any], path: JsonPath) -> InitialValues | None:
-    """Values of several types, each with its own."""
-    memory: list[bytes] = []
-    for k, value in enumerate(values):
-        item = parse(problems, _ItemJson, value, (*path, k))
-        if item is None:
-            continue
-        data_type = parse_name(problems, element_type_named, item.type, (*path, k, "type"))
-        if data_type is not None:
-            number = _number(problems, item.value, data_type, (*path, k, "value"))
-            if number is not None:
-                memory.append(_bytes([number], data_type))
-    return None if is_wrong(problems) else Listed(None, b"".join(memory))
+def _item(cursor: Cursor) -> bytes:
+    """One of several values that each have their own type."""
+    _ItemJson._read(cursor)
+    data_type = cursor["type"].named(element_type_named)
+    return _bytes([_number(data_type, cursor["value"])], data_type)
 
 
-def _file(
-    problems: list[Problem], source: str, data_type: TensorDataType | None, folder: Path, path: JsonPath
-) -> InitialValues | None:
+def _file(cursor: Cursor, data_type: TensorDataType | None, folder: Path) -> InitialValues:
     try:
-        return _opened(source, data_type, folder, path)
+        return _opened(cursor.value, data_type, folder, cursor.path)
     except OSError as error:
-        problems.append(Problem(path, f"must be a file that can be read, got {as_json(source)}: {error.strerror}"))
+        cursor.fail(f"must be a file that can be read, got {as_json(cursor.value)}: {error.strerror}")
     except ValueError as error:
-        problems.append(Problem(path, str(error)))
-    return None
+        cursor.fail(str(error))
 
 
 def _opened(source: str, data_type: TensorDataType | None, folder: Path, path: JsonPath) -> InitialValues:

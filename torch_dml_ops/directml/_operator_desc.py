@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from torch_dml_ops._arguments import instance
 from torch_dml_ops._text import JsonPath, as_json, dotted
 from torch_dml_ops.directml import _rules as rules
-from torch_dml_ops.directml._struct import (
-    INTEGERS,
-    FileObject,
-    Struct,
-    fields_of,
-    flags,
-    is_a,
-    name_in_json,
-    parse,
-    parse_fields,
-    parse_name,
-    parser,
-    read,
-)
+from torch_dml_ops.directml._json import ABSENT, Cursor, Wrong, read
+from torch_dml_ops.directml._struct import INTEGERS, FileObject, Struct, fields_of, flags, name_in_json, read_fields
 from torch_dml_ops.directml.enums import ExecutionFlags, FeatureLevel
-from torch_dml_ops.directml.errors import DescriptorError, Problem, Violation, sentence_on
+from torch_dml_ops.directml.errors import DescriptorError, Violation, sentence_on
 from torch_dml_ops.directml.support import OPERATORS, PREFIX, check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc, TensorPolicy, output_desc
 
@@ -49,8 +39,6 @@ class OperatorDesc(Struct):
     operator_type: ClassVar[str]
     input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
-    _takes_list: ClassVar[bool] = False
-    _gives_list: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         OPERATOR_DESCS.setdefault(cls.operator_type, cls)
@@ -74,6 +62,11 @@ class OperatorDesc(Struct):
     def outputs(self) -> list[tuple[JsonPath, TensorDesc]]:
         """The output tensors, each with its place."""
         return self._with_places(self.output_fields)
+
+    @classmethod
+    def _are_list(cls, names: Sequence[str]) -> bool:
+        """Whether the tensors of these fields are a list, by the fields' types."""
+        return any(field.kind.is_list for field in fields_of(cls).values() if field.name in names)
 
     def _output_count(self) -> int:
         values = (getattr(self, name) for name in self.output_fields)
@@ -160,7 +153,7 @@ class OperatorDesc(Struct):
         >>> OperatorDesc.from_json(desc.to_json()) == desc
         True
         """
-        return cast(D, read(False, _parse_kind, cls, value))
+        return read(Cursor(value), partial(_read_kind, cls))
 
     @classmethod
     def _infer(
@@ -174,7 +167,7 @@ class OperatorDesc(Struct):
         first = given[cls.input_fields[0]]
         data_type = (first if isinstance(first, TensorDesc) else first[0]).data_type
         outputs = tuple([output_desc(policy, data_type, tuple(each)) for each in sizes])
-        given[cls.output_fields[0]] = outputs if cls._gives_list else outputs[0]
+        given[cls.output_fields[0]] = outputs if cls._are_list(cls.output_fields) else outputs[0]
         cls(**{name: value for name, value in given.items() if name in kinds}).validate()
         return outputs
 
@@ -197,9 +190,10 @@ def not_run(what: str) -> str:
     return f"is {what}, which is not run here; the operators {', '.join(others)} and {last} are"
 
 
-def first_of(value: dict[str, Any], *keys: str) -> str | None:
-    """The first of the keys that is there: DxDispatch looks for some under several."""
-    return next((key for key in keys if key in value), None)
+def _field(dispatchable: Cursor, name: str) -> Cursor:
+    """DxDispatch looks for some fields under two names, first for the one with a capital."""
+    capital = name.title()
+    return dispatchable[capital if capital in dispatchable.value else name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,76 +213,57 @@ class _LongDispatchable(_Dispatchable):
     Desc: Any = None
 
 
-def _operator_of(problems: list[Problem], value: dict[str, Any], path: JsonPath) -> str | None:
-    """The name of the operator that a dispatchable runs."""
-    key = first_of(value, "Type", "type")
-    if key is None:
-        problems.append(Problem((*path, "type"), "is required"))
-        return None
-    name = parse_name(problems, lambda name: name.removeprefix(PREFIX), value[key], (*path, key))
-    if name is None or name in OPERATOR_DESCS:
-        return name
-    problems.append(Problem(path, not_run(_OTHER_KINDS.get(name.lower(), f"the operator {as_json(name)}"))))
-    return None
+def _operator_of(dispatchable: Cursor) -> type[OperatorDesc]:
+    """What describes the operator that it runs."""
+    name = _field(dispatchable, "type").required().require(str).removeprefix(PREFIX)
+    if name not in OPERATOR_DESCS:
+        dispatchable.fail(not_run(_OTHER_KINDS.get(name.lower(), f"the operator {as_json(name)}")))
+    return OPERATOR_DESCS[name]
 
 
-@parser
-def parse_operator(problems: list[Problem], value: Any, path: JsonPath) -> OperatorDesc | None:
+def read_operator(dispatchable: Cursor) -> OperatorDesc:
     """The descriptor that a dispatchable holds."""
-    if wrong := list(is_a(dict)(value, path)):
-        problems += wrong
-        return None
-    op = _operator_of(problems, value, path)
-    if op is None:
-        return None
-    flags(ExecutionFlags).read(problems, value.get("executionFlags", "NONE"), (*path, "executionFlags"))
-    desc, key = OPERATOR_DESCS[op], first_of(value, "Desc", "desc")
-    known = fields_of(desc)
-    if key is None and any(name in value for name in known):  # which stand in the dispatchable itself
-        found = parse_fields(problems, fields_of(_Dispatchable) | known, value, path)
-        if found is None:
-            return None
-        return desc(**{field.name: found[field.name] for field in known.values() if field.name in found})
-    parse(problems, _LongDispatchable, value, path)
-    place = (*path, key or "desc")
-    if key is None:
-        problems.append(Problem(place, "is required"))
-        return None
-    return parse(problems, desc, value[key], place)
+    dispatchable.require(dict)
+    desc = _operator_of(dispatchable)
+    with suppress(Wrong):
+        flags(ExecutionFlags).read(dispatchable.get("executionFlags", "NONE"))
+    known, place = fields_of(desc), _field(dispatchable, "desc")
+    if place.value is ABSENT and any(key in dispatchable.value for key in known):  # which stand in it themselves
+        found = read_fields(dispatchable, fields_of(_Dispatchable) | known)
+        found = {field.name: found[field.name] for field in known.values() if field.name in found}
+    else:
+        with suppress(Wrong):
+            _LongDispatchable._read(dispatchable)
+        found = read_fields(place.required(), known)
+    return dispatchable.whole(desc(**found))
 
 
-def place_of_desc(dispatchable: dict[str, Any], path: JsonPath) -> tuple[JsonPath, dict[str, Any]]:
-    """Where a dispatchable that was parsed has the fields of its operator."""
-    key = first_of(dispatchable, "Desc", "desc")
-    return (path, dispatchable) if key is None else ((*path, key), dispatchable[key])
+def place_of_desc(dispatchable: Cursor) -> Cursor:
+    """What has the fields of its operator."""
+    desc = _field(dispatchable, "desc")
+    return dispatchable if desc.value is ABSENT else desc
 
 
 def _in_json(field: JsonPath) -> str:
     return dotted(tuple(part if isinstance(part, int) else name_in_json(part) for part in field))
 
 
-def problem_in_json(violation: Violation, dispatchable: dict[str, Any], path: JsonPath) -> Problem:
-    """The violation, in the words and at the place of the dispatchable that the descriptor was read from."""
-    sentence = sentence_on(violation, _in_json)
+def note_violation(violation: Violation, dispatchable: Cursor) -> None:
+    """In the words and at the place of the dispatchable that the descriptor was read from."""
     if violation.path == ("operator_type",):
-        return Problem((*path, first_of(dispatchable, "Type", "type") or ""), sentence)
-    value: Any
-    path, value = place_of_desc(dispatchable, path)
-    for part in violation.path:
-        if isinstance(value, dict) and "Desc" in value:  # the long form of a tensor
-            path, value = (*path, "Desc"), value["Desc"]
-        if isinstance(part, int):
-            path, value = (*path, part), value[part]
-        else:
-            key = name_in_json(part)
-            path, value = (*path, key), value.get(key)  # None for one that is assumed
-    return Problem(path, sentence)
+        place = _field(dispatchable, "type")
+    else:
+        place = place_of_desc(dispatchable)
+        for part in violation.path:
+            if isinstance(place.value, dict) and "Desc" in place.value:  # the long form of a tensor
+                place = place["Desc"]
+            place = place[part if isinstance(part, int) else name_in_json(part)]
+    place.note(sentence_on(violation, _in_json))
 
 
-@parser
-def _parse_kind(problems: list[Problem], kind: type[OperatorDesc], value: object) -> OperatorDesc | None:
-    result = parse_operator(problems, value, ())
-    if result is None or isinstance(result, kind):
-        return result
-    problems.append(Problem(("type",), f"must be {PREFIX}{kind.operator_type}, got {as_json(result.operator_type)}"))
-    return None
+def _read_kind(kind: type[D], dispatchable: Cursor) -> D:
+    result = read_operator(dispatchable)
+    if not isinstance(result, kind):
+        got = as_json(result.operator_type)
+        dispatchable["type"].fail(f"must be {PREFIX}{kind.operator_type}, got {got}")
+    return result

@@ -287,7 +287,7 @@ class Graph:
             Expression(graph=self, node_index=node, index=k, output_desc=desc)
             for k, (_, desc) in enumerate(operator.outputs())
         ]
-        return outputs if operator._gives_list else outputs[0]
+        return outputs if operator._are_list(operator.output_fields) else outputs[0]
 
     def output(self, *outputs: Expression) -> None:
         """Makes expressions outputs of the graph, behind those that there are.

@@ -17,7 +17,7 @@ from torch_dml_ops._arguments import instance, listed, string, true_or_false
 from torch_dml_ops._required import require
 from torch_dml_ops._text import shown
 from torch_dml_ops.directml._commands import Bound, Command, Dispatch, Print, Resource, WriteFile
-from torch_dml_ops.directml._struct import read
+from torch_dml_ops.directml._json import Cursor, read
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.support import check_level
 
@@ -116,7 +116,8 @@ class Model:
         require("torch_dml_ops: reading model files", "numpy", install="numpy")
         from torch_dml_ops.directml._load_model import load_model
 
-        return cls(*read(strict, load_model, path, feature_level, allow_outside, input_path, output_path))
+        options = feature_level, allow_outside, input_path, output_path
+        return cls(*read(Cursor(None), lambda document: load_model(document, path, *options), strict))
 
     def run(self, *, device: str | torch.device = "cpu", file: TextIO | None = None) -> dict[str, Tensor]:
         """Fills the buffers and runs the commands.

@@ -148,7 +148,7 @@ class Operator:
         self._call = desc._call()
         self._inputs = Inputs.of(desc.inputs())
         self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
-        self.takes_list, self.gives_list = desc._takes_list, desc._gives_list
+        self.takes_list, self.gives_list = map(desc._are_list, (desc.input_fields, desc.output_fields))
 
     def __repr__(self) -> str:
         return f"Operator({self.desc})"

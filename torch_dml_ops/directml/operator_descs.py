@@ -9,23 +9,24 @@ from types import NoneType
 from typing import Any
 
 from torch_dml_ops._arguments import instance
-from torch_dml_ops._text import JsonPath, as_json
+from torch_dml_ops._text import as_json
 from torch_dml_ops.directml import _rules as rules
+from torch_dml_ops.directml._json import Cursor
 from torch_dml_ops.directml._operator_desc import Call, OperatorDesc
 from torch_dml_ops.directml._struct import INTEGER, Kind, or_none
-from torch_dml_ops.directml.errors import Problem, Violation
+from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy
 
-_COUNT = or_none(INTEGER)._replace(check=INTEGER.check, required=True)
+_COUNT = or_none(INTEGER)._replace(read=INTEGER.read, required=True)
 _WHY_ABSENT = "elements are copied here, not computed"
 
 
-def _read_absent(problems: list[Problem], value: Any, path: JsonPath) -> None:
-    if value is not None:
-        problems.append(Problem(path, f"must be absent or null, as {_WHY_ABSENT}, got {as_json(value)}"))
+def _read_absent(cursor: Cursor) -> None:
+    if cursor.value is not None:
+        cursor.fail(f"must be absent or null, as {_WHY_ABSENT}, got {as_json(cursor.value)}")
 
 
-_ABSENT = Kind(partial(instance, NoneType, called="None", way_out=f"; {_WHY_ABSENT}"), read=_read_absent)
+_ABSENT = Kind(partial(instance, NoneType, called="None", way_out=f"; {_WHY_ABSENT}"), _read_absent, at_first=object)
 
 
 def _count_of(name: str) -> dict[str, Any]:
@@ -269,7 +270,6 @@ class SplitOperatorDesc(OperatorDesc):
 
     operator_type = "SPLIT"
     output_fields = ("output_tensors",)
-    _gives_list = True
 
     input_tensor: TensorDesc
     output_count: int | None = field(default=None, metadata=_count_of("output_tensors"))
@@ -330,7 +330,6 @@ class JoinOperatorDesc(OperatorDesc):
 
     operator_type = "JOIN"
     input_fields = ("input_tensors",)
-    _takes_list = True
 
     input_count: int | None = field(default=None, metadata=_count_of("input_tensors"))
     input_tensors: Sequence[TensorDesc]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import accumulate
@@ -16,16 +17,8 @@ from torch import Tensor
 from torch_dml_ops._arguments import instance, integers, place, strided_tensor, true_or_false
 from torch_dml_ops._overlap import Overlap, View, overlaps_itself
 from torch_dml_ops._text import JsonPath, as_json, dtype_name, shown
-from torch_dml_ops.directml._struct import (
-    Field,
-    FileObject,
-    Struct,
-    fields_of,
-    parse,
-    parse_fields,
-    parser,
-    read,
-)
+from torch_dml_ops.directml._json import Cursor, Wrong, read
+from torch_dml_ops.directml._struct import Field, FileObject, Struct, fields_of, read_fields
 from torch_dml_ops.directml.enums import (
     TENSOR_DIMENSION_COUNT_MAX1,
     WITH_DTYPE,
@@ -33,7 +26,7 @@ from torch_dml_ops.directml.enums import (
     TensorFlags,
     data_type_of,
 )
-from torch_dml_ops.directml.errors import DescriptorError, Problem, Violation
+from torch_dml_ops.directml.errors import DescriptorError, Violation
 
 UINT_MAX = 2**32 - 1
 UINT64_MAX = 2**64 - 1
@@ -287,11 +280,24 @@ class TensorDesc(Struct):
         >>> TensorDesc.from_json({"DataType": "DML_TENSOR_DATA_TYPE_INT8", "Sizes": [4]})
         TensorDesc(INT8, [4])
         """
-        return read(False, cls._read, value, ())
+        return read(Cursor(value), cls._read)
 
     @classmethod
-    def _read(cls, problems: list[Problem], value: Any, path: JsonPath) -> TensorDesc | None:
-        return _parse(problems, value, path)
+    def _read(cls, cursor: Cursor) -> TensorDesc:
+        tensor = cursor
+        if isinstance(cursor.value, dict):
+            kind = cursor.get("Type", "BUFFER")
+            if not isinstance(kind.value, str) or kind.value.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
+                kind.note(f"must be DML_TENSOR_TYPE_BUFFER, got {as_json(kind.value)}")
+            if "Desc" in cursor.value:
+                with suppress(Wrong):
+                    _LongForm._read(cursor)
+                tensor = cursor["Desc"]
+        found = read_fields(tensor, _fields())
+        for name in ("strides", "total_tensor_size_in_bytes"):  # where [] and 0 stand for what is assumed
+            found[name] = found.get(name) or None
+        found.pop("Type", None)
+        return cursor.whole(TensorDesc(**found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,24 +312,6 @@ def _fields() -> dict[str, Field]:
     known = fields_of(TensorDesc)
     order = ("DataType", "Sizes", "Flags", "DimensionCount", "Strides")
     return {key: known[key] for key in dict.fromkeys((*order, *known))} | {"Type": fields_of(_LongForm)["Type"]}
-
-
-@parser
-def _parse(problems: list[Problem], value: Any, path: JsonPath) -> TensorDesc | None:
-    if isinstance(value, dict):
-        kind = value.get("Type", "BUFFER")
-        if not isinstance(kind, str) or kind.removeprefix("DML_TENSOR_TYPE_") != "BUFFER":
-            problems.append(Problem((*path, "Type"), f"must be DML_TENSOR_TYPE_BUFFER, got {as_json(kind)}"))
-        if "Desc" in value:
-            parse(problems, _LongForm, value, path)
-            value, path = value["Desc"], (*path, "Desc")
-    found = parse_fields(problems, _fields(), value, path)
-    if found is None:
-        return None
-    for name in ("strides", "total_tensor_size_in_bytes"):  # where [] and 0 stand for what is assumed
-        found[name] = found.get(name) or None
-    found.pop("Type", None)
-    return TensorDesc(**found)
 
 
 # Where DirectMLX lets its caller choose the layout of outputs.
