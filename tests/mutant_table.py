@@ -398,7 +398,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "torch_dml_ops/_fast.py": [
                 ('"AutocastCUDA"«, "BackendSelect"»),', ""),
                 ('*("«ADInplaceOrView", "»Conjugate"', ""),
-                ('"Negative"«, "ZeroTensor"»)', ""),
+                ('"Negative"«, "ZeroTensor"», "Functionalize")', ""),
                 ('form in (""«, ".out"») for', ","),
                 ("private._impls.difference_update(foreign_kernels)", "pass"),
             ],
