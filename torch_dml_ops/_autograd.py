@@ -217,7 +217,7 @@ def check_out(check: Callable[[], None], arguments: Sequence[Any]) -> None:
 
 def check_writable(op: str, outs: Iterable[tuple[str, Tensor]]) -> None:
     for argument, t in outs:
-        if t is None:  # which torch lets pass for a tensor, and the operator refuses
+        if not isinstance(t, Tensor):  # None, say: the operator refuses it
             continue
         if t.is_conj() or t.is_neg():
             raise RuntimeError(
@@ -234,7 +234,7 @@ def _register_out(signature: Signature) -> None:
 
     def check_arguments(args: Any, out: Any) -> None:
         for argument, t in (*signature.named_tensors(args), *signature.named_outs(out)):
-            if t is None:  # which torch lets pass for a tensor, and the operator refuses
+            if not isinstance(t, Tensor):  # None, say: the operator refuses it
                 continue
             if torch.is_grad_enabled() and t.requires_grad:
                 raise RuntimeError(
