@@ -71,7 +71,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                     "tests/test_fast.py -k leave",
                 ),
                 ("call.refused = true;", "", "tests/test_fast.py"),
-                ("few == 0) «give_back(stack, TensorList());»", "", "tests/test_fast.py"),
                 ("std::optional<Ints>(call.list(«lists++»))", "lists - 1", "tests/test_fast.py"),
             ],
         },
@@ -105,7 +104,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "csrc/kernels/affine_copy.h": [
                 ("inner.reads_all() && «step == 1» &&", "true"),
                 ("begin == 0 && step == 1 && «count == size»", "true"),
-                ("copy.dst += «j» * d.dst_stride * item_size", "index", BOTH),
                 ("    «aligned.include(copy.src);»\n  }\n  const int64_t parts = plan", "", BOTH),
             ],
             "csrc/kernels/reverse_copy.h": [
