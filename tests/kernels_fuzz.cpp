@@ -134,9 +134,9 @@ class Placed {
     } else {
       std::set<int64_t> numbers;  // of pages
       for_each_index(sizes, [&](const Numbers& index) {
-        const int64_t from = at(index) - kNeighbours - begin, to = at(index) + item + kNeighbours - 1 - begin;
-        for (int64_t page = std::max<int64_t>(from, 0) / kPage; page <= std::min(to, inside - 1) / kPage; ++page)
-          numbers.insert(page);
+        const char* const from = std::max<const char*>(at(index) - kNeighbours, reach_.data());
+        const char* const last = std::min<const char*>(at(index) + item + kNeighbours, &reach_.back());
+        for (int64_t page = (from - begin) / kPage; page <= (last - begin) / kPage; ++page) numbers.insert(page);
       });
       for (const int64_t page : numbers) open({begin + page * kPage, std::size_t(kPage)});
     }
