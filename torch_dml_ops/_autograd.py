@@ -393,4 +393,4 @@ def _register_lazy_out(name: str) -> None:
         _library.impl(f"{name}.out", kernel, key)
 
 
-_libraries.leave_lazy_views_to_python()
+_libraries.leave_to_python()
