@@ -30,7 +30,7 @@ from torch_dml_ops._signature import Signature
 # At these keys, the calls that go the short way would meet a kernel on the ordinary one.
 _KEYS = (
     *("CPU", "CUDA", "Autograd", "AutogradCPU", "AutogradCUDA", "AutocastCPU", "AutocastCUDA", "BackendSelect"),
-    *("ADInplaceOrView", "Conjugate", "Negative", "ZeroTensor"),
+    *("ADInplaceOrView", "Conjugate", "Negative", "ZeroTensor", "Functionalize"),
 )
 # Kernels that somebody else may register, as torch.library names them.
 foreign_kernels: set[str] = set()
