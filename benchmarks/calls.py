@@ -1,4 +1,5 @@
-"""What is measured besides the cases: call overhead, backward passes, and results that are read right after.
+"""What is measured besides the cases: call overhead, backward passes, results that are read right after, and what
+devices without kernels have.
 
     BENCHMARK_THREADS=1 python calls.py SECONDS
 
@@ -10,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -161,6 +163,27 @@ def read_after() -> Iterator[tuple[str, Call, str, Call]]:
         yield f"stride -1, middle axis, {size}, then read", ours, "copy_, then read", copied
 
 
+def without_kernels() -> Iterator[tuple[str, Call, str, Call]]:
+    """What serves devices without kernels, xpu for one, on tensors of the CPU of 4 MB."""
+    warnings.filterwarnings("ignore", "torch_dml_ops: there are no kernels")
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.XPU)
+    x = torch.randn(16, 128, 512)
+    lengths = torch.randint(0, 129, (16, 1, 1)).expand(16, 1, 512)
+    window = [0, 0, 0], [16, 128, 512]
+    calls: dict[str, tuple[str, tuple[Any, ...]]] = {
+        "slice1, stride 2": ("slice1", (x, *window, [1, 1, 2])),
+        "slice1, stride -1": ("slice1", (x, *window, [1, 1, -1])),
+        "slice_grad, last axis halved": ("slice_grad", (x[..., :256], x.shape, *window, [1, 1, 2])),
+        "split in 4": ("split", (x, [128] * 4, 2)),
+        "join of 4": ("join", (list(x.split(128, 2)), 2)),
+        "reverse_subsequences, a length per batch item": ("reverse_subsequences", (x, lengths, 1)),
+    }
+    for name, (op, arguments) in calls.items():
+        kernel = getattr(ops, op).default
+        by_torch = partial(kernel.redispatch, keys, *arguments)
+        yield f"{name}, by torch's functions", by_torch, "its kernel", partial(kernel, *arguments)
+
+
 class PlainTorch:
     """What the example would be without this package: torch's own functions, views where they give views."""
 
@@ -226,7 +249,7 @@ def main() -> None:
     threads, seconds = int(os.environ["BENCHMARK_THREADS"]), float(sys.argv[1])
     torch.set_num_threads(threads)
     rows = []
-    for part in (overhead, on_dtensors, backward, read_after, training):
+    for part in (overhead, on_dtensors, backward, read_after, without_kernels, training):
         for name, ours, peer, theirs in part():
             grad_free = torch.inference_mode() if "inference" in name else torch.enable_grad()
             with grad_free:

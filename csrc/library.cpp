@@ -38,7 +38,7 @@ namespace {
 constexpr char kNoStrides[] =
     "torch_dml_ops: tensors must have strides; call to_dense() on a sparse or mkldnn tensor first, dequantize() on a "
     "quantized one, to_padded_tensor() on a nested one";
-// What a CUDA tensor meets in a build without CUDA kernels.
+// What a CUDA tensor meets in a build without CUDA kernels. (The Python package has torch's own functions for it.)
 constexpr char kNoCudaKernels[] =
     "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or move "
     "the tensors to the CPU";
@@ -213,7 +213,10 @@ class Registration {
     if (definitions_) aoti_torch_delete_library_object(definitions_);
   }
 
-  void leave_lazy_views_to_python() { with_lazy_views_.clear(); }
+  void leave_to_python() {
+    with_lazy_views_.clear();
+    refusals_.reset();
+  }
 
  private:
   using StableLibrary = torch::stable::detail::StableLibrary;
@@ -258,8 +261,8 @@ extern "C" __attribute__((visibility("default"))) torch_dml_ops::FastCall** torc
 }
 
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
-// The Python package calls it before it registers its own kernels for lazy views.
-extern "C" __attribute__((visibility("default"))) void torch_dml_ops_leave_lazy_views_to_python() {
-  torch_dml_ops::registration.leave_lazy_views_to_python();
+// The Python package calls it before it registers its own kernels for what is refused without it.
+extern "C" __attribute__((visibility("default"))) void torch_dml_ops_leave_to_python() {
+  torch_dml_ops::registration.leave_to_python();
 }
 #endif

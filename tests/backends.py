@@ -1,6 +1,7 @@
 """What the tests of results run on: an implementation of the operators, and a device for its tensors.
 
-TORCH_DML_OPS_TEST_DEVICE=cuda in the environment runs them on the GPU instead of the CPU.
+TORCH_DML_OPS_TEST_DEVICE=cuda in the environment runs them on the GPU instead of the CPU; hostdev, on a device without
+kernels (host_device.cpp).
 """
 
 import os
@@ -39,8 +40,10 @@ class Backend:
 
 
 ON_HOST = "torch_dml_ops_on_host"  # the CUDA kernels' own code, run on the CPU
+EVERY_DEVICE = Backend("every_device", host_build.HOST_DEVICE, slow=True)  # torch's own functions
 
 
 def backends() -> list[Backend]:
     on_device = Backend(DEVICE, DEVICE)
-    return [on_device, Backend("cuda_on_host", "cpu", ON_HOST, slow=True)] if DEVICE == "cpu" else [on_device]
+    others = [Backend("cuda_on_host", "cpu", ON_HOST, slow=True), EVERY_DEVICE]
+    return [on_device, *others] if DEVICE == "cpu" else [on_device]

@@ -2,6 +2,7 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 import torch
 from backends import DEVICE, Backend, backends
 from contract_cases import Make, maker
-from host_build import COVERAGE
+from host_build import COVERAGE, HOST_DEVICE, host_device
 from ways import WAYS
 
 started = time.time()
 
+if DEVICE == HOST_DEVICE:
+    host_device()
 if DEVICE != "cpu":
     torch.set_default_device(DEVICE)  # before the test modules make their first tensors
 
@@ -89,6 +92,9 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_collection_finish() -> None:
     """What is imported and collected by now stays: the collector of garbage need not go through it again and again."""
+    if DEVICE == "cpu":
+        with suppress(AssertionError):  # what cannot be built fails the tests that use it
+            host_device()
     gc.collect()
     gc.freeze()
 

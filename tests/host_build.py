@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,7 @@ CPU_KERNELS = sorted((KERNELS / "cpu").glob("*.cpp"))
 OPERATORS = [ROOT / "csrc" / "library.cpp"]
 OPERATORS += [p for p in sorted((ROOT / "csrc" / "ops").glob("*.cpp")) if not p.stem.startswith("execute_")]
 COVERAGE = FOLDER / "coverage.txt"  # which lines of the kernels the tests ran, as a table
+HOST_DEVICE = "hostdev"  # the name of the device of host_device.cpp
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 FAULTY_ENGINE = ROOT / "build" / "sanitized" / "faulty" / "affine_copy.cpp"  # which sanitize.py writes
 
@@ -118,12 +120,15 @@ def programs() -> dict[str, Program]:
 
     on_host, counted = operators("on_host", "-O1"), operators("counted", "-O0", "-finstrument-functions")
     steps = TESTS / "counted_operators.cpp"
+    of_torch = [f"-isystem{torch / 'include' / folder}" for folder in ("", "torch/csrc/api/include")]
+    with_torch = Flags("with_torch", ("-O1", "-fPIC", "-fvisibility=hidden", *of_torch))
     return result | {
         "load_library": Program(_with(PLAIN, TESTS / "load_library.cpp"), load),
         "cuda_on_host.so": Program(
             [*_with(on_host, *OPERATORS, EMULATION / "execute_on_host.cpp"), *_with(PLAIN, *CUDA_KERNELS)],
             ("-shared", *libraries),
         ),
+        "host_device.so": Program(_with(with_torch, TESTS / "host_device.cpp"), ("-shared", *libraries)),
         # The C library has functions of the names that -finstrument-functions calls, too; they do nothing, and
         # -Bsymbolic takes ours.
         "counted_operators.so": Program(
@@ -209,6 +214,23 @@ def counted_operators() -> ctypes.CDLL:
     """Loads the operators as torch.ops.torch_dml_ops_counted: they check, allocate and plan, and each of their steps, a
     call of a function, counts."""
     return _operators("counted_operators.so")
+
+
+@functools.cache
+def host_device() -> ctypes.CDLL:
+    """Registers the device with torch. Before the first backward pass, for which torch starts a thread per device."""
+    import torch
+
+    library = program("host_device.so")
+    torch.ops.load_library(str(library))
+    torch.utils.rename_privateuse1_backend(HOST_DEVICE)
+    answers = {"is_available": True, "is_initialized": True, "device_count": 1, "current_device": 0}
+    answers |= {"_is_in_bad_fork": False, "get_amp_supported_dtype": [], "manual_seed_all": None}
+    answers |= {"get_rng_state": torch.empty(0, device="cpu"), "set_rng_state": None}
+    answers |= {"device": contextlib.nullcontext()}
+    module = SimpleNamespace(**{name: lambda *_, answer=answer: answer for name, answer in answers.items()})
+    torch._register_device_module(HOST_DEVICE, module)
+    return ctypes.CDLL(str(library))
 
 
 def take_steps() -> int:

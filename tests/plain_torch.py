@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 
-def _walk(offset: int, size: int, stride: int, count: int) -> Tensor:
+def _walk(device: torch.device, offset: int, size: int, stride: int, count: int) -> Tensor:
     """The indices that are read: from the window's first on, or from its last where the stride is negative."""
     first = offset if stride > 0 else offset + size - 1
-    return first + stride * torch.arange(count)
+    return first + stride * torch.arange(count, device=device)
 
 
 def slice1(
@@ -25,7 +25,7 @@ def slice1(
     if output_sizes is None:
         output_sizes = [1 + (size - 1) // abs(stride) for size, stride in zip(sizes, strides, strict=True)]
     for d, step in enumerate(zip(offsets, sizes, strides, output_sizes, strict=True)):
-        x = x.index_select(d, _walk(*step))
+        x = x.index_select(d, _walk(x.device, *step))
     return x
 
 
@@ -34,7 +34,7 @@ def slice_grad(
 ) -> Tensor:
     for d, step in enumerate(zip(offsets, sizes, strides, g.shape, strict=True)):
         zeros = g.new_zeros([*g.shape[:d], input_sizes[d], *g.shape[d + 1 :]])
-        g = zeros.index_copy(d, _walk(*step), g)
+        g = zeros.index_copy(d, _walk(g.device, *step), g)
     return g
 
 
@@ -47,7 +47,7 @@ def join(xs: Sequence[Tensor], axis: int) -> Tensor:
 
 
 def reverse_subsequences(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
-    steps = torch.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.dim())])
+    steps = torch.arange(x.shape[axis], device=x.device).reshape([-1 if d == axis else 1 for d in range(x.dim())])
     lengths = lengths.long()
     return x.gather(axis, torch.where(steps < lengths, lengths.clamp(max=x.shape[axis]) - 1 - steps, steps))
 

@@ -124,8 +124,10 @@ def test_a_graph_that_is_kept_can_be_gone_through_again(case: Case) -> None:
 
 @by_name(FIVE)
 def test_backward_in_other_threads(case: Case) -> None:
+    tensors = case.tensors()
+
     def gradients_of(k: int) -> list[Tensor | None]:
-        leaves = [(k * x).requires_grad_() for x in case.tensors()]
+        leaves = [(k * x).requires_grad_() for x in tensors]
         total = torch.stack([y.sin().sum() for y in case.results(dml, *leaves)]).sum()
         with ThreadPoolExecutor(1) as another:
             another.submit(total.backward).result()

@@ -126,7 +126,7 @@ def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
             "torch_dml_ops_simd_level",
             "torch_dml_ops_simd_levels",
             "torch_dml_ops_find_overlap",
-            "torch_dml_ops_leave_lazy_views_to_python",
+            "torch_dml_ops_leave_to_python",
         },
         _libraries.CUDA_LIBRARY: {"torch_dml_ops_cuda_architectures"},
     }

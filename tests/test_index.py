@@ -215,12 +215,13 @@ def test_a_whole_number_of_an_empty_dimension() -> None:
 
 
 def test_what_an_indexer_is_not() -> None:
-    indexer = dml.index(torch.tensor(1.0))
+    x = torch.tensor(1.0)
+    indexer = dml.index(x)
     with pytest.raises(TypeError, match="not iterable"):
         iter(indexer)
     with pytest.raises(TypeError):
         assert 1 in indexer
-    assert repr(indexer) == "index(tensor(1.))"
+    assert repr(indexer) == f"index({x!r})"
 
 
 @pytest.mark.parametrize("index", [S[::-1], S[0], S[1:1], S[None]], ids=str)
@@ -496,10 +497,10 @@ def test_assigning_is_numpys(case: tuple[Tensor, Any], data: st.DataObject) -> N
 def test_a_value_may_have_more_dimensions_of_size_1(index: Any, sizes: tuple[int, ...]) -> None:
     x = torch.zeros(3, 4)
     value = torch.arange(1.0, 1 + math.prod(sizes)).reshape(sizes)
-    expected = x.numpy().copy()
-    expected[index] = value.numpy()
+    expected = np.zeros((3, 4))
+    expected[index] = value.cpu().numpy()
     dml.index(x)[index] = value
-    assert np.array_equal(x.numpy(), expected)
+    assert x.tolist() == expected.tolist()
 
 
 def test_values_that_overlap_what_they_are_assigned_to() -> None:
@@ -511,7 +512,7 @@ def test_values_that_overlap_what_they_are_assigned_to() -> None:
 def test_steps_larger_than_what_torch_multiplies_by_strides() -> None:
     for step in (2**31, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**70, -(2**70)):
         x = torch.arange(12).reshape(3, 4)
-        items = x.numpy().copy()
+        items = np.arange(12).reshape(3, 4)
         dml.index(x)[1::step, ::step] = items[1::step, ::step] = 50
         assert x.tolist() == items.tolist()
         assert dml.index(x)[3:3:step, ::step].shape == items[3:3:step, ::step].shape

@@ -31,7 +31,7 @@ from torch._inductor import metrics
 from torch._inductor.utils import fresh_cache, get_code
 
 import torch_dml_ops as dml
-from torch_dml_ops import _inductor
+from torch_dml_ops import _inductor, _libraries
 
 pytestmark = pytest.mark.usefixtures("uncached_compiler")
 
@@ -430,6 +430,17 @@ def test_the_line_of_the_rule_that_decides(
     said = [record.getMessage() for record in caplog.records if record.name == _inductor.log.name]
     assert [text.partition(": ")[2] for text in said] == [f"{verdict}, as {because}"]
     assert calls == (not line.fuses)
+
+
+def test_whatever_has_a_formula_is_fused_on_a_device_without_kernels(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Even where no pass over memory is saved. The CPU stands for the device."""
+    monkeypatch.setattr(_libraries, "devices_with_kernels", ())
+    with caplog.at_level(logging.DEBUG, _inductor.log.name):
+        _, calls = generated(lambda x: reversed_in(1, x), "rule", empty(4 * MB))
+    assert "slice1: fused, as a GPU without kernels would need several of torch's" in caplog.messages
+    assert calls == 0
 
 
 def test_the_rule_visits_each_computation_once() -> None:

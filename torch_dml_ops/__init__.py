@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
-from torch_dml_ops import _extensions, _operators, ops
+from torch_dml_ops import _every_device, _extensions, _operators, ops
 from torch_dml_ops._fusion import get_fusion, set_fusion
 from torch_dml_ops._index import index
 from torch_dml_ops._negative_steps import negative_steps

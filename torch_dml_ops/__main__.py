@@ -36,6 +36,7 @@ def report() -> dict[str, str]:
         "CPU threads": str(torch.get_num_threads()),
         "SIMD level": _libraries.simd_level(),
         "CUDA kernels": kernels,
+        "devices": f"kernels for {' and '.join(_libraries.devices_with_kernels)}; all others by torch's own functions",
         "GPUs": ", ".join(f"{g.name} (compute capability {g.major}.{g.minor})" for g in gpus) or "none seen",
         "calls": _calls(),
         "derivatives": "every order, torch.func included"
@@ -82,7 +83,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", metavar="{run,validate,example}")
     run = commands.add_parser("run", help="run a model file of DxDispatch")
     validate = commands.add_parser("validate", help="say all that is wrong with a model file, and run nothing")
-    run.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="where to run it (default: cpu)")
+    run.add_argument("--device", default="cpu", help="where to run it: cpu (default), or an accelerator, such as cuda")
     example = commands.add_parser("example", help="list the examples of model files, or write one into this folder")
     example.add_argument("name", nargs="?", help="such as slice1.json")
     for command in (run, validate):
@@ -147,10 +148,14 @@ def _tell(error: object) -> None:
 def _model(arguments: argparse.Namespace) -> int:
     """Runs or validates a model file; the exit status."""
     from torch_dml_ops.directml import Model, ModelError, ModelWarning
+    from torch_dml_ops.directml.model import device_here
 
-    if arguments.command == "run" and arguments.device == "cuda" and not torch.cuda.is_available():
-        _tell("--device cuda needs a GPU and a CUDA build of torch, and there is none")
-        return 1
+    if arguments.command == "run":
+        try:
+            device_here("--device", arguments.device)
+        except ValueError as error:
+            _tell(error)
+            return 1
     names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
     tell = _tell if arguments.command == "run" else _say
     try:

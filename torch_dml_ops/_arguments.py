@@ -155,6 +155,8 @@ def refused_layout(tensor: Tensor) -> str | None:
     if tensor.layout != torch.strided:
         layout = str(tensor.layout).removeprefix("torch.").removeprefix("_")
         return f"must have strides, got layout {layout}; call to_dense() first"
+    if tensor.device.type in ("lazy", "xla"):  # to view such a tensor's memory as another dtype ends the process
+        return f"must not be on {tensor.device}, where tensors have no memory until they are needed; call cpu() first"
     return None
 
 

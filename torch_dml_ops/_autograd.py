@@ -282,4 +282,4 @@ def _register_lazy_out(signature: Signature) -> None:
         _library.impl(f"{signature.name}.out", kernel, key)
 
 
-_libraries.leave_lazy_views_to_python()
+_libraries.leave_to_python()

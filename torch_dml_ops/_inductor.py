@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import sympy
 import torch
 
+from torch_dml_ops import _libraries
 from torch_dml_ops._private import INDUCTOR as private
 
 private.require()
@@ -318,6 +319,10 @@ class Call:
         return self.results[0].device.type == "cpu"
 
     @property
+    def has_kernel(self) -> bool:
+        return self.results[0].device.type in _libraries.devices_with_kernels
+
+    @property
     def bytes(self) -> int:
         """Of the largest result; an estimate where sizes are dynamic."""
         return max(map(_bytes, self.results))
@@ -453,6 +458,12 @@ class Line(NamedTuple):
 
 # The first line that holds decides.
 RULE = (
+    Line(
+        "a GPU without kernels would need several of torch's",
+        True,
+        lambda call: not call.has_kernel,
+        "relu(op * 2 + 1): join last axis of 2, 128 MB",
+    ),
     Line(
         "on a GPU a pass over memory is saved",
         True,

@@ -90,21 +90,23 @@ _require_simd_level(os.environ.get("TORCH_DML_OPS_SIMD", ""))
 cuda_kernels_loaded = bool(torch.version.cuda) and CUDA_LIBRARY.exists()
 if cuda_kernels_loaded:
     torch.ops.load_library(str(CUDA_LIBRARY))
+devices_with_kernels = ("cpu", "cuda") if cuda_kernels_loaded else ("cpu",)  # _every_device.py serves all others
 
 # The package may be imported again after it was removed from sys.modules. What its modules registered with torch is
 # still registered, so they must not be executed again: they come from the first package, which torch's namespace keeps.
 _package = sys.modules[__package__]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
-    for _name in ("_autograd", "_calls", "_fast", "_fusion", "_inductor", "_operators", "_signature"):
+    for _name in ("_autograd", "_calls", "_every_device", "_fast", "_fusion", "_inductor", "_operators", "_signature"):
         if _module := vars(_first_package).get(_name):
             sys.modules[f"{__package__}.{_name}"] = _module
             setattr(_package, _name, _module)
 
 
-def leave_lazy_views_to_python() -> None:
-    """Removes the library's refusals of lazily conjugated and negated tensors from the overloads `out`."""
-    ctypes.CDLL(str(CPU_LIBRARY)).torch_dml_ops_leave_lazy_views_to_python()
+def leave_to_python() -> None:
+    """Removes the library's refusals of what Python serves: lazily conjugated and negated tensors where `out` is given,
+    and CUDA tensors in a build without CUDA kernels."""
+    ctypes.CDLL(str(CPU_LIBRARY)).torch_dml_ops_leave_to_python()
 
 
 def simd_level() -> str:

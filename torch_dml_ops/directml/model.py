@@ -123,7 +123,7 @@ class Model:
         """Fills the buffers and runs the commands.
 
         Args:
-            device: where the buffers are, and the operators run.
+            device: where the buffers are, and the operators run: the CPU, or an accelerator that torch sees.
             file: what the commands print goes there, by default to the standard output.
 
         Returns:
@@ -134,9 +134,9 @@ class Model:
             ModelError: buffers that do not fit into memory, or files and folders that have changed since.
             OSError: a file that cannot be written.
             TypeError: a device or a file of another type.
-            ValueError: a device that is not there, or that the operators have no kernels for.
+            ValueError: a device that is not there.
         """
-        device = _device(device)
+        device = device_here("Model.run: device", device)
         if file is not None and (not hasattr(file, "write") or isinstance(file, (io.RawIOBase, io.BufferedIOBase))):
             raise TypeError(f"Model.run: file must be a text file that can be written, got {shown(file)}")
         buffers = {name: r.make(("resources", name), device) for name, r in self.resources.items()}
@@ -162,15 +162,14 @@ def _check_path(name: str, given: Any) -> None:
         raise ValueError(f"Model.load: {name} must be the name of a folder, got {shown(given)}")
 
 
-def _device(given: str | torch.device) -> torch.device:
-    instance((str, torch.device), "Model.run: device", given, "a torch.device or the name of one")
-    name = shown(given)
+def device_here(argument: str, given: str | torch.device) -> torch.device:
+    instance((str, torch.device), argument, given, "a torch.device or the name of one")
+    called = shown(given)
     try:
         device = torch.device(given)
-        name = str(device)
-        here = device.type == "cuda" and 0 <= (device.index or 0) < torch.cuda.device_count()
-        if device.type == "cpu" or here:
+        called = str(device)
+        if 0 <= (device.index or 0) < torch.get_device_module(device).device_count():
             return device
-    except RuntimeError:  # of a name that means nothing to torch
+    except (AttributeError, RuntimeError):  # of a name that means nothing to torch, or a device that has no module
         pass
-    raise ValueError(f"Model.run: device must be cpu, or cuda where torch sees a GPU, got {name}")
+    raise ValueError(f"{argument} must be cpu, or an accelerator that torch sees, got {called}")
