@@ -198,7 +198,7 @@ def left_behind(calls: Sequence[Callable[[], Any]], times: int = 60, count_nones
         tensors, blocks, nones, bytes_ = grown
         nones *= count_nones
         # The smallest allocation takes 32 bytes.
-        if tensors == 0 and blocks < times // 2 and abs(nones) < times // 2 and bytes_ < 16 * times:
+        if tensors == 0 and blocks < times // 2 and abs(nones) < times // 2 and bytes_ < 24 * times:
             return []
     return grown
 
