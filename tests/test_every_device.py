@@ -23,6 +23,7 @@ import test_index
 import test_negative_steps
 import test_onnx_import
 import test_reverse_sequence
+import test_unusual_inputs
 import torch
 from backends import DEVICE, EVERY_DEVICE
 from contract_cases import CALLS, OPS, assert_right, every_op, given_as_out, lengths_of, maker, tensors_in
@@ -33,7 +34,6 @@ from operator_cases import CASES, EXAMPLES, same, values
 from oracle import as_list
 from processes import run_python
 from test_properties import PROFILE, calls, check, dtypes, shapes
-from test_unusual_inputs import LAYOUTS_WITHOUT_STRIDES
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
@@ -97,7 +97,7 @@ def test_each_backend_has_a_kernel(op: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @every_op
 def test_each_backend_refuses_tensors_without_strides(op: str, kind: str) -> None:
-    convert, rule = LAYOUTS_WITHOUT_STRIDES[KINDS[kind]]
+    convert, rule = test_unusual_inputs.LAYOUTS_WITHOUT_STRIDES[KINDS[kind]]
     first, *others = CALLS[op](maker("cpu"))
     odd = [convert(t) for t in first] if op == "join" else convert(first)
     for backend in BACKENDS:
@@ -294,6 +294,14 @@ def test_each_element_is_moved_once(name: str) -> None:
     assert_right(result, op, arguments)
 
 
+def test_pieces_are_joined_in_place_where_out_has_steps() -> None:
+    pieces, out = [maker("cpu")(4, 5, 6)] * 3, torch.zeros(4, 15, 12)[..., ::2]
+    with Functions() as seen:
+        redispatched("XPU", forms("join")["out"], pieces, 1, out=out)
+    assert seen.called == ["copy_"] * 3
+    assert_right(out, "join", (pieces, 1))
+
+
 @pytest.mark.parametrize("sizes", [(4, 1, 1), (1, 1, 6), (4, 1, 6), (1, 1, 1)], ids=str)
 def test_lengths_that_are_shared_are_not_made_an_index_as_large_as_the_data(sizes: tuple[int, ...]) -> None:
     x = maker("cpu")(4, 5, 6)
@@ -411,13 +419,16 @@ PROPERTIES: dict[str, Callable[[], None]] = {
     "negative steps": test_negative_steps.test_what_is_read_is_numpys,
     "negative steps, assigned": test_negative_steps.test_what_is_assigned_is_numpys,
     "a length per batch item": test_reverse_sequence.test_it_is_onnxs,
+    "emptied storages": partial(
+        test_unusual_inputs.test_a_tensor_that_its_storage_no_longer_holds_is_refused, "split", 0
+    ),
     "graphs of DirectML": test_directml_graph.test_random_graphs,
 }
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_what_is_built_on_the_operators(name: str, device: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (test_index, test_negative_steps, test_reverse_sequence):
+    for module in (test_index, test_negative_steps, test_reverse_sequence, test_unusual_inputs):
         monkeypatch.setattr(module, "DEVICE", HOST_DEVICE)
     PROPERTIES[name]()
 
