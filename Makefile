@@ -95,8 +95,9 @@ test-processors: $(VENV)/dev ## run the kernels for ARM and older x86-64 under q
 sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressSanitizer, UBSan and ThreadSanitizer
 	$(BIN)/python tests/sanitize.py
 
+# Those of a table, or SAMPLE=300 that are made at random, by SEED.
 mutants: $(VENV)/dev ## switch faults on one by one in a copy, and print those that no test notices, or those of ONLY
-	$(BIN)/python tests/mutants.py $(ONLY)
+	$(BIN)/python tests/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 # atheris has no wheels for every Python; without it, inputs are changed at random.
 SECONDS ?= 3600

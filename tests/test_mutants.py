@@ -1,11 +1,21 @@
-"""The faults of mutants.py fit the sources. (`make mutants` looks whether the tests notice them.)"""
+"""What `make mutants` rests on: the table's faults fit the sources, and what is drawn, switched on and noticed."""
 
 import ast
+import json
+import os
+import pickle
+import random
+import subprocess
 from collections import Counter
 
 import host_build
+import mutant_copy
+import mutant_reach
+import mutant_sample
 import mutants
 import pytest
+from mutant_equivalents import EQUIVALENT_CHANGES
+from mutant_sample import mutant_of
 from mutant_table import EQUIVALENT
 
 EVERY = mutants.mutants()
@@ -14,19 +24,224 @@ FILES = sorted({mutant.file for mutant in EVERY})
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_fault_has_its_place(file: str) -> None:
-    source = (mutants.ROOT / file).read_text()
-    of_file = [mutant for mutant in EVERY if mutant.file == file]
-    if of_file[0].is_cpp:
-        mutants.with_switches(source, of_file)
-        return
-    for mutant in of_file:
-        ast.parse(mutant.put_into(source))
+    for mutant in EVERY:
+        if mutant.file == file and mutant.is_cpp:
+            assert mutant_copy.switched_statement(mutant) is not None
+        elif mutant.file == file:
+            ast.parse(mutant.put_into(mutant_copy.source(file)))
 
 
 def test_every_area_has_faults_and_tests() -> None:
     assert min(Counter(mutant.area for mutant in EVERY).values()) >= 8
     for tests in {mutant.tests for mutant in EVERY}:
         files = [name.partition("::")[0] for name in tests.split() if name.startswith("tests/")]
-        assert all((mutants.ROOT / name).exists() for name in files)
+        assert all((mutant_copy.ROOT / name).exists() for name in files)
         assert files or tests.split()[1] in host_build.programs()
     assert {*EQUIVALENT} <= {mutant.text for mutant in EVERY}
+
+
+def test_every_product_file_has_an_area_and_lines() -> None:
+    files = {file for file, _ in mutant_sample.lines()}
+    assert {*mutant_sample.product_files()} - files <= {"torch_dml_ops/_required.py"}
+    assert {mutant_sample.area_of(file) for file in files} == {*mutant_sample.AREAS.values()}
+
+
+def test_equivalent_changes_are_of_lines_that_are_there() -> None:
+    for file, changes in EQUIVALENT_CHANGES.items():
+        there = {" ".join(line.split()) for line in mutant_copy.source(file).splitlines()}
+        assert {line for line, _ in changes} <= there
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Instead of the repository and its copy, a folder with one module, one source in C++ and their tests."""
+    (tmp_path / "csrc").mkdir()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "build").mkdir()
+    (tmp_path / "csrc" / "sum.cpp").write_text(SUM)
+    (tmp_path / "halves.py").write_text(HALVES)
+    (tmp_path / "tests" / "test_halves.py").write_text(TESTS)
+    (tmp_path / "mutant.h").write_text(mutant_copy.HEADER)
+    for module in mutant_copy, mutant_reach, mutant_sample, mutants:
+        for name in ("ROOT", "COPY"):
+            monkeypatch.setattr(module, name, tmp_path, raising=False)
+    for cached in (mutant_copy.source, mutant_copy.tree, mutant_copy.statements, mutant_copy.first_statements):
+        cached.cache_clear()
+    yield tmp_path
+    for cached in (mutant_copy.source, mutant_copy.tree, mutant_copy.statements, mutant_copy.first_statements):
+        cached.cache_clear()
+
+
+SUM = """#include <cstdio>
+#include <cstdlib>
+constexpr int kStep = 1;
+int sum(int n) {
+  int result = 0;
+  for (int k = 0; k < n; k += kStep) {
+    if (k == 2) continue;
+    result += k;  // of all but one
+  }
+  return result;
+}
+int main(int, char** arguments) { std::printf("%d", sum(std::atoi(arguments[1]))); }
+"""
+
+HALVES = '''"""Halves."""
+LEAST = 1
+
+
+def half(n: int) -> int:
+    """Of an even number."""
+    if n < LEAST:
+        raise ValueError
+    while n % 2:
+        n += 1
+    return n // 2
+'''
+
+TESTS = """import pytest
+from halves import half
+
+@pytest.mark.parametrize("n", [2, 4, 6])
+def test_half(n):
+    assert half(n) * 2 == n
+
+def test_least():
+    with pytest.raises(ValueError):
+        half(0)
+
+def test_nothing():
+    pass
+"""
+
+
+def faults(file, *changes):
+    text = mutant_copy.source(file)
+    result = []
+    for number, (line, faulty) in enumerate(changes, 1):
+        begin = text.index(line)
+        result.append(mutant_of(number, file, begin, line, faulty))
+    return result
+
+
+@pytest.fixture
+def area(monkeypatch):
+    monkeypatch.setitem(mutant_sample.AREAS, "", "all")
+
+
+CPP_CHANGES = {
+    ("k < n;", "k <= n;"): "8",  # an expression
+    ("if (k == 2) continue;", ""): "6",  # a statement
+    ("int result = 0;", "int result = 5;"): "9",  # a declaration
+    ("return result;", "return result + 1;"): "5",
+    ("result += k;", "result -= k;"): "-4",
+}
+
+
+def test_faults_in_cpp_are_switched_on_one_by_one(small, area):
+    changed = faults("csrc/sum.cpp", *CPP_CHANGES)
+    program = small / "sum.cpp"
+    program.write_text(f'#include "mutant.h"\n{mutant_copy.with_switches("csrc/sum.cpp", changed)}')
+    subprocess.run(
+        ["g++", "-std=c++20", "-Wall", "-Werror", "-Wno-dangling-else", program, "-o", small / "sum"], check=True
+    )
+
+    def result(n, number, **environment):
+        run = [small / "sum", str(n)]
+        return subprocess.check_output(run, env=os.environ | {"MUTANT": str(number)} | environment, text=True)
+
+    assert [result(4, k) for k in range(len(changed) + 1)] == ["4", *CPP_CHANGES.values()]
+    lines = [
+        mutant_copy.source("csrc/sum.cpp").count("\n", 0, n.start_byte) + 1
+        for n in mutant_copy.statements("csrc/sum.cpp")
+    ]
+    assert lines == [5, 6, 7, 7, 8, 10, 12]
+    seen = small / "seen"
+    for n, reached in ((0, {5, 6, 10, 12}), (1, {5, 6, 7, 8, 10, 12})):
+        seen.write_bytes(bytes(len(lines)))
+        result(n, 0, MUTANTS_SEEN=str(seen))
+        assert {line for line, byte in zip(lines, seen.read_bytes(), strict=True) if byte} == reached
+
+
+def test_constants_have_no_switch(small, area):
+    (constant,) = faults("csrc/sum.cpp", ("kStep = 1", "kStep = 2"))
+    assert mutant_copy.switched_statement(constant) is None
+    assert mutant_reach.places(constant)[-1] == 0b1111111  # whatever runs anything of the file may notice it
+
+
+def test_what_changes_nothing_is_not_drawn(small, area):
+    nothing = faults(
+        "halves.py",
+        ('"""Halves."""', '"""Quarters."""'),
+        ('    """Of an even number."""\n', "    pass\n"),
+        ("n: int", "n: str"),
+        ("-> int", "-> bool"),
+        ("LEAST = 1", "LEAST =  1"),
+        ("return n // 2", "return m // 2"),  # ends in a NameError
+        ("return n // 2", "return n ) 2"),
+    )
+    assert not any(map(mutant_sample.changes_python, nothing))
+    assert mutant_sample.changes_python(*faults("halves.py", ("LEAST = 1", "LEAST = 2")))
+
+
+def test_faults_are_drawn_by_the_seed() -> None:
+    file, line = "csrc/ops/split.cpp", "    if (a.size() < b[k] && std::max(c, d) == 1) copy(dst, src, size);\n"
+    drawn = [[*mutant_sample.faulty_lines(file, line, random.Random(seed))] for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert sorted(drawn[0]) == sorted(drawn[2])
+    assert {*drawn[0]} >= {
+        "    if (a.size() < b && std::max(c, d) == 1) copy(dst, src, size);\n",
+        "    if (a.size() < b[k] && (d) == 1) copy(dst, src, size);\n",
+        "    if (a.size() < b[k]) copy(dst, src, size);\n",
+        "    if ( std::max(c, d) == 1) copy(dst, src, size);\n",
+        "    if (a.size() < b[k] && std::max(c, d) == 1) ;\n",
+        "    if (a.size() < b[k] && std::max(c, d) == 1) copy(src, dst, size);\n",
+        "    if (a.size() < b[k] && std::max(c, d) == 1) copy(src, src, size);\n",
+        "    if (a.size() < b[k] && std::max(c, d) == 1) copy(dst, src, stride);\n",
+        "    if (a.size() <= b[k] && std::max(c, d) == 1) copy(dst, src, size);\n",
+    }
+
+
+def test_the_compiler_says_which_faults_change_something(monkeypatch) -> None:
+    compiler = mutant_sample.Compiler()
+    file = "csrc/kernels/cpu/huge_pages.cpp"
+    text = mutant_copy.source(file)
+    line = next(line for line in text.splitlines() if line.lstrip().startswith("const auto first"))
+    for faulty, outcome in ((line.replace("auto", "nothing"), None), (line + "  // said", None), (line + " ;", True)):
+        checked = compiler.checked(mutant_of(1, file, text.index(line), line, faulty))
+        assert (checked and checked.is_switched) == outcome
+    assert compiler.same_code(mutant_of(1, file, text.index(line), line, line + " ;"))
+    assert not compiler.same_code(mutant_of(1, file, text.index(line), line, line.replace("memory", "memory + 1")))
+
+
+def test_faults_in_python_are_noticed_by_the_tests_that_run_them(small, area, capfd):
+    recording = mutants.Run(["tests/test_halves.py"], record=small / "record")
+    with capfd.disabled():
+        assert [run.status for run in mutants.outcomes([recording], 1)] == [0]
+    tests = pickle.loads(recording.record.read_bytes())
+    assert [name.partition("::")[2] for name in tests] == [
+        *(f"test_half[{n}]" for n in (2, 4, 6)),
+        "test_least",
+        "test_nothing",
+    ]
+    noticed_by = {
+        ("n // 2", "n // 3"): "test_half",
+        ("raise ValueError", "pass"): "test_least",
+        ("while n % 2", "while 2"): "test_half",  # ends with the time it is given
+        ("LEAST = 1", "LEAST = 7"): "test_half",  # runs at import
+        ("LEAST = 1", "LEAST = least"): "before any test",  # ends the import
+        ("LEAST = 1", "LEAST = 2"): "",
+        ("n += 1", "n += 3"): None,  # which no test runs
+    }
+    changed = faults("halves.py", *noticed_by)
+    (small / mutant_copy.LIST).write_text(json.dumps({m.number: (m.file, m.begin, m.end, m.becomes) for m in changed}))
+    runs = [run for mutant in changed for run in mutants.runs_of(mutant, tests)]
+    for run in runs:
+        run.limit = 5
+    with capfd.disabled():
+        done = {run.mutant.number: run for run in mutants.all_outcomes(changed, runs, 2)}
+    for number, expected in enumerate(noticed_by.values(), 1):
+        run = done[number]
+        assert run.is_noticed == bool(expected), run.mutant
+        assert (not run.tests) == (expected is None)
+        assert run.noticed_by.rpartition("::")[2].startswith(expected or "")
