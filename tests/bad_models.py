@@ -131,7 +131,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{X}/initialValues/1": float("nan")}, [f"$.resources.x.initialValues[1] must be a number that FLOAT32 can hold; {WORDS}, got nan"]),
     ({f"{X}/initialValues/5": float("-inf")}, [f"$.resources.x.initialValues[5] must be a number that FLOAT32 can hold; {WORDS}, got -inf"]),
     ({f"{X}/initialValues/5": 1e39}, [f"$.resources.x.initialValues[5] must be a number that FLOAT32 can hold; {WORDS}, got 1e+39"]),
-    ({f"{X}/initialValues/5": 10**400}, [f"$.resources.x.initialValues[5] must be a number that FLOAT32 can hold; {WORDS}, got 1{'0' * 58}…"]),
+    ({f"{X}/initialValues/5": 10**400}, [f"$.resources.x.initialValues[5] must be a number that FLOAT32 can hold; {WORDS}, got inf"]),
     ({"resources/a/initialValues/value": "zero"}, ["$.resources.a.initialValues.value must be a number, or one of the strings nan, inf, -inf, got 'zero'"]),
     (
         {"resources/bytes/initialValues": [256, -1, 1.5, "nan", 255]},

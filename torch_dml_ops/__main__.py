@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn, TextIO, cast
+from typing import Any, NoReturn
 
 import torch
 
@@ -66,12 +66,8 @@ def _feature_level(text: str) -> Any:
 
 
 class _Parser(argparse.ArgumentParser):
-    def print_help(self, file: Any = None) -> None:
-        print(self.format_help(), end="", file=file)  # argparse's own ignores errors of the output
-
     def error(self, message: str) -> NoReturn:
-        # As argparse's own, which fails on Python 3.10 where standard error is full.
-        _tell(f"{self.format_usage()}{self.prog}: error: {message}")
+        _tell(f"{self.format_usage()}{self.prog}: error: {message}")  # argparse's own is as long as the argument
         sys.exit(2)
 
 
@@ -120,29 +116,9 @@ def _example(name: str | None) -> int:
     return 0
 
 
-class _OutputError(Exception):
-    """Standard output cannot be written to. Not an OSError: those of a model's files are reported in another way."""
-
-
-class _Output:
-    def write(self, text: str) -> int:
-        try:
-            return sys.stdout.write(text)
-        except OSError as error:
-            raise _OutputError(error.strerror) from None
-
-
-def _say(line: object) -> None:
-    print(line, file=cast(TextIO, _Output()))
-
-
 def _tell(error: object) -> None:
-    """Prints a message to standard error. If that cannot be written to, only the exit status reports the problem."""
     message = str(error)
-    try:
-        print(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…", file=sys.stderr, flush=True)
-    except OSError:
-        _discard(sys.stderr)
+    print(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…", file=sys.stderr)
 
 
 def _model(arguments: argparse.Namespace) -> int:
@@ -157,7 +133,7 @@ def _model(arguments: argparse.Namespace) -> int:
             _tell(error)
             return 1
     names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
-    tell = _tell if arguments.command == "run" else _say
+    tell = _tell if arguments.command == "run" else print
     try:
         with warnings.catch_warnings(record=True) as ignored:
             warnings.simplefilter("always", ModelWarning)
@@ -167,7 +143,7 @@ def _model(arguments: argparse.Namespace) -> int:
                 for warning in ignored:
                     tell(f"warning: {warning.message}")
         if arguments.command == "run":
-            model.run(device=arguments.device, file=cast(TextIO, _Output()))
+            model.run(device=arguments.device)
     except FileNotFoundError as error:
         _tell(f"there is no file {error.filename}" if error.filename else error)
         return 1
@@ -200,51 +176,18 @@ def main(given: Sequence[str] | None = None) -> int:
     return 0
 
 
-# Outputs that are closed or full, which Python does not handle by itself.
-
-
-def _open_closed_streams() -> None:
-    """Opens the null device for standard streams that are closed, so that no file gets one of their numbers."""
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (it stays open)
-
-
-def _discard(stream: TextIO) -> None:
-    """Drops what could not be written. Python would try to write it again at exit."""
-    with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), stream.fileno())
-    stream.flush()
-
-
-def _command_line() -> int:
-    closed = sys.stdout is None
-    _open_closed_streams()
-    if closed:
-        _tell("standard output is closed")
-        return 1
-    status: Any = 0
-    try:
-        try:
-            status = main()
-        except SystemExit as left:  # argparse has printed the reason
-            status = left.code
-        sys.stdout.flush()
-    except (OSError, _OutputError) as error:
-        status = status or 1
-        _tell(f"standard output: {error.strerror if isinstance(error, OSError) else error}")
-        _discard(sys.stdout)
-    try:
-        sys.stderr.flush()
-    except OSError:
-        _discard(sys.stderr)
-    return int(status or 0)
-
-
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `| head` ends it quietly, as it ends other tools
+    if sys.stderr is None:  # closed: messages would go to the output, and what libraries print into the next open file
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (it stays open)
+    if sys.stdout is None:
+        sys.exit("standard output is closed")
     if isinstance(sys.stdout, io.TextIOWrapper):  # names may have characters that the encoding lacks
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(_command_line())
+    try:
+        status = main()
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would try to write it again at exit
+        sys.exit(f"standard output: {error.strerror}")
+    sys.exit(status)

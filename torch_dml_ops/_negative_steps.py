@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
@@ -100,73 +101,49 @@ def negative_steps(function: Any = None) -> Any:
 
 def _decorated(function: Callable[..., Any]) -> Any:
     """A generator's or coroutine's code runs when that is resumed, long after the function has returned."""
-    if inspect.isgeneratorfunction(function):
 
-        @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            return (yield from _resumed(function(*args, **kwargs)))
-
-        return generator
-    if inspect.iscoroutinefunction(function):
-
-        @functools.wraps(function)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
-            return await _Resumed(function(*args, **kwargs))
-
-        return coroutine
-    if inspect.isasyncgenfunction(function):
-
-        @functools.wraps(function)
-        async def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            generator = function(*args, **kwargs)
-            following = generator.asend(None)
-            while True:
-                try:
-                    item = await _Resumed(following)
-                except StopAsyncIteration:
-                    return
-                try:
-                    following = generator.asend((yield item))
-                except GeneratorExit:
-                    await _Resumed(generator.aclose())
-                    raise
-                except BaseException as error:
-                    following = generator.athrow(error)
-
-        return async_generator
-
-    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         with NegativeSteps():
             return function(*args, **kwargs)
 
-    return call
+    def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from _Resumed(function(*args, **kwargs)))
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        return await _Resumed(function(*args, **kwargs))
+
+    async def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        generator = function(*args, **kwargs)
+        following = generator.asend(None)
+        with suppress(StopAsyncIteration):
+            while True:
+                item = await _Resumed(following)
+                try:
+                    following = generator.asend((yield item))
+                except BaseException as error:
+                    following = generator.athrow(error)
+
+    kinds: dict[Callable[[Any], bool], Callable[..., Any]] = {
+        inspect.isgeneratorfunction: generator,
+        inspect.iscoroutinefunction: coroutine,
+        inspect.isasyncgenfunction: async_generator,
+    }
+    return functools.wraps(function)(next((kinds[is_one] for is_one in kinds if is_one(function)), call))
 
 
-def _resumed(generator: Any) -> Generator[Any, Any, Any]:
-    """The generator, under the mode from each time it is resumed to when it yields."""
-    resume: Callable[[], Any] = functools.partial(generator.send, None)
-    while True:
-        try:
-            with NegativeSteps():
-                item = resume()
-        except StopIteration as end:
-            return end.value
-        try:
-            resume = functools.partial(generator.send, (yield item))
-        except GeneratorExit:
-            with NegativeSteps():
-                generator.close()
-            raise
-        except BaseException as error:
-            resume = functools.partial(generator.throw, error)
+class _Resumed(Generator[Any, Any, Any]):
+    """A generator or what can be awaited, under the mode whenever its own code runs."""
 
+    def __init__(self, resumed: Any) -> None:
+        self._resumed = resumed
 
-class _Resumed(Awaitable[Any]):
-    """A coroutine, under the mode whenever its own code runs."""
+    def send(self, value: Any) -> Any:
+        with NegativeSteps():
+            return self._resumed.send(value)
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any] | Awaitable[Any]) -> None:
-        self._coroutine = coroutine
+    def throw(self, *error: Any) -> Any:
+        with NegativeSteps():
+            return self._resumed.throw(*error)
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        return _resumed(self._coroutine)
+        return self

@@ -91,8 +91,7 @@ class Cursor:
         value = self.value
         if isinstance(value, kind) and (kind is not int or not isinstance(value, bool)):
             return value
-        of_64_bits = " of 64 bits" if kind is int and isinstance(value, LongInteger) else ""
-        self.fail(f"must be {_NAMES[kind]}{of_64_bits}, got {as_json(value)}")
+        self.fail(f"must be {_NAMES[kind]}, got {as_json(value)}")
 
     def required(self, reason: str = "") -> Cursor:
         if self.value is ABSENT:
@@ -147,24 +146,6 @@ _COMMENT = re.compile(rf"{_STRING}|(?P<blank>//[^\n]*|/\*.*?\*/)|/\*.*\Z", re.DO
 _COMMA = re.compile(rf"{_STRING}|[\[{{,:]\s*,|(?P<blank>,)(?=\s*[\]}}])", re.DOTALL)
 
 
-class LongInteger(float):
-    """A whole number of more than 64 bits: a float, as DxDispatch reads it, which is shown as it was written."""
-
-    digits: str
-
-    def __new__(cls, digits: str) -> LongInteger:
-        result = super().__new__(cls, digits)
-        result.digits = digits
-        return result
-
-    def __str__(self) -> str:
-        return self.digits
-
-
-def _integer(digits: str) -> int | LongInteger:
-    return int(digits) if len(digits) <= 20 else LongInteger(digits)  # 2^64 - 1 and -2^63 have 20 characters
-
-
 def _blanked(found: re.Match[str]) -> str:
     """Spaces, so that what follows keeps its line and column."""
     return re.sub(r"[^\n]", " ", found[0]) if found["blank"] else found[0]
@@ -185,7 +166,10 @@ def load_json(document: Cursor) -> None:
             repeated.append((result, [key for key in result if counts[key] > 1]))
         return result
 
-    load = partial(json.loads, object_pairs_hook=to_object, parse_int=_integer)
+    def to_number(digits: str) -> float:
+        return int(digits) if len(digits) <= 300 else float(digits)  # Python refuses some of the longer ones
+
+    load = partial(json.loads, object_pairs_hook=to_object, parse_int=to_number)
     try:
         try:
             document.value = load(source)
