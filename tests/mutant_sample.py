@@ -34,15 +34,16 @@ AREAS = {
     "csrc/kernels/cuda/": "CUDA kernels",
     "csrc/kernels/": "CPU kernels",
     "csrc/ops/(overlap|execute)|torch_dml_ops/_(overlap|layout)": "layout, planning",
-    "csrc/python/|torch_dml_ops/_fast.py": "short way",
+    "csrc/python/|torch_dml_ops/_(fast|calls|signature)": "short way",
     "csrc/.*.py|setup.py|torch_dml_ops/(__main__|__init__|_libraries|_paths|_required)": "setup, command line",
     "csrc/|torch_dml_ops/(ops|_operators|_checks|_arguments|_text)": "operators",
     "torch_dml_ops/_(autograd|private)": "autograd",
+    "torch_dml_ops/_every_device": "devices without kernels",
     "torch_dml_ops/_(inductor|fusion)": "Inductor",
     "torch_dml_ops/_(index|slices|negative_steps)": "indexing",
     "torch_dml_ops/directml/": "DirectML",
     "torch_dml_ops/onnx/": "ONNX",
-    "torch_dml_ops/distributed/": "distributed",
+    "torch_dml_ops/(distributed/|_extensions)": "distributed",
     "torch_dml_ops/viz/": "viz",
 }
 
