@@ -115,12 +115,16 @@ def check_parts_have_the_sizes_that_this_rank_has_to_have(_: int, ranks: int) ->
 
 
 def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
-    """A mesh of a later group equals one of an earlier group, but this rank may be another, and the groups are."""
-    from torch_dml_ops.distributed import traffic
+    """A mesh of a later group equals one of an earlier group, but this rank may be another, and the groups are. Within
+    a group a plan is made once."""
+    from torch_dml_ops.distributed import _plans, traffic
 
     x = empty(9, device_mesh=init_device_mesh("cpu", (3,)), placements=[Shard(0)])
     dml.slice1(x, [0], [9], [-1])
+    (plan,) = _plans._plans.values()
     assert traffic("slice1", x, [0], [9], [-1]).received == (0 if rank == 1 else 12)
+    dml.slice1(x, [0], [9], [-1])
+    assert all(kept is plan for kept in _plans._plans.values())
 
 
 def few_rows(x: Tensor) -> list[Tensor]:

@@ -131,7 +131,7 @@ class Compiler:
         includes = f"-I{ROOT / 'tests' / 'cuda_on_host'}", f"-isystem{Path(torch.__file__).parent / 'include'}"
         self.command = ["g++", "-std=c++20", "-w", "-x", "c++", *includes, f"-I{sysconfig.get_path('include')}"]
         self.command += ["-DTORCH_DML_OPS_CPU_ONLY", "-DTORCH_TARGET_VERSION=0x020b000000000000"]
-        self.command += ["-include", "mutant.h"]
+        self.command += ["-include", "mutant.h", "-Werror=return-type"]
         self.units: dict[str, list[str]] = {}  # by file, the sources that include it, or itself
         self.seen: dict[str, list[str]] = {}  # by file, what the preprocessor leaves of it
         for unit in sorted((self.folder / "csrc").rglob("*.c[pu]*")):
