@@ -19,6 +19,7 @@ NEEDED_BY_TORCH = {"torch.library._impls", "torch.jit._builtins._register_builti
 def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
     files = sorted(Path(_private.__file__).parent.rglob("*.py"))
     ours = {name for file in files for name in defined_names(file)}
+    assert all(section.without and all(section.names.values()) for section in SECTIONS.values())  # what each is for
     table = {path for section in SECTIONS.values() for path in section.names}
     values = {f"torch.{path.rpartition('.')[2]}" for path in table}
     used = {file.name: private_names(file, ours) for file in files}
