@@ -76,9 +76,16 @@ def environment() -> dict[str, Any]:
     }
 
 
+def _lines(value: Any) -> str:
+    """JSON, with a line for each row, so that a change of one is read as such."""
+    if not isinstance(value, list) or not value:
+        return json.dumps(value)
+    return "[\n" + ",\n".join(f"  {json.dumps(row)}" for row in value) + "\n ]"
+
+
 def write(name: str, content: dict[str, Any], folder: Path = FOLDER) -> Path:
     """Writes a file of that name and returns its path. Where it is interrupted, an older file of that name remains."""
     folder.mkdir(parents=True, exist_ok=True)
     unfinished = folder / f"{name}.part"
-    unfinished.write_text(json.dumps(content, indent=1) + "\n")
+    unfinished.write_text("{\n" + ",\n".join(f' "{key}": {_lines(value)}' for key, value in content.items()) + "\n}\n")
     return unfinished.replace(folder / name)
