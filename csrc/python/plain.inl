@@ -10,8 +10,8 @@
 #include <torch/csrc/stable/library.h>
 
 #include <span>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "../ops/fast_call.h"
 
@@ -28,29 +28,41 @@ namespace stable = torch::stable::detail;
 
 constexpr Py_ssize_t kMostArguments = 8;  // of an operator, with `out`
 
-// What set_up was called with.
+// An attribute of what set_up is called with: an object of this type, or null for anything that can be called.
+struct Member {
+  inline static std::vector<Member*> all;
+
+  explicit Member(const char* given_name, PyTypeObject* given_type = nullptr) : name(given_name), type(given_type) {
+    all.push_back(this);
+  }
+  Member(const Member&) = delete;
+  operator PyObject*() const { return object; }
+
+  const char* name;
+  PyTypeObject* type;
+  PyObject* object = nullptr;
+};
+
 struct Torch {
-  PyObject* tensor;              // torch.Tensor
-  PyObject* parameter;           // torch.nn.Parameter
-  PyObject* size;                // torch.Size
-  PyObject* checks;              // functions that return something true where more than a plain call is at work
-  PyObject* count_modes;         // how many modes for torch functions are active
-  PyObject* mode_at;             // gives one of them by its number
-  PyObject* harmless_modes;      // the set of those types of them that do nothing to an operator
-  PyObject* pre_dispatch_modes;  // a list, of None where there is no such mode
-  PyObject* forward_ad;          // the dictionary of torch.autograd.forward_ad
-  PyObject* registered;          // the set of all kernels that were registered from Python, by name
-  PyObject* foreign;             // the names of kernels that would not be ours
-  PyObject* is_excluded;         // whether this thread's calls pass by the kernels at a dispatch key
-  PyObject* autograd_key;
-  PyObject* version_key;      // at which writes are counted
-  PyObject* is_wrapped;       // whether a tensor belongs to a transform, perhaps to one that has ended
-  PyObject* to_capsule;       // makes a capsule with a new handle of a tensor; the handle has to be deleted
-  PyObject* from_capsule;     // makes a tensor from such a capsule
-  PyObject* takes_ownership;  // whether from_capsule takes ownership of the handle, as torch's name for it says
-  PyObject* increment_version;
-  PyObject* cpu_library;   // the path of the library with the CPU's kernels
-  PyObject* cuda_library;  // None where there are no CUDA kernels
+  Member tensor{"tensor", &PyType_Type};
+  Member parameter{"parameter", &PyType_Type};
+  Member size{"size", &PyType_Type};
+  Member checks{"checks", &PyTuple_Type};  // functions whose result is true where more than a plain call is at work
+  Member count_modes{"count_modes"};       // how many modes for torch functions are active
+  Member mode_at{"mode_at"};               // gives one of them by its number
+  Member harmless_modes{"harmless_modes", &PySet_Type};           // those types of them that do nothing to an operator
+  Member pre_dispatch_modes{"pre_dispatch_modes", &PyList_Type};  // of None where there is no such mode
+  Member forward_ad{"forward_ad", &PyDict_Type};                  // of torch.autograd.forward_ad
+  Member registered{"registered", &PySet_Type};  // all kernels that were registered from Python, by name
+  Member foreign{"foreign", &PySet_Type};        // the names of kernels that would not be ours
+  Member is_excluded{"is_excluded"};             // whether this thread's calls pass by the kernels at a dispatch key
+  Member autograd_key{"autograd_key", &PyBaseObject_Type};
+  Member version_key{"version_key", &PyBaseObject_Type};  // at which writes are counted
+  Member is_wrapped{"is_wrapped"};      // whether a tensor belongs to a transform, perhaps to one that has ended
+  Member to_capsule{"to_capsule"};      // makes a capsule with a new handle of a tensor; the handle has to be deleted
+  Member from_capsule{"from_capsule"};  // makes a tensor from such a capsule
+  Member takes_ownership{"takes_ownership", &PyBool_Type};  // whether from_capsule takes ownership of the handle
+  Member increment_version{"increment_version"};
 } torch_;
 
 FastCall** (*cpu_call)() = nullptr;
@@ -62,16 +74,10 @@ struct Names {
 } names;
 
 bool make_names() {
-  const std::pair<const char*, PyObject**> all[] = {{"requires_grad", &names.requires_grad},
-                                                    {"is_inference", &names.is_inference},
-                                                    {"_current_level", &names.current_level},
-                                                    {"isdisjoint", &names.isdisjoint},
-                                                    {"start", &names.start},
-                                                    {"stop", &names.stop},
-                                                    {"step", &names.step}};
-  for (const auto& [name, place] : all)
-    if ((*place = PyUnicode_InternFromString(name)) == nullptr) return false;
-  return true;
+  const auto name = PyUnicode_InternFromString;
+  names = {name("requires_grad"), name("is_inference"), name("_current_level"), name("isdisjoint"), name("start"),
+           name("stop"),          name("step")};
+  return PyErr_Occurred() == nullptr;
 }
 
 // An owned reference, or null after an error.
@@ -139,7 +145,8 @@ bool kernels_are_ours() {
   static bool ours = false;
   const Py_ssize_t count = PySet_Size(torch_.registered);
   if (count != known) {
-    const Object result(PyObject_CallMethodObjArgs(torch_.registered, names.isdisjoint, torch_.foreign, nullptr));
+    const Object result(
+        PyObject_CallMethodObjArgs(torch_.registered, names.isdisjoint, torch_.foreign.object, nullptr));
     ours = result && is_true(result.get());
     known = count;
   }
@@ -229,7 +236,7 @@ FastCall** slot_for(AtenTensorHandle tensor) {
   if (tensor == nullptr || aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
       aoti_torch_get_layout(tensor, &layout) != TORCH_SUCCESS || layout != aoti_torch_layout_strided())
     return nullptr;
-  if (device == aoti_torch_device_type_cpu()) return cpu_call();
+  if (device == aoti_torch_device_type_cpu() && cpu_call != nullptr) return cpu_call();
   if (device == aoti_torch_device_type_cuda() && cuda_call != nullptr) return cuda_call();
   return nullptr;
 }
@@ -398,64 +405,35 @@ bool read_list(PyObject* list, FastCall& call) {
   return numbers != nullptr;
 }
 
-// The function of a library that says where its operators look for the numbers of a call; null after an error.
-FastCall** (*function_of_library(PyObject* path))() {
-  const Object encoded(PyUnicode_EncodeFSDefault(path));
+// The function of a library, whose path an attribute of set_up's argument is, that says where its operators look for
+// the numbers of a call; null if the path is None, and after an error.
+FastCall** (*function_of_library(PyObject* torch, const char* attribute))() {
+  const Object path(PyObject_GetAttrString(torch, attribute));
+  if (!path || path.get() == Py_None) return nullptr;
+  const Object encoded(PyUnicode_EncodeFSDefault(path.get()));
   const char* name = encoded ? PyBytes_AsString(encoded.get()) : nullptr;
   if (name == nullptr) return nullptr;
   void* const library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
   void* const function = library != nullptr ? dlsym(library, "torch_dml_ops_fast_call") : nullptr;
-  if (function == nullptr) PyErr_Format(PyExc_ImportError, "%U is not a loaded library of operators", path);
+  if (function == nullptr) PyErr_Format(PyExc_ImportError, "%U is not a loaded library of operators", path.get());
   return reinterpret_cast<FastCall** (*)()>(function);
 }
 
-bool is_anything(PyObject*) { return true; }
-bool is_callable(PyObject* object) { return PyCallable_Check(object) != 0; }
-bool is_tuple(PyObject* object) { return PyTuple_Check(object); }
-bool is_list(PyObject* object) { return PyList_Check(object); }
-bool is_dict(PyObject* object) { return PyDict_Check(object); }
-bool is_set(PyObject* object) { return PySet_Check(object); }
-bool is_bool(PyObject* object) { return PyBool_Check(object); }
-bool is_text(PyObject* object) { return PyUnicode_Check(object); }
-bool is_text_or_none(PyObject* object) { return object == Py_None || PyUnicode_Check(object); }
-
-// set_up(torch): an object with what Torch has, under the same names. Nothing is taken from it unless all is right.
-// (What it takes the place of stays in memory: another thread may be in a call.)
+// set_up(torch): an object with what Torch has, and the paths of the libraries. Nothing is taken from it unless all is
+// right. (What it takes the place of stays in memory: another thread may be in a call.)
 PyObject* set_up(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 1) return PyErr_Format(PyExc_TypeError, "set_up takes 1 argument, got %zd", count);
-  Torch given = {};
-  const std::tuple<const char*, PyObject**, bool (*)(PyObject*)> members[] = {
-      {"tensor", &given.tensor, is_anything},
-      {"parameter", &given.parameter, is_anything},
-      {"size", &given.size, is_anything},
-      {"checks", &given.checks, is_tuple},
-      {"count_modes", &given.count_modes, is_callable},
-      {"mode_at", &given.mode_at, is_callable},
-      {"harmless_modes", &given.harmless_modes, is_set},
-      {"pre_dispatch_modes", &given.pre_dispatch_modes, is_list},
-      {"forward_ad", &given.forward_ad, is_dict},
-      {"registered", &given.registered, is_set},
-      {"foreign", &given.foreign, is_anything},
-      {"is_excluded", &given.is_excluded, is_callable},
-      {"autograd_key", &given.autograd_key, is_anything},
-      {"version_key", &given.version_key, is_anything},
-      {"is_wrapped", &given.is_wrapped, is_callable},
-      {"to_capsule", &given.to_capsule, is_callable},
-      {"from_capsule", &given.from_capsule, is_callable},
-      {"takes_ownership", &given.takes_ownership, is_bool},
-      {"increment_version", &given.increment_version, is_callable},
-      {"cpu_library", &given.cpu_library, is_text},
-      {"cuda_library", &given.cuda_library, is_text_or_none}};
-  for (const auto& [name, member, right] : members) {
-    *member = PyObject_GetAttrString(arguments[0], name);
-    if (*member == nullptr) return nullptr;
-    if (!right(*member)) return PyErr_Format(PyExc_TypeError, "set_up: %s must not be %R", name, *member);
+  std::vector<PyObject*> given;
+  for (const Member* member : Member::all) {
+    PyObject* const object = given.emplace_back(PyObject_GetAttrString(arguments[0], member->name));
+    if (object == nullptr) return nullptr;
+    if (member->type == nullptr ? PyCallable_Check(object) == 0 : PyObject_TypeCheck(object, member->type) == 0)
+      return PyErr_Format(PyExc_TypeError, "set_up: %s must not be %R", member->name, object);
   }
-  const auto given_cpu_call = function_of_library(given.cpu_library);
-  const auto given_cuda_call =
-      given_cpu_call != nullptr && given.cuda_library != Py_None ? function_of_library(given.cuda_library) : nullptr;
+  const auto given_cpu_call = function_of_library(arguments[0], "cpu_library");
+  const auto given_cuda_call = given_cpu_call != nullptr ? function_of_library(arguments[0], "cuda_library") : nullptr;
   if (PyErr_Occurred() != nullptr) return nullptr;
-  torch_ = given;
+  for (std::size_t k = 0; k < given.size(); ++k) Member::all[k]->object = given[k];
   cpu_call = given_cpu_call;
   cuda_call = given_cuda_call;
   Py_RETURN_NONE;
