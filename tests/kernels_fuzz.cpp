@@ -540,15 +540,17 @@ int64_t alignment_cases() {
         if (!row_case({.item = item, .n = any(2, 20), .stride = stride, .before = any(1, 9), .step = 1 + k / 4}))
           return -1;
       }
-      for (const int64_t columns : {int64_t(32), int64_t(45), int64_t(96), int64_t(260), 128 + 24 / item}) {
-        choose_setting();
-        const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end
-        if (!panel_case(item, any(1, chance(0.5) ? few : 300), columns + (chance(0.5) ? any(0, few) : 0))) return -1;
-        ++cases;
-      }
       // So long a row that each SM gets chunks of it.
       for (int k = 0; k < 2; ++k, ++cases)
         if (!row_case({.item = item, .n = 13'000 + k, .stride = stride, .rows = 1})) return -1;
+    }
+    for (const int64_t columns : {int64_t(32), int64_t(45), int64_t(96), int64_t(260), 128 + 24 / item}) {
+      const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end
+      for (int k = 0; k < 12; ++k, ++cases) {
+        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
+        const int64_t n = k < 4 ? any(1, few) : any(few, 300);
+        if (!panel_case(item, n, columns + (k < 8 ? 0 : any(1, few)))) return -1;
+      }
     }
     for (int64_t src_offset = 0; src_offset < 16; ++src_offset) {
       for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {

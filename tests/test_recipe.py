@@ -25,7 +25,7 @@ for axis in range(3):
         assert torch.equal(torch.ops.torch_dml_ops.roll(x, axis=axis, shift=shift), want)
         out = torch.empty_like(x)
         assert dml.roll(x, torch.tensor(shift), axis, out=out) is out and torch.equal(out, want)
-        assert torch.equal(torch.vmap(lambda x: dml.roll(x, shift, axis - 1))(x), want) or axis == 0
+        assert axis == 0 or torch.equal(torch.vmap(lambda x: dml.roll(x, shift, axis - 1))(x), want)
         assert torch.equal(compiled(x, shift), x.roll(shift, 2))
 y = x.double().requires_grad_()
 assert torch.autograd.gradcheck(lambda y: dml.roll(y, 2, 1), y)
