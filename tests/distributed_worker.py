@@ -507,6 +507,43 @@ def check_functions_of_the_package(meshes: Sequence[DeviceMesh]) -> None:
         assert same_bits(dml.reverse_sequence(x, n, 1).full_tensor(), dml.reverse_sequence(whole, lengths, 1))
 
 
+def random_index(rng: random.Random, sizes: Sequence[int]) -> tuple[Any, ...]:
+    """Of slices, whole numbers and new dimensions."""
+    entries: list[Any] = []
+    for n in sizes:
+        offset, size, stride = random_window(rng, n)
+        window = slice(offset, offset + size)
+        backwards = slice(offset + size - 1, offset - 1 if offset else None, -1)
+        entries += [None] * rng.choice([0, 0, 0, 1])
+        entries.append(rng.choice([window, backwards, slice(None, None, stride), rng.randrange(-n, n)]))
+    return tuple(entries)
+
+
+def check_indices_and_a_length_for_each_of_a_batch(meshes: Sequence[DeviceMesh]) -> None:
+    """Whole numbers drop dimensions that are sharded, and a batch of one item is sharded as others are."""
+    for seed in range(60):
+        rng = random.Random(seed)
+        mesh = rng.choice(meshes)
+        sizes = [rng.choice([1, 1, 2, 3, 5, 8]) for _ in range(rng.randint(2, 4))]
+        axis, batch_axis = rng.sample(range(len(sizes)), 2)
+        whole, n = random_tensor(rng, sizes, -50, 50), random_tensor(rng, [sizes[batch_axis]], -2, 9).int()
+        index = random_index(rng, sizes)
+        calls: list[Callable[[Tensor, Tensor], Tensor]] = [
+            lambda x, n, index=index: dml.index(x)[index],
+            lambda x, n, axis=axis, batch=batch_axis: dml.reverse_sequence(x, n, axis, batch),
+        ]
+        for call in calls:
+            x = distribute_tensor(whole, mesh, random_placements(rng, mesh, len(sizes), False)).requires_grad_()
+            lengths = distribute_tensor(n, mesh, random_placements(rng, mesh, 1, False))
+            leaf = whole.clone().requires_grad_()
+            want, result = call(leaf, n), call(x, lengths)
+            assert same_bits(result.detach().full_tensor(), want.detach()), (seed, sizes, x.placements, index)
+            cotangent = random_tensor(rng, want.shape, -9, 9)
+            (wanted,) = torch.autograd.grad(want, leaf, cotangent)
+            (grad,) = torch.autograd.grad(result, x, distribute_tensor(cotangent, mesh, result.placements))
+            assert same_bits(grad.full_tensor(), wanted), (seed, sizes, x.placements, index)
+
+
 def check_lazy_conjugation_and_negation(meshes: Sequence[DeviceMesh]) -> None:
     """Also where a tensor is redistributed first."""
     mesh = meshes[0]
@@ -524,6 +561,30 @@ def check_lazy_conjugation_and_negation(meshes: Sequence[DeviceMesh]) -> None:
             assert torch.equal(dml.join([x, y], 0).full_tensor(), torch.cat([want, want])), placement
             reversed_ = dml.reverse_subsequences(want, lengths, 0)
             assert torch.equal(dml.reverse_subsequences(x, n, 0).full_tensor(), reversed_), placement
+
+
+def check_lazy_views_of_fewer_elements_than_ranks(meshes: Sequence[DeviceMesh]) -> None:
+    """torch resolves them by gathering them. The rules do not: results are placed as those of other tensors are."""
+    for call in random_calls(meshes, 30, partial=False):
+        for inference in (False, True):
+            with torch.inference_mode(inference):
+                pairs = zip(call.whole, call.parts, strict=True)
+                plain = [distribute_tensor(whole, call.mesh, part.placements) for whole, part in pairs]
+                constants = [call.placed(c) for c in call.constants]
+                lazy = [
+                    from_parts(
+                        torch._neg_view(-x.to_local()), call.mesh, *x.placements, shape=x.shape, stride=x.stride()
+                    )
+                    for x in plain
+                ]
+                wanted, results = call(plain, constants), call(lazy, constants)
+                outs = [torch.full_like(w, 77) for w in wanted]
+                out: Any = outs if call.name == "split" else outs[0]
+                getattr(dml, call.name)(*call.arguments(lazy, constants), out=out)
+                for want, result, written in zip(wanted, results, outs, strict=True):
+                    assert result.placements == want.placements, (call, inference)
+                    assert same_bits(result.to_local(), want.to_local()), (call, inference)
+                    assert same_bits(written.to_local(), want.to_local()), (call, inference)
 
 
 def check_assigning_to_an_index(meshes: Sequence[DeviceMesh]) -> None:

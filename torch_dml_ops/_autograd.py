@@ -272,14 +272,18 @@ def _register_lazy_out(signature: Signature) -> None:
     def resolved(argument: Any) -> Any:
         return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
 
-    def kernel(*args: Any, out: Any) -> None:
+    def kernel(keyset: Any, *args: Any, out: Any) -> None:
+        if not with_rules_for_lazy_views.isdisjoint(map(type, _tensors_among([*args, out]))):
+            below = keyset.remove(private.Conjugate).remove(private.Negative)  # their rules resolve them
+            signature.out.redispatch(below, *args, out=out)
+            return
         check_writable(signature.name, signature.named_outs(out))
         # (The operator gets copies of lazy views.)
         check_memory(signature.name, signature.named_outs(out), signature.named_tensors(args))
         signature.out(*(list(map(resolved, a)) if isinstance(a, list) else resolved(a) for a in args), out=out)
 
     for key in ("Conjugate", "Negative"):
-        _library.impl(f"{signature.name}.out", kernel, key)
+        _library.impl(f"{signature.name}.out", kernel, key, with_keyset=True)
 
 
 _libraries.leave_to_python()

@@ -131,6 +131,8 @@ def read(op: str, input: Tensor, index: Any, _recorded: Any = None) -> Tensor:
     copy = slice1(input, offsets, windows, [walk.step for walk in walks])
     if all(isinstance(part, Walk) for part in parts):
         return copy
+    if any(d is not None for d in _sharded(copy)):  # torch does not view such dimensions away, but selects from them
+        return copy[tuple(slice(None) if isinstance(p, Walk) else None if p is None else 0 for p in parts)].clone()
     along = iter(copy.shape)
     sizes = [(part, 1 if part is None else next(along)) for part in parts]
     return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
@@ -213,10 +215,16 @@ def _check_layout(op: str, name: str, tensor: Tensor) -> None:
         raise RuntimeError(f"{op}: {name} {rule}")
 
 
+def _sharded(tensor: Tensor) -> Sequence[int | None]:
+    """The dimensions along which a DTensor is sharded, and None for the others of its mesh."""
+    if type(tensor) is Tensor:
+        return ()
+    return [getattr(p, "dim", None) for p in getattr(tensor, "placements", ())]
+
+
 def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
     """Refuses what torch would write into a copy: it gathers a DTensor's sharded dimension to index into it."""
-    sharded = () if type(input) is Tensor else [getattr(p, "dim", None) for p in getattr(input, "placements", ())]
-    if not sharded:
+    if not (sharded := _sharded(input)):
         return
     for d, part in enumerate(part for part in parts if part is not None):
         whole = isinstance(part, Walk) and abs(part.step) == 1 and known(part.length == input.shape[d])

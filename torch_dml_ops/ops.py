@@ -440,5 +440,5 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
             f"{op}: lengths must have sizes {text([input.shape[batch_axis]])}, one for each index of axis {batch_axis} "
             f"of input, got {text(lengths.shape)}"
         )
-    column = lengths.reshape([-1 if d == batch_axis else 1 for d in range(rank)])
+    column = lengths[tuple(slice(None) if d == batch_axis else None for d in range(rank))]
     return column.expand([1 if d == axis else n for d, n in enumerate(input.shape)]), axis
