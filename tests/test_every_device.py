@@ -331,6 +331,23 @@ def test_results_are_new_tensors_as_those_of_the_kernels_are(op: str, inference:
         result.resize_(7)
 
 
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize(("here", "elsewhere"), [("cpu", HOST_DEVICE), (HOST_DEVICE, "cpu")])
+def test_tensors_on_two_devices_are_refused(here: str, elsewhere: str, gradients: bool) -> None:
+    """The device has a fallback for every operator, which would copy them to the CPU."""
+    host_device()
+    x, y = maker(here)(2, 3).requires_grad_(gradients), maker(elsewhere)(2, 3)
+    calls: dict[str, tuple[Any, ...]] = {
+        "join: inputs[2]": ([x, x, y], 1),
+        "reverse_subsequences: sequence_lengths": (x, lengths_of([[2], [3]], torch.int64, elsewhere), 1),
+    }
+    for start, arguments in calls.items():
+        op = start.partition(":")[0]
+        rule = f"{start} must be on the device of {FIRST[op]}, {x.device}, got {y.device}"
+        for named in [{}] if gradients else [{}, {"out": torch.zeros_like(x)}]:
+            assert sentence_of(partial(getattr(dml, op), *arguments, **named)) == rule
+
+
 def test_in_threads(t: Any) -> None:
     def called(number: int) -> None:
         op = OPS[number % len(OPS)]
