@@ -302,6 +302,32 @@ def test_pieces_are_joined_in_place_where_out_has_steps() -> None:
     assert_right(out, "join", (pieces, 1))
 
 
+class Failing(TorchDispatchMode):
+    """The device fails at one of the calls of torch's functions."""
+
+    def __init__(self, error: RuntimeError, calls_before: int) -> None:
+        super().__init__()
+        self.error, self.calls_before = error, calls_before
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.calls_before == 0:
+            raise self.error
+        self.calls_before -= 1
+        return function(*args, **(kwargs or {}))
+
+
+@every_op
+def test_errors_of_a_device_are_raised_as_they_are(op: str) -> None:
+    arguments = CALLS[op](maker("cpu"))
+    error = torch.AcceleratorError("an earlier kernel failed")
+    with Failing(error, 100) as unhindered:
+        redispatched("XPU", forms(op)[""], *arguments)
+    for calls_before in range(100 - unhindered.calls_before):
+        with Failing(error, calls_before), pytest.raises(RuntimeError) as raised:
+            redispatched("XPU", forms(op)[""], *arguments)
+        assert raised.value is error
+
+
 @pytest.mark.parametrize("sizes", [(4, 1, 1), (1, 1, 6), (4, 1, 6), (1, 1, 1)], ids=str)
 def test_lengths_that_are_shared_are_not_made_an_index_as_large_as_the_data(sizes: tuple[int, ...]) -> None:
     x = maker("cpu")(4, 5, 6)

@@ -50,7 +50,7 @@ class _Out:
             return _bits(self.given)
         try:
             return _bits(self.like.new_empty_strided(self.sizes, self.strides))
-        except NotImplementedError:
+        except (NotImplementedError, torch.AcceleratorError):
             raise
         except RuntimeError:
             raise torch.OutOfMemoryError(
