@@ -171,9 +171,12 @@ constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "
 // symbols, which the stable ABI does not pass on.)
 constexpr const char* kKeysOfLazyViews[] = {"Conjugate", "Negative"};
 
-// Where a transform, a mode or tracing is at work, the dispatcher calls what is at these keys. They refuse fast calls,
-// which go the ordinary way then, so that nobody has to ask before each call.
-constexpr const char* kKeysOfModes[] = {"FuncTorchDynamicLayerFrontMode", "Python", "Tracer"};
+// Where a transform, a mode or tracing is at work, the dispatcher calls what is at the first of these keys, and for
+// tensors of which one is on a device without kernels, what is at the last, rather than that device's fallback, which
+// may copy them to the CPU. They refuse fast calls, which go the ordinary way then, so that nobody has to ask before
+// each call.
+constexpr const char* kKeysWithoutFastCalls[] = {"FuncTorchDynamicLayerFrontMode", "Python", "Tracer",
+                                                 "CompositeExplicitAutograd"};
 #endif
 
 constexpr const char* kNamespace = C10_STRINGIZE(TORCH_DML_OPS_NAMESPACE);
@@ -195,11 +198,11 @@ class Registration {
       for (const Overload& op : overloads())
         without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
-    for (const char* key : kKeysOfModes) {
-      in_modes_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
+    for (const char* key : kKeysWithoutFastCalls) {
+      without_fast_calls_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
       for (const Overload& op : overloads())
         if (op.name().find(".fast") != std::string::npos)
-          in_modes_.back().impl(op.name().c_str(), op.functions.without_strides);
+          without_fast_calls_.back().impl(op.name().c_str(), op.functions.without_strides);
     }
     refuse_lazy_views(".fast_out", fast_with_lazy_views_);
     refuse_lazy_views(".out", with_lazy_views_);
@@ -247,7 +250,7 @@ class Registration {
 
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
-  std::list<StableLibrary> without_strides_, in_modes_, fast_with_lazy_views_, with_lazy_views_;
+  std::list<StableLibrary> without_strides_, without_fast_calls_, fast_with_lazy_views_, with_lazy_views_;
 };
 
 Registration registration;

@@ -302,6 +302,32 @@ def test_pieces_are_joined_in_place_where_out_has_steps() -> None:
     assert_right(out, "join", (pieces, 1))
 
 
+class Failing(TorchDispatchMode):
+    """The device fails at one of the calls of torch's functions."""
+
+    def __init__(self, error: RuntimeError, calls_before: int) -> None:
+        super().__init__()
+        self.error, self.calls_before = error, calls_before
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.calls_before == 0:
+            raise self.error
+        self.calls_before -= 1
+        return function(*args, **(kwargs or {}))
+
+
+@every_op
+def test_errors_of_a_device_are_raised_as_they_are(op: str) -> None:
+    arguments = CALLS[op](maker("cpu"))
+    error = torch.AcceleratorError("an earlier kernel failed")
+    with Failing(error, 100) as unhindered:
+        redispatched("XPU", forms(op)[""], *arguments)
+    for calls_before in range(100 - unhindered.calls_before):
+        with Failing(error, calls_before), pytest.raises(RuntimeError) as raised:
+            redispatched("XPU", forms(op)[""], *arguments)
+        assert raised.value is error
+
+
 @pytest.mark.parametrize("sizes", [(4, 1, 1), (1, 1, 6), (4, 1, 6), (1, 1, 1)], ids=str)
 def test_lengths_that_are_shared_are_not_made_an_index_as_large_as_the_data(sizes: tuple[int, ...]) -> None:
     x = maker("cpu")(4, 5, 6)
@@ -329,6 +355,23 @@ def test_results_are_new_tensors_as_those_of_the_kernels_are(op: str, inference:
             assert_right(out, op, arguments)
             assert inference or out._version == k
         result.resize_(7)
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+@pytest.mark.parametrize(("here", "elsewhere"), [("cpu", HOST_DEVICE), (HOST_DEVICE, "cpu")])
+def test_tensors_on_two_devices_are_refused(here: str, elsewhere: str, gradients: bool) -> None:
+    """The device has a fallback for every operator, which would copy them to the CPU."""
+    host_device()
+    x, y = maker(here)(2, 3).requires_grad_(gradients), maker(elsewhere)(2, 3)
+    calls: dict[str, tuple[Any, ...]] = {
+        "join: inputs[2]": ([x, x, y], 1),
+        "reverse_subsequences: sequence_lengths": (x, lengths_of([[2], [3]], torch.int64, elsewhere), 1),
+    }
+    for start, arguments in calls.items():
+        op = start.partition(":")[0]
+        rule = f"{start} must be on the device of {FIRST[op]}, {x.device}, got {y.device}"
+        for named in [{}] if gradients else [{}, {"out": torch.zeros_like(x)}]:
+            assert sentence_of(partial(getattr(dml, op), *arguments, **named)) == rule
 
 
 def test_in_threads(t: Any) -> None:

@@ -50,7 +50,7 @@ class _Out:
             return _bits(self.given)
         try:
             return _bits(self.like.new_empty_strided(self.sizes, self.strides))
-        except NotImplementedError:
+        except (NotImplementedError, torch.AcceleratorError):
             raise
         except RuntimeError:
             raise torch.OutOfMemoryError(
@@ -100,9 +100,8 @@ def _slice1(
 def _slice_grad(out: _Out, grad_output: Tensor, _: Numbers, offsets: Numbers, sizes: Numbers, strides: Numbers) -> None:
     if grad_output.shape != out.sizes:
         out.memory.zero_()
-    if grad_output.numel() > 0:
-        view, backwards = _walk(out.memory, offsets, sizes, strides, grad_output.shape)
-        view.copy_(grad_output.flip(backwards) if backwards else grad_output)
+    view, backwards = _walk(out.memory, offsets, sizes, strides, grad_output.shape)
+    view.copy_(grad_output.flip(backwards) if backwards else grad_output)
 
 
 def _split(outs: Sequence[_Out], input: Tensor, split_sizes: Numbers, axis: int) -> None:
