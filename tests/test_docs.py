@@ -302,6 +302,7 @@ def unnamed(text: str) -> set[str]:
     return OPTIONAL.difference(re.findall(r"\w+", text.lower()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("page", [page for page in PAGES if ">>> " in page.read_text()], ids=lambda page: page.name)
 def test_examples_need_only_what_the_page_says_that_they_need(page: Path) -> None:
     """It says so before its first example."""
