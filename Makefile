@@ -110,6 +110,10 @@ lint: $(VENV)/dev ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --no-progress -q .github
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
+	$(BIN)/check-jsonschema -q --builtin-schema vendor.citation-file-format CITATION.cff
 
 check-compiled: $(VENV)/dev ## run what nvcc makes of the CUDA kernels, PTX and SASS, on the CPU: about ten minutes
 	PYTHONPATH=tests $(BIN)/python -m cuda_compiled

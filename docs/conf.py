@@ -26,6 +26,7 @@ include_patterns = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "RELEASING.md",
+    "SECURITY.md",
 ]
 exclude_patterns = [".*", "build", "dist"]  # folders that need not be searched
 

@@ -22,7 +22,7 @@ import torch_dml_ops
 from torch_dml_ops import directml, onnx, viz
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(ROOT.glob("docs/*.md"))
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 
 
