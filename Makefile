@@ -15,7 +15,7 @@ EDITABLE := -m pip install --no-build-isolation -e
 # What was chosen for the last build into .venv holds for the next ones.
 CHOSEN := $(shell sed -n 's/^TORCH_DML_OPS_CUDA=//p' $(VENV)/choice 2> /dev/null)
 ifneq ($(CHOSEN),)
-$(addprefix $(VENV)/,choice examples dev): export TORCH_DML_OPS_CUDA ?= $(CHOSEN)
+$(addprefix $(VENV)/,choice examples docs dev): export TORCH_DML_OPS_CUDA ?= $(CHOSEN)
 endif
 
 # The tests start some hundred processes of Python, which should not compile the same modules again.
@@ -45,10 +45,10 @@ FORCE:
 SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute on one core for the CPU, and two \
 	to five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out, now and in later builds; auto builds them again)\n'
 
-$(VENV)/examples: $(BUILT_FROM) $(VENV)/choice
-	$(SAY_BUILD) 'the examples'
+$(VENV)/examples $(VENV)/docs: $(VENV)/%: $(BUILT_FROM) $(VENV)/choice
+	$(SAY_BUILD) 'the $*'
 	rm -rf *.egg-info  # which `make wheel` leaves; of an older version, it hides this one's
-	$(BIN)/python $(EDITABLE) '.[examples]'
+	$(BIN)/python $(EDITABLE) '.[$*]'
 	@$(BIN)/python -m torch_dml_ops
 	@touch $@
 
@@ -118,7 +118,7 @@ lint: $(VENV)/dev ## check style and types
 check-compiled: $(VENV)/dev ## run what nvcc makes of the CUDA kernels, PTX and SASS, on the CPU: about ten minutes
 	PYTHONPATH=tests $(BIN)/python -m cuda_compiled
 
-docs: $(VENV)/dev ## build the documents as HTML into build/docs; a warning is an error
+docs: $(VENV)/docs ## build the documents as HTML into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs
 	@echo build/docs/index.html
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -140,6 +141,12 @@ def test_links_between_files(page: Path) -> None:
         target = (page.parent / path).resolve() if path else page
         assert target.exists(), f"{link} is not there"
         assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+def test_the_reference_has_the_signatures_and_sentences_of_the_functions() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "reference.py"))["written"]
+    page = (ROOT / "docs" / "operators.md").read_text()
+    assert written(page) == page  # python docs/reference.py
 
 
 @each_page
