@@ -43,7 +43,7 @@ $(VENV)/choice: FORCE | $(VENV)/base
 FORCE:
 
 SAY_BUILD := @printf '=== Building torch_dml_ops, and installing what is needed for %s: about a minute on one core for the CPU, and two \
-	to five more for the CUDA kernels, which are built where nvcc is found (TORCH_DML_OPS_CUDA=0 leaves them out, now and in later builds; auto builds them again)\n'
+	to five more for the CUDA kernels, which are built where there is nvcc and torch has CUDA (TORCH_DML_OPS_CUDA=0 leaves them out, now and in later builds; auto builds them again)\n'
 
 $(VENV)/examples $(VENV)/docs: $(VENV)/%: $(BUILT_FROM) $(VENV)/choice
 	$(SAY_BUILD) 'the $*'

@@ -1,11 +1,12 @@
 """Builds three libraries into one wheel: _C (schemas, CPU), _fast_calls (a short way to them from Python) where there
 are Python's headers, and _C_cuda where there is nvcc.
 
-TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the default) does where nvcc is
+TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the default) does where there is nvcc, for a
+                              torch with CUDA: others do not load them
 TORCH_CUDA_ARCH_LIST          GPU architectures, as torch's own builds read it
 CUDA_HOME                     the CUDA toolkit, where it is not the one whose nvcc is on the PATH
 
-A CUDA build of torch is not needed: the kernels include nothing of torch, and what queues them goes through torch's
+A CUDA build of torch is not needed to build them: the kernels include nothing of torch, and what queues them goes through torch's
 stable ABI, in which CPU and CUDA builds are alike.
 """
 
@@ -25,6 +26,7 @@ try:
     from setuptools import Extension, setup
     from setuptools import __version__ as setuptools_version
     from setuptools.command.build import build
+    import torch
     from torch.utils import cpp_extension
     from torch.version import __version__ as torch_version
 except ModuleNotFoundError as error:
@@ -134,8 +136,10 @@ def wanted_toolkit() -> str | None:
             "TORCH_DML_OPS_CUDA=1 needs nvcc, and none was found: install the CUDA toolkit (12.8 or later) and put its "
             "bin folder on the PATH or set CUDA_HOME, or build for the CPU alone with TORCH_DML_OPS_CUDA=0"
         )
+    why = "TORCH_DML_OPS_CUDA=0" if wanted == "0" else "no nvcc was found"
+    if toolkit is not None and wanted == "auto" and torch.version.cuda is None:
+        toolkit, why = None, "this torch has no CUDA; TORCH_DML_OPS_CUDA=1 builds kernels for one that has"
     if toolkit is None:
-        why = "TORCH_DML_OPS_CUDA=0" if wanted == "0" else "no nvcc was found"
         print(f"torch_dml_ops: building for the CPU alone ({why})", file=sys.stderr)
     else:
         architectures = os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ARCHITECTURES)

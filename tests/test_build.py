@@ -388,6 +388,30 @@ def test_build_refuses_in_one_sentence(before, environment, sentence):
     assert (code, said) == (1, [sentence])
 
 
+@pytest.mark.parametrize(
+    ("cuda", "choice", "said"),
+    [
+        (
+            None,
+            "auto",
+            "for the CPU alone (this torch has no CUDA; TORCH_DML_OPS_CUDA=1 builds kernels for one that has)",
+        ),
+        (None, "1", "CUDA kernels with "),
+        ("13.0", "auto", "CUDA kernels with "),
+        ("13.0", "0", "for the CPU alone (TORCH_DML_OPS_CUDA=0)"),
+    ],
+)
+def test_nobody_waits_for_kernels_that_are_not_loaded(cuda, choice, said, tmp_path):
+    for file in ("bin/nvcc", "include/cuda_runtime.h"):
+        (tmp_path / file).parent.mkdir()
+        (tmp_path / file).touch()
+    before = f"import torch.version; torch.version.cuda = {cuda!r}"
+    environment = {"CUDA_HOME": str(tmp_path), "TORCH_DML_OPS_CUDA": choice}
+    code, text = run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", **environment)
+    assert code == 0
+    assert f"torch_dml_ops: building {said}" in text
+
+
 @pytest.mark.parametrize(("tool", "oldest"), [("torch", "2.11"), ("setuptools", "77")])
 def test_versions_are_in_the_order_of_their_numbers(tool, oldest):
     """Those before a release, of which torch's own are built too, count as the release."""

@@ -113,7 +113,7 @@ class Model:
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
         true_or_false("Model.load: strict", strict)
-        require("torch_dml_ops: reading model files", "numpy", install="numpy")
+        require("torch_dml_ops: reading model files", "numpy")
         from torch_dml_ops.directml._load_model import load_model
 
         options = feature_level, allow_outside, input_path, output_path

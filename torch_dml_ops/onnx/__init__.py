@@ -1,4 +1,4 @@
-"""Models with these operators in ONNX; needs NumPy, onnx and onnxscript: ``pip install 'torch_dml_ops[onnx]'``.
+"""Models with these operators in ONNX; needs NumPy, onnx and onnxscript: ``pip install numpy onnx onnxscript``.
 
 Once this is imported, ``torch.onnx.export(model, arguments, dynamo=True)`` translates the operators. :func:`from_onnx`
 and :func:`register_onnx2torch` go the other way.
@@ -15,7 +15,7 @@ and :func:`register_onnx2torch` go the other way.
 
 from torch_dml_ops._required import require
 
-require("torch_dml_ops.onnx", "numpy", "onnx", "onnxscript", install="'torch_dml_ops[onnx]'")
+require("torch_dml_ops.onnx", "numpy", "onnx", "onnxscript")
 
 from torch_dml_ops.onnx._export import register, translation_table
 from torch_dml_ops.onnx._import_graph import from_onnx

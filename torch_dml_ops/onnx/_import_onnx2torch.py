@@ -103,7 +103,7 @@ def register_onnx2torch() -> None:
 
 def _registry() -> Any:
     # With what it depends on, pip would install torchvision, and the torch that this one was built for.
-    require("register_onnx2torch", "onnx2torch", install="--no-deps onnx2torch")
+    require("register_onnx2torch", "onnx2torch", options="--no-deps ")
     # onnx2torch imports torchvision, of which it needs three functions in two operators. Without it, or with one that
     # was built for another torch, the rest of onnx2torch works as well.
     parts = {name: ModuleType(name) for name in ("torchvision", "torchvision.ops")}

@@ -1,4 +1,4 @@
-"""Pictures of what the operators move; needs matplotlib and NumPy: ``pip install 'torch_dml_ops[viz]'``.
+"""Pictures of what the operators move; needs matplotlib and NumPy: ``pip install matplotlib``.
 
 Each function takes the arguments of its operator, with a tensor, whose values the cells show, or just the sizes of one;
 or a descriptor of :mod:`torch_dml_ops.directml`. It returns a matplotlib figure, which notebooks show and ``.savefig``
@@ -10,7 +10,7 @@ saves. :func:`explore` shows widgets in a notebook, with a picture that changes 
 
 from torch_dml_ops._required import require
 
-require("torch_dml_ops.viz", "matplotlib", "numpy", install="'torch_dml_ops[viz]'")
+require("torch_dml_ops.viz", "matplotlib", "numpy")
 
 from torch_dml_ops.viz._explore import explore
 from torch_dml_ops.viz.plots import plot_reverse_subsequences, plot_slice1, plot_split

@@ -39,7 +39,7 @@ def explore(operator: str, input: Tensor | Sequence[int]) -> Any:
         A widget of ipywidgets, which notebooks show.
 
     Raises:
-        ImportError: without ipywidgets; ``pip install 'torch_dml_ops[explore]'`` brings it.
+        ImportError: without ipywidgets; ``pip install ipywidgets`` brings it.
         ValueError: another operator, an input that cannot be drawn.
 
     >>> import torch
@@ -48,7 +48,7 @@ def explore(operator: str, input: Tensor | Sequence[int]) -> Any:
     """
     if operator not in _CONTROLS:
         raise ValueError(f"explore: operator must be one of {', '.join(_CONTROLS)}, got {shown(operator)}")
-    require("torch_dml_ops.viz.explore", "ipywidgets", install="'torch_dml_ops[explore]'")
+    require("torch_dml_ops.viz.explore", "ipywidgets")
     widgets = import_module("ipywidgets")
     given = input if isinstance(input, Tensor) else tuple(input)
     sizes = _input("explore", given).sizes
