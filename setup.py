@@ -6,8 +6,8 @@ TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the def
 TORCH_CUDA_ARCH_LIST          GPU architectures, as torch's own builds read it
 CUDA_HOME                     the CUDA toolkit, where it is not the one whose nvcc is on the PATH
 
-A CUDA build of torch is not needed to build them: the kernels include nothing of torch, and what queues them goes through torch's
-stable ABI, in which CPU and CUDA builds are alike.
+A CUDA build of torch is not needed to build them: the kernels include nothing of torch, and what queues them goes
+through torch's stable ABI, in which CPU and CUDA builds are alike.
 """
 
 import os
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 try:
+    import torch
     from setuptools import Extension, setup
     from setuptools import __version__ as setuptools_version
     from setuptools.command.build import build
-    import torch
     from torch.utils import cpp_extension
     from torch.version import __version__ as torch_version
 except ModuleNotFoundError as error:
@@ -196,6 +196,11 @@ def older_glibc(folder: Path) -> list[str]:
 
 
 def extensions() -> list[Extension]:
+    if platform.system() != "Linux":
+        sys.exit(
+            f"torch_dml_ops is built on Linux, and not yet on {platform.system()}: build it there in a container, as "
+            "by Containerfile, or on Windows in WSL"
+        )
     if sysconfig.get_config_var("Py_GIL_DISABLED"):  # it has no limited API, to which _fast_calls keeps
         sys.exit("torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded")
     require_tools()

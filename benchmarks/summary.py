@@ -405,26 +405,35 @@ def _basic(content: dict[str, Any], form: str) -> list[Row]:
 
 
 def speed(content: dict[str, Any]) -> str:
-    """For README: a picture and three sentences."""
+    """For README: a picture and a paragraph."""
     fresh = _basic(content, "fresh")
-    reversals = {s: [r for r in fresh if r["size"] == s and r["name"].startswith("reverse")] for s in SIZES}
-    others = {s: [r for r in fresh if r["size"] == s and not r["name"].startswith("reverse")] for s in SIZES}
+    of_size = {s: [r for r in fresh if r["size"] == s] for s in SIZES}
     given = {s: [r for r in _basic(content, "out") if r["size"] == s] for s in SIZES}
 
-    def times(rows: list[Row], peer: str = "best_peer") -> str:
-        return _between(1 / r[f"ratio_to_{peer}"] for r in rows) + "×"
+    def speeds(rows: list[Row], peer: str) -> list[float]:
+        return [r["us"][peer] / r["us"]["ours"] for r in rows if peer in r["us"]]
 
+    def times(rows: list[Row]) -> str:
+        return _between(1 / r["ratio_to_copy"] for r in rows) + "×"
+
+    eager = {s: f"{geometric_mean(speeds(rows, 'torch_eager')):.1f}×" for s, rows in of_size.items()}
+    small = of_size["64 KB"]
+    joins = [r for r in small if r["name"].startswith("join")]
+    slowest = {
+        peer: min(speeds(rows, peer))
+        for peer, rows in (("torch_eager", [r for r in small if r not in joins]), ("numpy_arrays", small))
+    }
     picture = f"benchmarks/results/cpu-{content['machine']}.readme.png"
     text = _paragraph(
-        f"Against the fastest of eager torch, `torch.compile` and NumPy ({_made_on(content)}), reversals by length are",
-        f"{times(reversals['64 KB'])} as fast at 64 KB, {times(reversals['4 MB'])} at 4 MB and",
-        f"{times(reversals['128 MB'])} at 128 MB.",
-        f"Slices, split and join are {times(others['64 KB'])} as fast at 64 KB, where the call itself takes longest,",
-        f"{times(others['4 MB'])} at 4 MB, and {times(others['128 MB'])} at 128 MB, mostly by huge pages.",
-        f"Into a given `out`, all of them are {times(given['4 MB'], 'copy')} as fast as a plain `copy_` at 4 MB and",
-        f"{times(given['128 MB'], 'copy')} at 128 MB.",
+        f"On the CPU, a new result comes {eager['64 KB']} as fast as by eager torch at 64 KB, {eager['4 MB']} at 4 MB",
+        f"and {eager['128 MB']} at 128 MB, in the mean of all cases ({_made_on(content)}).",
+        f"Slower than that are joins of 64 KB, {_between(speeds(joins, 'torch_eager'))}× as fast as `torch.cat`; every",
+        f"other case there is at least {slowest['torch_eager']:.2f}× as fast. NumPy's slices of 64 KB may be faster,",
+        f"where the call itself takes longest: the worst case is {slowest['numpy_arrays']:.2f}× as fast.",
+        f"Into a given `out`, calls are {times(given['4 MB'])} as fast as a plain `copy_` of as many bytes at 4 MB,",
+        f"and {times(given['128 MB'])} at 128 MB.",
     )
-    return f"![How many times as fast as the best of torch, torch.compile and NumPy]({picture})\n\n{text}"
+    return f"![How many times as fast as the best of torch, torch.compile and NumPy, on the CPU]({picture})\n\n{text}"
 
 
 def figures(content: dict[str, Any]) -> str:

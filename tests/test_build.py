@@ -352,6 +352,12 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
         f"{TO_BUILD} a C++ compiler, and no-such-compiler was not found: install g++ 11 or later (on Debian: apt "
         "install g++), or name another by CXX",
     ),
+    "another system": (
+        "import platform, torch.utils.cpp_extension; platform.system = lambda: 'Darwin'",
+        {},
+        "torch_dml_ops is built on Linux, and not yet on Darwin: build it there in a container, as by Containerfile, "
+        "or on Windows in WSL",
+    ),
     "an unknown choice": (
         "",
         {"TORCH_DML_OPS_CUDA": "yes"},
