@@ -239,7 +239,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
             "csrc/kernels/cpu/inner_loops/gather.inl": [
                 ("std::clamp<int64_t>(«p.columns - v * kLanes», 0", "p.columns"),
-                ("std::max(«longest», p.lengths", "0"),
+                ("std::max(«longest», p.lengths", "int64_t(0)"),
                 ("Number(«(length[v][k] - 1)» * p.src", "length[v][k]"),
                 ("if («i < longest»)", "i + 1 < longest"),
                 ("two_rows = Numbers{} + Number(«2 * p.src_axis_stride»)", "p.src_axis_stride"),
@@ -253,7 +253,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("last = «row + 1 == batch.row_end» &&", "false"),
                 ("items(«end», n);\n  } else", "end + 1"),
                 ("kAcrossRows && «row > batch.row_begin»", "true"),
-                ("std::min(«bytes_to_line(dst)», bytes)", "0"),
+                ("std::min(«bytes_to_line(dst)», bytes)", "int64_t(0)"),
                 ("«std::memcpy(both, before - kCacheLineBytes, kCacheLineBytes);»", ""),
                 ("at < bytes && «!continues»", "continues"),
                 ("std::min(«bytes_to_line(dst) / int64_t(sizeof(T))», n)", "bytes_to_line(dst)"),
