@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from enum import Enum
 from numbers import Number
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
@@ -148,6 +148,10 @@ def require_tensors(name: str, values: Any) -> None:
         raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
     for k, value in enumerate(values):
         require_tensor(f"{name}[{k}]", value)
+
+
+def refuse_script(function: str) -> NoReturn:
+    raise RuntimeError(f"{function}: torch.jit.script cannot compile this function; write torch.compile")
 
 
 def explanation(signature: Signature, values: Sequence[Any], out: Any = None) -> RuntimeError | None:
