@@ -96,7 +96,7 @@ def number_lists(call: Call) -> dict[str, list[int]]:
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:
-    return ((name, getattr(dml, name)) for name in dml.__all__ if inspect.isfunction(getattr(dml, name)))
+    return ((name, getattr(dml, name)) for name in dml.__all__ if not inspect.isclass(getattr(dml, name)))
 
 
 # Numbers are copied.

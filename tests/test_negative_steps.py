@@ -254,6 +254,24 @@ def test_a_leaf_that_requires_grad_is_refused_where_torch_does() -> None:
     assert y.tolist() == [1, 0, 1, 0, 1, 0]
 
 
+def test_without_parentheses() -> None:
+    def backwards(x: Tensor) -> Tensor:
+        with dml.negative_steps:
+            return x[::-2]
+
+    x = torch.arange(6)
+    for function in (backwards, torch.compile(backwards, backend="eager"), dml.negative_steps(backwards)):
+        assert function(x).tolist() == [5, 3, 1]
+    with dml.negative_steps:
+        with dml.negative_steps, dml.negative_steps():
+            assert backwards(x).tolist() == [5, 3, 1]
+        with pytest.raises(TypeError), dml.negative_steps:
+            x[::-1] = "a"
+        assert x[::-1].tolist() == [5, 4, 3, 2, 1, 0]
+    with pytest.raises(ValueError, match="step must be greater than zero"):
+        x[::-2]
+
+
 # What has no negative step.
 
 

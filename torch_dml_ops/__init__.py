@@ -50,7 +50,7 @@ __version__ = _version("torch_dml_ops")
 __all__ = ["get_fusion", "index", "negative_steps", "set_fusion"]
 __all__ += ops.__all__
 
-for _name in ("index", "negative_steps", *ops.__all__):
+for _name in ("index", *ops.__all__):
     # torch.jit.script calls this first. Without it, it would show the line of Python that TorchScript lacks.
     vars(globals()[_name])["__prepare_scriptable__"] = _partial(_refuse_script, _name)
 
