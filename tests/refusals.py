@@ -200,7 +200,8 @@ ARGUMENTS = {
         ("axis must be from 0 to 1, got 2", lambda t: (t(2, 3), t(2, 1, dtype=torch.int32), 2)),
         *(
             (
-                f"sequence_lengths must have dtype uint32, uint64, int32 or int64, got {name}",
+                f"sequence_lengths must have dtype uint32, uint64, int32 or int64, got {name}; write "
+                f"sequence_lengths.{'sum(1, keepdim=True)' if name == 'bool' else 'long()'}",
                 lambda t, name=name: (t(2, 3), t(2, 1, dtype=getattr(torch, name)), 1),
             )
             for name in ("bool", "uint8", "int8", "int16", "uint16", "float32", "float64", "bfloat16", "complex64")

@@ -10,6 +10,7 @@ import contextlib
 import decimal
 import fractions
 import inspect
+import operator
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -95,7 +96,7 @@ def number_lists(call: Call) -> dict[str, list[int]]:
 
 
 def public_functions() -> Iterator[tuple[str, Any]]:
-    return ((name, getattr(dml, name)) for name in dml.__all__ if inspect.isfunction(getattr(dml, name)))
+    return ((name, getattr(dml, name)) for name in dml.__all__ if not inspect.isclass(getattr(dml, name)))
 
 
 # Numbers are copied.
@@ -165,7 +166,9 @@ NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
     "float64": (lambda n: np.float64(n + 0.5), "{n}.5"),
     "longdouble": (lambda n: np.longdouble(n + 0.5), "{n}.5"),
     "complex": (lambda n: complex(n), "({n}+0j)"),
+    "boolean": (lambda n: True, "True"),
     "NumPy boolean": (lambda n: np.True_, "True"),
+    "boolean tensor": (lambda n: torch.tensor(True), "True"),
     "complex64": (lambda n: np.complex64(n), "({n}+0j)"),
     "0-d float array": (lambda n: np.array(n + 0.5), "{n}.5"),
     "Decimal": (lambda n: decimal.Decimal(f"{n}.9"), "{n}.9"),
@@ -472,7 +475,22 @@ def test_none_is_no_sequence_lengths_for_torch_ops_either(gradients: bool) -> No
 
 SENTENCES = [
     (lambda x: dml.join(None, 0), "join: inputs must be a list of tensors, got None"),
-    (lambda x: dml.join((t for t in [x]), 0), "join: inputs must be a list of tensors, got generator"),
+    (
+        lambda x: dml.join((t for t in [x]), 0),
+        "join: inputs must be a list of tensors, got generator; write list(inputs)",
+    ),
+    (lambda x: dml.join({"a": x}, 0), "join: inputs must be a list of tensors, got dict"),
+    (lambda x: dml.join([[1, 2], x], 0), "join: inputs[0] must be a tensor, got [1, 2]; write torch.tensor(inputs[0])"),
+    (
+        lambda x: dml.split([1, 2, 3], [1, 2], 0),
+        "split: input must be a tensor, got [1, 2, 3]; write torch.tensor(input)",
+    ),
+    (lambda x: dml.split([x, x], [1, 2], 0), "split: input must be a tensor, got list"),
+    (
+        lambda x: dml.reverse_sequence(torch.nn.utils.rnn.pack_sequence([x]), torch.tensor([4]), 1),
+        "reverse_sequence: input must be a tensor, got PackedSequence; call torch.nn.utils.rnn.pad_packed_sequence "
+        "first",
+    ),
     (
         lambda x: dml.join(x, 0),
         "join: inputs must be a list of tensors, got a tensor of sizes [4, 6]; put tensors into a list",
@@ -539,7 +557,7 @@ SENTENCES = [
     ),
     (
         lambda x: dml.reverse_subsequences(x, [1, 2], 1),
-        "reverse_subsequences: sequence_lengths must be a tensor, got [1, 2]",
+        "reverse_subsequences: sequence_lengths must be a tensor, got [1, 2]; write torch.tensor(sequence_lengths)",
     ),
     (lambda x: dml.window(x, ...), "window: shape must be a list of sizes, got a tensor; write its shape"),
     (lambda x: dml.window(4, ...), "window: shape must be a list of whole numbers, got 4"),
@@ -547,13 +565,36 @@ SENTENCES = [
         lambda x: dml.index(x.numpy()),
         "index: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
     ),
+    (lambda x: dml.index([1, 2]), "index: input must be a tensor, got [1, 2]; write torch.tensor(input)"),
+    (
+        lambda x: dml.index(x)[[slice(None, None, -1), 0]],
+        "index: index[0] must be a slice, a whole number, None or an Ellipsis, got list; write a tuple of entries, as "
+        "in x[tuple(…)]",
+    ),
+    *(
+        (
+            lambda x, value=value: operator.setitem(dml.index(x), slice(None, None, -1), value),
+            f"index: the value must be a number or a tensor, got {got}",
+        )
+        for value, got in [
+            ([1, 2], "[1, 2]; write torch.tensor(value)"),
+            (np.zeros(6), "an array of sizes [6]; write torch.from_numpy(array)"),
+            ("a", "'a'"),
+            (None, "None"),
+        ]
+    ),
+    (
+        lambda x: operator.setitem(dml.index(x.float().requires_grad_()), slice(None, None, -1), 1),
+        "index: input must not be a leaf that requires grad where it is assigned to; write torch.no_grad() around the "
+        "assignment, or assign to a clone()",
+    ),
     (lambda x: dml.negative_steps(x), "negative_steps: function must be a function, got a tensor of sizes [4, 6]"),
 ]
 
 
 @pytest.mark.parametrize(("call", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
 def test_the_sentences(call: Callable[[Tensor], Any], sentence: str) -> None:
-    with pytest.raises((TypeError, RuntimeError, ValueError)) as refused:
+    with pytest.raises((IndexError, TypeError, RuntimeError, ValueError)) as refused:
         call(matrix().cpu())
     assert str(refused.value) == sentence
 

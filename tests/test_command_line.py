@@ -65,9 +65,12 @@ def test_examples_can_be_tried_from_any_folder(tmp_path: Path) -> None:
         "slice1.json is written; next: python -m torch_dml_ops run slice1.json\n",
     )
     assert command("run", "slice1.json") == (0, "Resource 'y': 14, 16, 6, 8\n")
-    assert command("example", "slice1.json") == (1, "slice1.json: File exists\n")
+    assert command("example", "slice1.json") == (
+        1,
+        "example: slice1.json exists already; remove it, or call this in another folder\n",
+    )
     status, said = command("example", "../x.json")
-    assert (status, said.startswith("example: name must be one of chain.json, ")) == (1, True)
+    assert (status, said.startswith("example: name must be one of chain.json, ")) == (2, True)
 
 
 FULL = "No space left on device\n"

@@ -476,11 +476,10 @@ FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.com
 
 WHOLE = [
     1,
-    True,
     TensorDataType.FLOAT32,
     *(np.dtype(name).type(1) for name in "bBhHiIlLqQ"),
     *(np.array(1, name) for name in "bBhHiIlLqQ"),
-    *(torch.tensor(1, dtype=dtype) for dtype in [*INTEGERS, torch.bool]),
+    *(torch.tensor(1, dtype=dtype) for dtype in INTEGERS),
 ]
 # None stands for the number that there is, or for the graph.
 MAY_BE_NONE = ("dimension_count", "input_count", "output_count", "total_tensor_size_in_bytes", "node_index", "strides")
@@ -500,6 +499,8 @@ FRACTIONS = [
     (np.float64(1.9), "1.9"),
     (np.longdouble(1.5), "1.5"),
     (np.complex64(1), "(1+0j)"),
+    (True, "True"),
+    (torch.tensor(True), "True"),
     (np.True_, "True"),
     *((np.array(1.5, name), "1.5") for name in "efdg"),
     (np.array(True), "True"),

@@ -369,7 +369,8 @@ def test_tensors_on_two_devices_are_refused(here: str, elsewhere: str, gradients
     }
     for start, arguments in calls.items():
         op = start.partition(":")[0]
-        rule = f"{start} must be on the device of {FIRST[op]}, {x.device}, got {y.device}"
+        way_out = f"write {start.partition(' ')[2]}.to({FIRST[op]}.device)"
+        rule = f"{start} must be on the device of {FIRST[op]}, {x.device}, got {y.device}; {way_out}"
         for named in [{}] if gradients else [{}, {"out": torch.zeros_like(x)}]:
             assert sentence_of(partial(getattr(dml, op), *arguments, **named)) == rule
 

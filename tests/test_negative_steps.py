@@ -226,15 +226,50 @@ def test_values_are_converted_as_torch_does(value: Any, dtype: torch.dtype) -> N
     same(x, expected)
 
 
-def test_shapes_that_do_not_fit_and_values_of_other_types_are_refused_as_torch_does() -> None:
+def test_shapes_that_do_not_fit_and_values_of_other_types_are_refused_where_torch_does() -> None:
     x = torch.zeros(6)
     for value in (torch.zeros(4), torch.zeros(2, 3), [1, 2, 3], np.zeros(3), "abc", None):
         with pytest.raises((RuntimeError, TypeError)) as torchs:
             x[1::2] = value
         with dml.negative_steps(), pytest.raises(type(torchs.value)) as refused:
             x[::-2] = value
-        assert str(refused.value) == str(torchs.value)
+        if isinstance(value, Tensor):
+            assert str(refused.value) == str(torchs.value)
+        else:
+            assert str(refused.value).startswith("negative_steps: the value must be a number or a tensor, got ")
     assert not x.any()
+
+
+def test_a_leaf_that_requires_grad_is_refused_where_torch_does() -> None:
+    x = torch.zeros(6, requires_grad=True)
+    with dml.negative_steps():
+        for index in (S[1::2], S[::-2]):
+            with pytest.raises(RuntimeError, match=r"leaf .*that requires grad"):
+                x[index] = 1
+        with torch.no_grad():
+            x[::-2] = 1
+        y = x.clone()
+        y[::-1] = x
+    assert x.tolist() == [0, 1, 0, 1, 0, 1]
+    assert y.tolist() == [1, 0, 1, 0, 1, 0]
+
+
+def test_without_parentheses() -> None:
+    def backwards(x: Tensor) -> Tensor:
+        with dml.negative_steps:
+            return x[::-2]
+
+    x = torch.arange(6)
+    for function in (backwards, torch.compile(backwards, backend="eager"), dml.negative_steps(backwards)):
+        assert function(x).tolist() == [5, 3, 1]
+    with dml.negative_steps:
+        with dml.negative_steps, dml.negative_steps():
+            assert backwards(x).tolist() == [5, 3, 1]
+        with pytest.raises(TypeError), dml.negative_steps:
+            x[::-1] = "a"
+        assert x[::-1].tolist() == [5, 4, 3, 2, 1, 0]
+    with pytest.raises(ValueError, match="step must be greater than zero"):
+        x[::-2]
 
 
 # What has no negative step.

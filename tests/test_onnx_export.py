@@ -1,6 +1,7 @@
 """Models exported to ONNX: what ONNX Runtime makes of them equals what the operators give, bit for bit."""
 
 import ctypes
+import io
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -574,3 +575,15 @@ def test_what_onnx_cannot_say_gets_a_sentence(name: str) -> None:
     with pytest.raises(torch.onnx.OnnxExporterError) as caught:
         exported(Model(function), [x], dynamic=True)
     assert sentence in str(caught.value)
+
+
+def test_the_older_exporter_gets_a_sentence() -> None:
+    sentence = "{}: torch.onnx.export must be called with dynamo=True, got dynamo=False"
+    for function, op in (
+        (lambda x: dml.index(x)[::-2], "slice1"),
+        (lambda x: dml.join(dml.split(x, [1, 2], 0), 0), "split"),
+        (lambda x: dml.reverse_sequence(x, torch.tensor([1, 2, 3]), 1), "reverse_subsequences"),
+    ):
+        with pytest.raises(RuntimeError) as caught:
+            torch.onnx.export(Model(function), (torch.zeros(3, 4),), io.BytesIO(), dynamo=False)
+        assert str(caught.value) == sentence.format(op)

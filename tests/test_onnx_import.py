@@ -6,10 +6,12 @@ Compared with the test cases that the onnx package has for its operators, and wi
 import copy
 import importlib
 import inspect
+import io
 import keyword
 import pickle
 import pkgutil
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -1174,13 +1176,32 @@ def test_damaged_files(tmp_path: Path) -> None:
 
 def test_what_is_no_model(tmp_path: Path) -> None:
     file = tmp_path / "a.onnx"
-    for content in (b"no model", b"\x08", b""):
+    for content in (b"no model", b"\x08"):
         file.write_bytes(content)
         assert re.fullmatch(r"from_onnx: [^\n]{,288}", refusal(file))
+    for name in ("a.onnx", "a.json", "a.textproto"):
+        empty = tmp_path / name
+        empty.write_bytes(b"")
+        assert refusal(empty).partition(" must ")[2] == "be an ONNX model, got an empty file; export it again"
+    example = Path(dml.__file__).parent / "directml/example-models/chain.json"
+    for other in (example, shutil.copy(example, tmp_path / "b.onnx")):
+        sentence = refusal(other).partition(" must ")[2]
+        assert sentence == "be an ONNX model, got one of DxDispatch; torch_dml_ops.directml.Model.load takes it"
     with pytest.raises(FileNotFoundError):
         from_onnx(tmp_path / "none.onnx")
     with pytest.raises(TypeError, match=r"^from_onnx: model must be a path or an onnx\.ModelProto, got 5$"):
         from_onnx(5)  # type: ignore[arg-type]
+    program = torch.onnx.export(torch.nn.Identity(), (torch.zeros(2),), dynamo=True, verbose=False)
+    for wrong, way_out in (
+        (program.model_proto.SerializeToString(), "onnx.load_from_string(model)"),
+        (io.BytesIO(), "onnx.load(model)"),
+        (program, "model.model_proto"),
+    ):
+        with pytest.raises(TypeError) as refused:
+            from_onnx(wrong)
+        start = "from_onnx: model must be a path or an onnx.ModelProto, got "
+        assert str(refused.value).startswith(start)
+        assert str(refused.value).endswith(f"; write {way_out}")
 
 
 DATA = np.arange(6, dtype=np.float32).reshape(2, 3)

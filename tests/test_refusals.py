@@ -74,11 +74,12 @@ def test_all_tensors_are_on_one_device(form: Backend, data_is_here: bool) -> Non
         assert_refused(form, refusal, op, *CALLS[op](here), out=there(2, 3))
     refusal = f"split: out[1] must be on the device of input, {names}"
     assert_refused(form, refusal, "split", here(2, 3), [1, 2], 1, out=[here(2, 1), there(2, 2)])
-    refusal = f"join: inputs[1] must be on the device of inputs[0], {names}"
+    refusal = f"join: inputs[1] must be on the device of inputs[0], {names}; write inputs[1].to(inputs[0].device)"
     assert_refused(form, refusal, "join", [here(2, 1), there(2, 2)], 1)
     refusal = f"join: out must be on the device of inputs[0], {names}"
     assert_refused(form, refusal, "join", [here(2, 1), here(2, 2)], 1, out=there(2, 3))
-    refusal = f"reverse_subsequences: sequence_lengths must be on the device of input, {names}"
+    way_out = "write sequence_lengths.to(input.device)"
+    refusal = f"reverse_subsequences: sequence_lengths must be on the device of input, {names}; {way_out}"
     assert_refused(form, refusal, "reverse_subsequences", here(2, 3), there(2, 1, dtype=torch.int64), 1)
 
 

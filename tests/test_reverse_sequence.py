@@ -75,6 +75,8 @@ def test_lengths_beyond_the_axis() -> None:
 
 
 TWO = torch.tensor([1, 2], device="cpu")
+SAME_AXES = "batch_axis must differ from axis, got {} for both"
+OF_ONE = "reverse_subsequences takes one sequence without a batch"
 OF_THE_AXES = "must have sizes [{}], one for each index of axis {} of input, got {}"
 REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
     TypeError: [
@@ -83,22 +85,34 @@ REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
             lambda x: (x.numpy(), TWO, 1),
         ),
         ("lengths must be a tensor, got [1, 2]; write torch.tensor(lengths)", lambda x: (x, [1, 2], 1)),
+        ("input must be a tensor, got list; write torch.tensor(input)", lambda x: ([[1, 2]], TWO, 1)),
+        ("axis must be a whole number, got True", lambda x: (x, TWO, True)),
         (
-            "lengths must be a tensor, got an array of sizes [2]; write torch.tensor(lengths)",
+            "lengths must be a tensor, got an array of sizes [2]; write torch.from_numpy(array)",
             lambda x: (x, TWO.numpy(), 1),
         ),
         ("axis must be a whole number, got 1.0", lambda x: (x, TWO, 1.0)),
         ("batch_axis must be a whole number, got None", lambda x: (x, TWO, 1, None)),
     ],
-    ValueError: [
-        ("batch_axis must differ from axis, got 0 for both", lambda x: (x, TWO, 0)),
-        ("input must have at least 1 dimension, got a 0-d tensor", lambda x: (x[0, 0, 0], TWO[:1], 0)),
+    RuntimeError: [
+        (f"{SAME_AXES.format(0)}; where items lie along axis 1, write batch_axis=1", lambda x: (x, TWO, 0)),
+        (f"{SAME_AXES.format(2)}; where items lie along axis 0, write batch_axis=0", lambda x: (x, TWO, 2, 2)),
+        (f"{SAME_AXES.format(0)}; {OF_ONE}", lambda x: (x, TWO[0], 0)),
+        (f"input must have at least 2 dimensions, got 1; {OF_ONE}", lambda x: (x[0, 0], TWO[:1], 0)),
+        (f"input must have at least 2 dimensions, got 0; {OF_ONE}", lambda x: (x[0, 0, 0], TWO[:1], 0)),
+        ("input must have at least 2 dimensions, got 1; are input and lengths swapped?", lambda x: (TWO, x, 1)),
         (f"lengths {OF_THE_AXES.format(2, 0, [3])}", lambda x: (x, torch.tensor([1, 2, 3]), 1)),
         (f"lengths {OF_THE_AXES.format(2, 0, [2, 1])}", lambda x: (x, TWO[:, None], 1)),
-        (f"lengths {OF_THE_AXES.format(2, 0, [])}", lambda x: (x, TWO[0], 1)),
+        (
+            f"lengths {OF_THE_AXES.format(2, 0, [2, 3])}; of a mask write lengths.sum(1)",
+            lambda x: (x, x[:, :, 0] == 0, 1),
+        ),
+        (
+            f"lengths {OF_THE_AXES.format(3, 1, [2, 3])}; of a mask write lengths.sum(0)",
+            lambda x: (x, x[:, :, 0] == 0, 0, 1),
+        ),
+        (f"lengths {OF_THE_AXES.format(2, 0, [])}; {OF_ONE}", lambda x: (x, TWO[0], 1)),
         (f"lengths {OF_THE_AXES.format(4, 2, [2])}", lambda x: (x, TWO, 1, 2)),
-    ],
-    RuntimeError: [
         ("axis must be from 0 to 2, got -1; write 2 instead", lambda x: (x, TWO, -1)),
         ("axis must be from 0 to 2, got -4", lambda x: (x, TWO, -4)),
         ("axis must be from 0 to 2, got 3", lambda x: (x, TWO, 3)),
@@ -136,8 +150,8 @@ def test_what_is_refused(
 def test_lengths_of_other_dtypes_or_devices_are_refused(dtype: torch.dtype) -> None:
     x = torch.zeros(2, 3, 4, device="cpu")
     for lengths, sentence in (
-        (TWO.to(dtype), f"have dtype uint32, uint64, int32 or int64, got {named(dtype)}"),
-        (TWO.to("meta"), "be on the device of input, cpu, got meta"),
+        (TWO.to(dtype), f"have dtype uint32, uint64, int32 or int64, got {named(dtype)}; write lengths.long()"),
+        (TWO.to("meta"), "be on the device of input, cpu, got meta; write lengths.to(input.device)"),
     ):
         with pytest.raises(RuntimeError) as refused:
             dml.reverse_sequence(x, lengths, 1)

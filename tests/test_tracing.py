@@ -197,3 +197,16 @@ def test_in_a_process_that_has_loaded_everything() -> None:
 def test_more_in_a_process_that_has_loaded_everything() -> None:
     names = ("arguments", "refusals", "index", "fast", "unusual_inputs", "negative_steps", "reverse_sequence")
     assert_pass(EVERYTHING, names, "test")
+
+
+@pytest.mark.parametrize("name", ["index", *dml.ops.__all__])
+def test_script_is_refused_in_a_sentence(name: str) -> None:
+    function = getattr(dml, name)
+
+    def calls_it(x: Tensor) -> Tensor:
+        return function(x)  # type: ignore[no-any-return]
+
+    for scripted in (function, calls_it):
+        with pytest.raises(RuntimeError) as refused:
+            torch.jit.script(scripted)
+        assert str(refused.value) == f"{name}: torch.jit.script cannot compile this function; write torch.compile"

@@ -390,7 +390,8 @@ REFUSALS: dict[type[Exception], list[tuple[Callable[[], Figure], str]]] = {
         ),
         (
             lambda: viz.plot_reverse_subsequences([4], torch.tensor([2.0]), 0),
-            "reverse_subsequences: sequence_lengths must have dtype uint32, uint64, int32 or int64, got float32",
+            "reverse_subsequences: sequence_lengths must have dtype uint32, uint64, int32 or int64, got float32; write "
+            "sequence_lengths.long()",
         ),
     ],
     ValueError: [

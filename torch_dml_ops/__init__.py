@@ -29,6 +29,7 @@ Modules, imported when they are first used:
 tensor([5, 3, 1])
 """
 
+from functools import partial as _partial
 from importlib import import_module as _import_module
 from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
@@ -36,6 +37,7 @@ from typing import Any as _Any
 
 from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
 from torch_dml_ops import _every_device, _extensions, _operators, ops
+from torch_dml_ops._arguments import refuse_script as _refuse_script
 from torch_dml_ops._fusion import get_fusion, set_fusion
 from torch_dml_ops._index import index
 from torch_dml_ops._negative_steps import negative_steps
@@ -47,6 +49,10 @@ if TYPE_CHECKING:
 __version__ = _version("torch_dml_ops")
 __all__ = ["get_fusion", "index", "negative_steps", "set_fusion"]
 __all__ += ops.__all__
+
+for _name in ("index", *ops.__all__):
+    # torch.jit.script calls this first. Without it, it would show the line of Python that TorchScript lacks.
+    vars(globals()[_name])["__prepare_scriptable__"] = _partial(_refuse_script, _name)
 
 _MODULES = ("directml", "distributed", "onnx", "viz")
 

@@ -105,10 +105,13 @@ def _example(name: str | None) -> int:
         return 0
     if name not in examples:
         _tell(f"example: name must be one of {', '.join(examples)}, got {name}")
-        return 1
+        return 2
     try:
         with open(name, "x") as file:
             file.write(examples[name].read_text())
+    except FileExistsError:
+        _tell(f"example: {name} exists already; remove it, or call this in another folder")
+        return 1
     except OSError as error:
         _tell(f"{name}: {error.strerror}")
         return 1

@@ -9,10 +9,12 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from enum import Enum
-from typing import Any, TypeVar
+from numbers import Number
+from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
 
 from torch_dml_ops._signature import Signature
 from torch_dml_ops._text import JsonPath, cut, shown
@@ -40,7 +42,7 @@ def whole_number(name: str, value: Any) -> int:
     """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take."""
     if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
         return value  # type: ignore[no-any-return]
-    if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta:
+    if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta and value.dtype != torch.bool:
         with suppress(TypeError):
             number = index_of(value)  # or torch says why it has no value, in vmap for example
             if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
@@ -56,14 +58,14 @@ def index_of(value: Any) -> int:
 
 
 def integer(name: str, value: Any, way_out: str = "") -> int:
-    """What `operator.index` makes of a value: an int, also of NumPy's and torch's; of a boolean 0 or 1.
+    """What `operator.index` makes of a value that is no boolean: an int, also of NumPy's and torch's.
 
     `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
     """
     try:
         # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
         # torch.compile of torch 2.11 would end there.
-        has_index = value is not None and hasattr(type(value), "__index__") and not is_numpy_boolean(value)
+        has_index = value is not None and hasattr(type(value), "__index__") and not is_boolean(value)
         if has_index and getattr(value, "shape", ()) == ():
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
@@ -71,9 +73,9 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
     raise TypeError(f"{name} must be a whole number, got {shown(value)}{way_out}")
 
 
-def is_numpy_boolean(value: Any) -> bool:
-    """NumPy 2.2 lets `operator.index` take one."""
-    return str(getattr(value, "dtype", "")) == "bool"
+def is_boolean(value: Any) -> bool:
+    """Python's, NumPy's or torch's."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
 def whole_numbers(name: str, values: Any) -> Sequence[int]:
@@ -108,11 +110,23 @@ def _is_list(values: Any) -> bool:
     return hasattr(values, "__array__") or (isinstance(values, Sequence) and not isinstance(values, (str, bytes)))
 
 
-def require_tensor(name: str, value: Any, way_out: str = "") -> None:
+def require_tensor(name: str, value: Any, kind: str = "a tensor") -> None:
     """Raises TypeError for what is no tensor."""
     if not (isinstance(value, Tensor) or records_calls(value)):
-        of_arrays = "; write torch.from_numpy(array)" if hasattr(type(value), "__array_interface__") else ""
-        raise TypeError(f"{name} must be a tensor, got {shown(value)}{way_out or of_arrays}")
+        raise TypeError(f"{name} must be {kind}, got {shown(value)}{_as_tensor(name, value)}")
+
+
+def _as_tensor(name: str, value: Any) -> str:
+    """How to make a tensor of a value, if it can be one."""
+    if isinstance(value, PackedSequence):
+        return "; call torch.nn.utils.rnn.pad_packed_sequence first"
+    if hasattr(type(value), "__array_interface__"):
+        return "; write torch.from_numpy(array)"
+    argument = name.rpartition(" ")[2]
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    if not argument.startswith("out") and all(isinstance(entry, (Number, list, tuple)) for entry in entries):
+        return f"; write torch.tensor({argument})"
+    return ""
 
 
 def require_tensors(name: str, values: Any) -> None:
@@ -126,10 +140,18 @@ def require_tensors(name: str, values: Any) -> None:
     elif records_calls(values):
         return
     elif isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
-        way_out = "; put tensors into a list" if isinstance(values, Tensor) else ""
+        way_out = ""
+        if isinstance(values, Tensor):
+            way_out = "; put tensors into a list"
+        elif isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
+            way_out = f"; write list({name.rpartition(' ')[2]})"
         raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
     for k, value in enumerate(values):
         require_tensor(f"{name}[{k}]", value)
+
+
+def refuse_script(function: str) -> NoReturn:
+    raise RuntimeError(f"{function}: torch.jit.script cannot compile this function; write torch.compile")
 
 
 def explanation(signature: Signature, values: Sequence[Any], out: Any = None) -> RuntimeError | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function
 
@@ -55,6 +56,8 @@ def call_as_given(op: str, *given: Any, out: Any = None) -> Any:
 def _call(signature: Signature, arguments: Sequence[Any], function: Callable[..., Any]) -> Any:
     if is_compiling():
         return signature.default(*arguments)
+    if torch.jit.is_tracing() and torch.onnx.is_in_onnx_export():  # type: ignore[attr-defined,no-untyped-call]
+        raise RuntimeError(f"{signature.name}: torch.onnx.export must be called with dynamo=True, got dynamo=False")
     _autograd.prepare()
     try:
         return function(*arguments)

@@ -52,10 +52,11 @@ def axis(op: str, axis: int, rank: int) -> None:
 
 
 def same_device(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
-    require(
-        tensor.device == like.device,
-        f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}",
-    )
+    if tensor.device != like.device:
+        way_out = "" if name.startswith("out") else f"; write {name}.to({like_name}.device)"
+        raise RuntimeError(
+            f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}{way_out}"
+        )
 
 
 def same_kind(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
@@ -64,6 +65,17 @@ def same_kind(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) 
         tensor.dtype == like.dtype,
         f"{op}: {name} must have the dtype of {like_name}, {dtype_name(like.dtype)}, got {dtype_name(tensor.dtype)}",
     )
+
+
+def lengths(op: str, name: str, tensor: Tensor, input: Tensor, of_mask: str) -> None:
+    """`of_mask` is the method that makes lengths of a mask."""
+    if tensor.dtype not in LENGTH_DTYPES:
+        method = of_mask if tensor.dtype == torch.bool else "long()"
+        raise RuntimeError(
+            f"{op}: {name} must have dtype uint32, uint64, int32 or int64, got {dtype_name(tensor.dtype)}; write "
+            f"{name}.{method}"
+        )
+    same_device(op, name, tensor, "input", input)
 
 
 def sizes(required: Sequence[int], given: Sequence[int], message: str) -> None:

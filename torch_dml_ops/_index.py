@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from types import EllipsisType, NoneType
 from typing import Any, ClassVar, SupportsIndex
 
@@ -13,7 +14,7 @@ from torch.overrides import handle_torch_function
 
 from torch_dml_ops._arguments import (
     index_of,
-    is_numpy_boolean,
+    is_boolean,
     recorded_among,
     records_calls,
     refused_layout,
@@ -81,10 +82,12 @@ def index(input: Tensor) -> Indexer:
         tensor, is broadcast and converted as torch does it, and may share memory with ``input``.
 
     Raises:
-        TypeError: an ``input`` that is no tensor; on indexing, a slice of other than whole numbers.
+        TypeError: an ``input`` that is no tensor; on indexing, a slice of other than whole numbers; on assigning, a
+            value that is neither a number nor a tensor.
         IndexError: on indexing, an entry of another type, lists, booleans and tensors with dimensions (advanced
             indexing) among them; a whole number out of range; more entries than dimensions; more than one Ellipsis.
         ValueError: on indexing, a step of 0.
+        RuntimeError: on assigning, an ``input`` that is a leaf and requires grad.
 
     It is differentiable to any order, as is assigning.
 
@@ -181,6 +184,9 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _recorded: Any = None
         return
     parts = _parts(op, index, input)
     _check_not_sharded(op, input, parts)
+    _check_not_leaf(op, input)
+    if not isinstance(value, (Number, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        require_tensor(f"{op}: the value", value, "a number or a tensor")
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
         kept = [part for part in parts if part is None or isinstance(part, Walk)]
@@ -235,6 +241,15 @@ def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
             )
 
 
+def _check_not_leaf(op: str, input: Tensor) -> None:
+    """What torch refuses as "a leaf Variable that requires grad"."""
+    if input.requires_grad and input.is_leaf and torch.is_grad_enabled():
+        raise RuntimeError(
+            f"{op}: input must not be a leaf that requires grad where it is assigned to; write torch.no_grad() around "
+            "the assignment, or assign to a clone()"
+        )
+
+
 def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
     """What the index says of each dimension, and None for each new one."""
     _check_layout(op, "input", input)
@@ -280,6 +295,8 @@ def _checked(op: str, k: int, entry: Any) -> Any:
         return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
     advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
     way_out = "; index the result with it" if advanced else ""
+    if isinstance(entry, list) and any(isinstance(e, (slice, EllipsisType, NoneType)) for e in entry):
+        way_out = "; write a tuple of entries, as in x[tuple(…)]"
     if getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool"):
         way_out = f"{way_out}, as in x[::-1][:, mask]" if k else "; x[mask] and torch.masked_select take masks"
     raise IndexError(
@@ -292,7 +309,7 @@ def _may_be_number(entry: Any) -> bool:
     if isinstance(entry, Tensor):
         whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
         return entry.dim() == 0 and whole and not entry.is_meta
-    return not isinstance(entry, bool) and not is_numpy_boolean(entry) and getattr(entry, "ndim", 0) == 0
+    return not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:

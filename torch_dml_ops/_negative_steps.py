@@ -63,15 +63,12 @@ def _is_negative(step: Any) -> bool:
 harmless_modes.add(NegativeSteps)
 
 
-@overload
-def negative_steps(function: None = None) -> NegativeSteps: ...
-@overload
-def negative_steps(function: Callable[P, T]) -> Callable[P, T]: ...
-def negative_steps(function: Any = None) -> Any:
+class _NegativeSteps:
     """Within ``with negative_steps():``, plain ``x[::-2, 1:]`` and ``x[::-2] = value`` work, as in NumPy.
 
     It is a decorator too, ``@negative_steps()`` or ``@negative_steps``, of functions, generators and coroutines, and is
-    then in force whenever their own code runs.
+    then in force whenever their own code runs. ``with negative_steps:`` works too, except where ``torch.compile`` has
+    ``fullgraph=True``.
 
     An index with a negative step works as with :func:`index`: what it reads is a copy, and advanced indices beside a
     negative step are refused. All other indices go torch's own way, so ``x[2:]`` is a view as ever. Both can be
@@ -95,8 +92,23 @@ def negative_steps(function: Any = None) -> Any:
     ...     x[::-2]
     tensor([15, 13, 11])
     """
-    mode = NegativeSteps()
-    return mode if function is None else mode(function)
+
+    @overload
+    def __call__(self, function: None = None) -> NegativeSteps: ...
+    @overload
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]: ...
+    def __call__(self, function: Any = None) -> Any:
+        mode = NegativeSteps()
+        return mode if function is None else mode(function)
+
+    def __enter__(self) -> None:
+        NegativeSteps().__enter__()  # type: ignore[no-untyped-call]  # torch keeps it, for the thread
+
+    def __exit__(self, *error: Any) -> None:
+        NegativeSteps().__exit__(*error)  # type: ignore[no-untyped-call]
+
+
+negative_steps = _NegativeSteps()
 
 
 def _decorated(function: Callable[..., Any]) -> Any:

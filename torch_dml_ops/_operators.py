@@ -19,7 +19,7 @@ from torch_dml_ops._autograd import register
 from torch_dml_ops._layout import new_dense
 from torch_dml_ops._overlap import check_memory
 from torch_dml_ops._signature import Signature, call, signatures
-from torch_dml_ops._text import dtype_name, with_sum
+from torch_dml_ops._text import with_sum
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 
@@ -213,11 +213,7 @@ class ReverseSubsequences(Operator):
         op, lengths = "reverse_subsequences", sequence_lengths
         checks.rank(op, "input", input)
         checks.axis(op, axis, input.dim())
-        checks.require(
-            lengths.dtype in checks.LENGTH_DTYPES,
-            f"{op}: sequence_lengths must have dtype uint32, uint64, int32 or int64, got {dtype_name(lengths.dtype)}",
-        )
-        checks.same_device(op, "sequence_lengths", lengths, "input", input)
+        checks.lengths(op, "sequence_lengths", lengths, input, f"sum({axis}, keepdim=True)")
         expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]
         one_each = lengths.dim() == 1 and input.dim() > 1
         way_out = "; reverse_sequence takes a length per batch item" if one_each else ""

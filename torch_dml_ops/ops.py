@@ -13,8 +13,8 @@ They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
   function is called again with tensors that overlap only then, it either refuses them too or writes what it would have
   written if all inputs had been read before.
 * Bad arguments raise ``RuntimeError``, and arguments of another type ``TypeError``, with one sentence that names
-  operator, argument, index, rule and value. A whole number is what ``operator.index`` takes; lists of them may be any
-  sequence, array or 1-D tensor, and are copied: what a caller changes afterwards changes nothing.
+  operator, argument, index, rule and value. A whole number is what ``operator.index`` takes, except booleans; lists of
+  them may be any sequence, array or 1-D tensor, and are copied: what a caller changes afterwards changes nothing.
 * All of them are differentiable to any order; sequence lengths have no gradient.
 """
 
@@ -28,7 +28,9 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
+from torch_dml_ops import _checks as checks
 from torch_dml_ops._arguments import (
+    is_boolean,
     recorded_among,
     refused_layout,
     require_tensor,
@@ -36,11 +38,10 @@ from torch_dml_ops._arguments import (
     whole_numbers,
 )
 from torch_dml_ops._calls import call_as_given
-from torch_dml_ops._checks import LENGTH_DTYPES
 from torch_dml_ops._fast import fast
 from torch_dml_ops._layout import known
 from torch_dml_ops._slices import Window, as_slice, numbers_in, text_of, walk_of
-from torch_dml_ops._text import dtype_name, shown, text
+from torch_dml_ops._text import shown, text
 
 __all__ = [
     "join",
@@ -340,7 +341,7 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     """One length per batch item in the shape that :func:`reverse_subsequences` wants, as a broadcast view.
 
     Args:
-        input: the tensor that is to be reversed.
+        input: the tensor that is to be reversed, at least 2-D.
         lengths: 1-D tensor with an entry for each index of ``batch_axis``.
         axis: the axis that is to be reversed.
         batch_axis: the axis that the lengths belong to, different from ``axis``.
@@ -350,8 +351,8 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
 
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
-        ValueError: lengths that are not 1-D or not as many as the batch has items, equal axes.
-        RuntimeError: an axis out of range, tensors without strides.
+        RuntimeError: lengths that are not 1-D or not as many as the batch has items, an axis out of range, equal axes,
+            tensors without strides.
 
     >>> import torch, torch_dml_ops as dml
     >>> x = torch.arange(12).reshape(2, 3, 2)
@@ -389,8 +390,8 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
 
     Raises:
         TypeError: an ``input`` or ``lengths`` that is no tensor, an axis that is no whole number.
-        ValueError: lengths that are not 1-D or not as many as the batch has items, equal axes.
-        RuntimeError: an axis out of range, lengths of another dtype or on another device, tensors without strides.
+        RuntimeError: lengths that are not 1-D or not as many as the batch has items, of another dtype or on another
+            device, an axis out of range, equal axes, tensors without strides.
 
     Its gradient is itself, with the same lengths. Sources: `ReverseSequence
     <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>`_ of ONNX, `tf.reverse_sequence
@@ -408,37 +409,40 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
         )
         return result
     column, axis = _lengths_like("reverse_sequence", input, lengths, axis, batch_axis)
-    if lengths.dtype not in LENGTH_DTYPES:
-        dtype = dtype_name(lengths.dtype)
-        raise RuntimeError(f"reverse_sequence: lengths must have dtype uint32, uint64, int32 or int64, got {dtype}")
-    if lengths.device != input.device:
-        raise RuntimeError(
-            f"reverse_sequence: lengths must be on the device of input, {input.device}, got {lengths.device}"
-        )
+    checks.lengths("reverse_sequence", "lengths", lengths, input, "long()")
     return reverse_subsequences(input, column, axis)
 
 
 def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis: int) -> tuple[Tensor, int]:
     """The lengths as `reverse_subsequences` takes them, and the axis as an int."""
     require_tensor(f"{op}: input", input)
-    rank = input.dim()
-    if rank == 0:
-        raise ValueError(f"{op}: input must have at least 1 dimension, got a 0-d tensor")
-    require_tensor(f"{op}: lengths", lengths, "; write torch.tensor(lengths)")
+    require_tensor(f"{op}: lengths", lengths)
     for name, tensor in (("input", input), ("lengths", lengths)):
         if (rule := refused_layout(tensor)) is not None:
             raise RuntimeError(f"{op}: {name} {rule}")
+    rank, of_one = input.dim(), "reverse_subsequences takes one sequence without a batch"
+    if rank < 2:
+        way_out = "are input and lengths swapped?" if lengths.dim() > 1 else of_one
+        raise RuntimeError(f"{op}: input must have at least 2 dimensions, got {rank}; {way_out}")
     axis, batch_axis = whole_number(f"{op}: axis", axis), whole_number(f"{op}: batch_axis", batch_axis)
     for name, value in (("axis", axis), ("batch_axis", batch_axis)):
         if not 0 <= value < rank:
             instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""
             raise RuntimeError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
     if axis == batch_axis:
-        raise ValueError(f"{op}: batch_axis must differ from axis, got {axis} for both")
-    if lengths.dim() != 1 or lengths.shape[0] != input.shape[batch_axis]:
-        raise ValueError(
-            f"{op}: lengths must have sizes {text([input.shape[batch_axis]])}, one for each index of axis {batch_axis} "
-            f"of input, got {text(lengths.shape)}"
+        other = 0 if axis else 1
+        way_out = f"where items lie along axis {other}, write batch_axis={other}" if lengths.dim() else of_one
+        raise RuntimeError(f"{op}: batch_axis must differ from axis, got {axis} for both; {way_out}")
+    count = input.shape[batch_axis]
+    if lengths.dim() != 1 or lengths.shape[0] != count:
+        way_out = ""
+        if lengths.dim() == 0:
+            way_out = f"; {of_one}"
+        elif lengths.dim() == 2 and is_boolean(lengths):
+            way_out = f"; of a mask write lengths.sum({int(lengths.shape[0] == count)})"
+        raise RuntimeError(
+            f"{op}: lengths must have sizes {text([count])}, one for each index of axis {batch_axis} of input, got "
+            f"{text(lengths.shape)}{way_out}"
         )
     column = lengths[tuple(slice(None) if d == batch_axis else None for d in range(rank))]
     return column.expand([1 if d == axis else n for d, n in enumerate(input.shape)]), axis

@@ -188,8 +188,10 @@ void check_axis(const char* op, int64_t axis, int64_t rank) {
 
 void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
   if (t.device_type() == like.device_type() && t.device_index() == like.device_index()) return;
+  std::ostringstream way_out;
+  if (name.argument != "out") way_out << "; write " << name << ".to(" << like_name << ".device)";
   require(false, op, ": ", name, " must be on the device of ", like_name, ", ", device_name(like), ", got ",
-          device_name(t));
+          device_name(t), way_out.str());
 }
 
 void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {

@@ -11,13 +11,16 @@ namespace {
 
 constexpr const char* kOp = "reverse_subsequences";
 
-LengthType length_type(const Tensor& lengths) {
+LengthType length_type(const Tensor& lengths, int64_t axis) {
   const int32_t dtype = lengths.dtype();
   if (dtype == aoti_torch_dtype_int32()) return LengthType::kInt32;
   if (dtype == aoti_torch_dtype_int64()) return LengthType::kInt64;
   if (dtype == aoti_torch_dtype_uint32()) return LengthType::kUInt32;
   if (dtype == aoti_torch_dtype_uint64()) return LengthType::kUInt64;
-  require(false, kOp, ": sequence_lengths must have dtype uint32, uint64, int32 or int64, got ", dtype_name(lengths));
+  const bool is_mask = dtype == aoti_torch_dtype_bool();
+  const std::string method = is_mask ? "sum(" + std::to_string(axis) + ", keepdim=True)" : "long()";
+  require(false, kOp, ": sequence_lengths must have dtype uint32, uint64, int32 or int64, got ", dtype_name(lengths),
+          "; write sequence_lengths.", method);
   return {};
 }
 
@@ -26,7 +29,7 @@ LengthType length_type(const Tensor& lengths) {
 Ints reverse_subsequences_sizes(const Tensor& input, const Tensor& lengths, int64_t axis) {
   check_rank(kOp, "input", input);
   check_axis(kOp, axis, input.dim());
-  length_type(lengths);
+  length_type(lengths, axis);
   check_same_device(kOp, Name{"sequence_lengths"}, lengths, Name{"input"}, input);
   Sizes expected(input.sizes());
   expected[std::size_t(axis)] = 1;
@@ -50,7 +53,7 @@ void copy_reversed(const Tensor& input, const Tensor& lengths, int64_t axis, con
     for (std::size_t d = 0; d < sizes.size(); ++d) plain.copies[0].dims.push_back(plain_dim(sizes[d], dst[d], src[d]));
     return execute(std::move(plain), out);
   }
-  ReverseCopy copy{item, to, from, counts, length_type(lengths), {}};
+  ReverseCopy copy{item, to, from, counts, length_type(lengths, axis), {}};
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     const bool is_axis = int64_t(d) == axis;
     copy.dims.push_back({sizes[d], dst[d], src[d], is_axis ? 0 : length[d], is_axis});

@@ -23,6 +23,13 @@ ONNX_DOMAINS = ("", "ai.onnx")
 # Functions that call one another twice each give 2 ** 25 nodes where there are 25. Models have some ten thousand nodes.
 MOST_NODES = 100_000
 
+# What to write for an object that has this attribute: bytes, a file, what torch.onnx.export returns.
+_WAYS_TO_MODELS = {
+    "decode": "onnx.load_from_string(model)",
+    "read": "onnx.load(model)",
+    "model_proto": "model.model_proto",
+}
+
 _DTYPES = {
     "FLOAT": torch.float32,
     "DOUBLE": torch.float64,
@@ -64,15 +71,20 @@ def read_model(model: str | os.PathLike[str] | ModelProto) -> tuple[ModelProto, 
     folder = None
     if isinstance(model, (str, os.PathLike)):
         path = os.fspath(model)
+        if os.path.isfile(path) and not os.path.getsize(path):
+            raise ValueError(f"from_onnx: {shown(path)} must be an ONNX model, got an empty file; export it again")
         try:
             model = onnx.load(path, load_external_data=False)
         except OSError:
             raise
         except Exception as error:  # each format has a parser with errors of its own
-            raise ValueError(f"from_onnx: {shown(path)} must be an ONNX model: {line_of(error)}") from None
+            others = ", got one of DxDispatch; torch_dml_ops.directml.Model.load takes it"
+            reason = others if _is_dxdispatchs(path) else f": {line_of(error)}"
+            raise ValueError(f"from_onnx: {shown(path)} must be an ONNX model{reason}") from None
         folder = Path(path).parent
     elif not isinstance(model, ModelProto):
-        raise TypeError(f"from_onnx: model must be a path or an onnx.ModelProto, got {shown(model)}")
+        way_out = next((f"; write {way}" for name, way in _WAYS_TO_MODELS.items() if hasattr(model, name)), "")
+        raise TypeError(f"from_onnx: model must be a path or an onnx.ModelProto, got {shown(model)}{way_out}")
     for name in _names(model):
         if isinstance(name, bytes):  # as protobuf gives what it cannot decode
             raise ValueError(f"from_onnx: the names in the model must be UTF-8, got {shown(name)}")
@@ -85,6 +97,13 @@ def read_model(model: str | os.PathLike[str] | ModelProto) -> tuple[ModelProto, 
     for tensor in external_tensors(model.graph):
         _check_location(tensor, folder)
     return model, folder
+
+
+def _is_dxdispatchs(path: str) -> bool:
+    if not os.path.isfile(path):  # a pipe has been read
+        return False
+    with open(path, "rb") as file:
+        return b'"dispatchables"' in file.read(2**20)
 
 
 def _check_opset(model: ModelProto) -> None:
