@@ -349,7 +349,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("«count != known») {", "known < 0"),
                 ("|| «layout != aoti_torch_layout_strided()»", "false"),
                 ("return «overflow == 0»;", "true"),
-                ("if («call.lists == FastCall::kMostLists» || begin", "false"),
                 ("item(list, k));\n      «torch_delete_list(list);»", ""),
                 ("«torch_delete_list(list);»\n    return tensors", ""),
                 ("«aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(values_[size_]));»", ""),

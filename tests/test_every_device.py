@@ -41,6 +41,7 @@ from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml
 from torch_dml_ops import _every_device, _libraries
+from torch_dml_ops.__main__ import report
 from torch_dml_ops.onnx import from_onnx
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="they are tested once, on no other device")
@@ -77,6 +78,13 @@ def redispatched(backend: str, overload: Any, *arguments: Any, **named: Any) -> 
 
 def test_backends_are_found() -> None:
     assert {"CPU", "CUDA", "HIP", "HPU", "MPS", "MTIA", "XLA", "XPU", "Lazy", "Meta", "PrivateUse1"} <= {*BACKENDS}
+
+
+def test_the_report_registers_no_kernels_that_this_torch_has_no_device_for() -> None:
+    report()
+    for op, form in itertools.product(OPS, ("", ".out")):
+        has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(f"torch_dml_ops::{op}{form}", "CUDA")
+        assert has_kernel == _libraries.cuda_kernels_loaded
 
 
 @every_op

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -115,5 +116,11 @@ def simd_level() -> str:
 
 
 def cuda_architectures() -> str | None:
-    """The GPU architectures that the CUDA kernels were compiled for, None where the build has none."""
-    return _text(CUDA_LIBRARY, "torch_dml_ops_cuda_architectures") if CUDA_LIBRARY.exists() else None
+    """The GPU architectures that the CUDA kernels were compiled for, None where the build has none.
+
+    They are read from the library's file. To load it would register its kernels, beside a torch that they are not for too.
+    """
+    if not CUDA_LIBRARY.exists():
+        return None
+    found = re.search(rb"CUDA architectures: ([^\0]+)", CUDA_LIBRARY.read_bytes())
+    return found[1].decode() if found else "unknown"

@@ -28,6 +28,5 @@ void execute(ReverseCopy plan, const Tensor& on) { execute_on_stream(std::move(p
 }  // namespace torch_dml_ops
 
 // For `python -m torch_dml_ops`.
-extern "C" __attribute__((visibility("default"))) const char* torch_dml_ops_cuda_architectures() {
-  return TORCH_DML_OPS_CUDA_ARCHITECTURES;
-}
+extern "C" __attribute__((visibility("default"))) const char torch_dml_ops_cuda_architectures[] =
+    "CUDA architectures: " TORCH_DML_OPS_CUDA_ARCHITECTURES;

@@ -27,6 +27,7 @@ namespace {
 namespace stable = torch::stable::detail;
 
 constexpr Py_ssize_t kMostArguments = 8;  // of an operator, with `out`
+static_assert(kMostArguments - 2 <= FastCall::kMostLists);
 
 // An attribute of what set_up is called with: an object of this type, or null for anything that can be called.
 struct Member {
@@ -377,11 +378,12 @@ class Stack {
   std::size_t size_ = 0;
 };
 
-// Room for one more list of the call, of so many numbers; null where it is too long.
+// Room for one more list of the call, of so many numbers; null where it is too long. There are as many lists as an
+// operator has arguments after the first, at most.
 int64_t* new_list(FastCall& call, Py_ssize_t count) {
   if (call.lists == 0) call.begin[0] = 0;
   const int64_t begin = call.begin[call.lists];
-  if (call.lists == FastCall::kMostLists || begin + count > FastCall::kMostNumbers) return nullptr;
+  if (begin + count > FastCall::kMostNumbers) return nullptr;
   call.begin[++call.lists] = begin + count;
   return call.numbers + begin;
 }
