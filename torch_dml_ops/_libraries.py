@@ -118,9 +118,10 @@ def simd_level() -> str:
 def cuda_architectures() -> str | None:
     """The GPU architectures that the CUDA kernels were compiled for, None where the build has none.
 
-    They are read from the library's file. To load it would register its kernels, beside a torch that they are not for too.
+    They are read from the library's file: to load it would register its kernels, whatever torch they are beside.
     """
     if not CUDA_LIBRARY.exists():
         return None
     found = re.search(rb"CUDA architectures: ([^\0]+)", CUDA_LIBRARY.read_bytes())
-    return found[1].decode() if found else "unknown"
+    assert found is not None
+    return found[1].decode()
