@@ -354,7 +354,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("«aoti_torch_delete_tensor_object(stable::to<AtenTensorHandle>(values_[size_]));»", ""),
                 ("«++tensors_[size_ - 1];»", ""),
                 ("if (capsule && «is_true(torch_.takes_ownership)») return result", "true"),
-                ("|| «begin + count» > FastCall::kMostNumbers)", "count"),
+                ("if («begin + count» > FastCall::kMostNumbers)", "count"),
                 ("if (!tensor) «result = Object();»", ""),
                 ("return «PyErr_Occurred() != nullptr» ? nullptr : fall_back()", "false"),
                 ("if («requires_grad((*this)[k])») return (*this)[k]", "k == 0 && requires_grad((*this)[k])"),
