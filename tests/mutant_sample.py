@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -146,37 +146,55 @@ class Compiler:
         return done.stdout if done.returncode == 0 else None
 
     @contextlib.contextmanager
-    def replaced(self, file: str, text: str) -> Iterator[None]:
-        (self.folder / file).write_text(text)
+    def replaced(self, texts: Mapping[str, str]) -> Iterator[None]:
+        for file, text in texts.items():
+            (self.folder / file).write_text(text)
         yield
-        (self.folder / file).write_text(source(file))
+        for file in texts:
+            (self.folder / file).write_text(source(file))
 
     def preprocessed(self, file: str) -> list[str]:
         return (self.output("-E", "-P", self.units[file][0]) or "").split()
 
-    def compiles(self, file: str, text: str, units: int | None = None) -> bool:
-        with self.replaced(file, text):
-            return all(self.output("-fsyntax-only", unit) is not None for unit in self.units[file][:units])
+    def failing(self, texts: Mapping[str, str], units: Iterable[str]) -> list[str]:
+        """Those of the sources that do not compile with these texts."""
+        with self.replaced(texts):
+            return [unit for unit in units if self.output("-fsyntax-only", unit) is None]
 
     def checked(self, mutant: Mutant) -> Mutant | None:
-        """With a switch if it can have one; None if it does not compile, or the compiler does not see it."""
+        """With a switch if it can have one; None if it does not compile, or the compiler does not see it. One with a
+        switch is compiled in one source alone: see `everywhere`."""
         file, plain = mutant.file, mutant.put_into(source(mutant.file))
-        if file not in self.units or not self.compiles(file, plain, 1):
+        units = self.units.get(file, [])
+        if not units or self.failing({file: plain}, units[:1]):
             return None
         if file not in self.seen:
             self.seen[file] = self.preprocessed(file)
-        with self.replaced(file, plain):
+        with self.replaced({file: plain}):
             if self.preprocessed(file) == self.seen[file]:
                 return None
-        if switched_statement(mutant) and self.compiles(file, with_switches(file, [mutant])):
+        if switched_statement(mutant) and not self.failing({file: with_switches(file, [mutant])}, units[:1]):
             return mutant
-        return replace(mutant, is_switched=False) if self.compiles(file, plain) else None
+        return None if self.failing({file: plain}, units[1:]) else replace(mutant, is_switched=False)
+
+    def everywhere(self, mutants: Sequence[Mutant], units: Sequence[str]) -> list[Mutant]:
+        """Those that compile in all of the sources, which all of them are compiled with at once."""
+        files = {m.file: [n for n in mutants if n.file == m.file] for m in mutants if m.is_cpp and m.is_switched}
+        failing = self.failing({file: with_switches(file, of_file) for file, of_file in files.items()}, units)
+        if not failing:
+            return [*mutants]
+        if len(mutants) > 1:
+            half = len(mutants) // 2
+            return [*self.everywhere(mutants[:half], failing), *self.everywhere(mutants[half:], failing)]
+        (mutant,) = mutants
+        plain = {mutant.file: mutant.put_into(source(mutant.file))}
+        return [] if self.failing(plain, self.units[mutant.file]) else [replace(mutant, is_switched=False)]
 
     def same_code(self, mutant: Mutant) -> bool:
         """Whether the compiler makes the same of it."""
         for unit in self.units[mutant.file]:
             before = self.output("-O3", "-S", "-o", "-", unit)
-            with self.replaced(mutant.file, mutant.put_into(source(mutant.file))):
+            with self.replaced({mutant.file: mutant.put_into(source(mutant.file))}):
                 if self.output("-O3", "-S", "-o", "-", unit) != before:
                     return False
         return True
@@ -207,24 +225,29 @@ def mutant_of(number: int, file: str, at: int, line: str, faulty: str) -> Mutant
     return Mutant(number, area_of(file), *place, faulty[begin : len(faulty) - same], is_switched=is_switched)
 
 
+def fault_of(number: int, file: str, at: int, seed: str) -> Mutant | None:
+    """In the line that begins there."""
+    line = source(file)[at : source(file).index("\n", at) + 1]
+    for faulty in itertools.islice(faulty_lines(file, line, random.Random(f"{seed} {file} {at}")), TRIES):
+        mutant = mutant_of(number, file, at, line, faulty)
+        checked = compiler().checked(mutant) if mutant.is_cpp else mutant if changes_python(mutant) else None
+        if checked is not None:
+            return checked
+    return None
+
+
 def sample(count: int, seed: str) -> list[Mutant]:
     """Of as many lines, one fault each; the same for the same sources. It is kept, because it takes minutes."""
     given = [count, seed, RULES.read_text(), Path(__file__).read_text(), *map(source, product_files())]
     kept = COPY.with_name(f"mutants_{hashlib.sha256(repr(given).encode()).hexdigest()[:16]}.json")
     if kept.exists():
         return [Mutant(*row) for row in json.loads(kept.read_text())]
-    result: list[Mutant] = []
     places = lines()
     random.Random(seed).shuffle(places)
-    for file, at in places:
-        if len(result) == count:
-            break
-        line = source(file)[at : source(file).index("\n", at) + 1]
-        for faulty in itertools.islice(faulty_lines(file, line, random.Random(f"{seed} {file} {at}")), TRIES):
-            mutant = mutant_of(len(result) + 1, file, at, line, faulty)
-            checked = compiler().checked(mutant) if mutant.is_cpp else mutant if changes_python(mutant) else None
-            if checked is not None:
-                result.append(checked)
-                break
+    drawn = itertools.count(1)
+    faults = (fault for file, at in places if (fault := fault_of(next(drawn), file, at, seed)) is not None)
+    result: list[Mutant] = []
+    while more := [*itertools.islice(faults, count - len(result))]:
+        result += compiler().everywhere(more, sorted({unit for units in compiler().units.values() for unit in units}))
     kept.write_text(json.dumps([astuple(mutant) for mutant in result]))
     return result
