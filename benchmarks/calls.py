@@ -28,7 +28,7 @@ from torch.distributed.tensor import Shard, distribute_tensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import torch_dml_ops as dml
-from torch_dml_ops._slices import Window
+from torch_dml_ops._indexing.slices import Window
 
 ops = torch.ops.torch_dml_ops
 EXAMPLE = Path(__file__).parents[1] / "examples" / "japanese_vowels.py"

@@ -1,4 +1,4 @@
-"""Compiled functions in which the rule of torch_dml_ops/_inductor.py fuses the operators, beside the same functions in
+"""Compiled functions in which the rule of torch_dml_ops/_compile/inductor.py fuses the operators, beside the same functions in
 which every operator is a call of its kernel. The two take turns.
 
 Where the rule fuses nothing, both are the same code, which is not measured. On a GPU, where it fuses wherever a pass
@@ -23,7 +23,7 @@ from results_file import Benchmark, Part, Row
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops import _fusion
+from torch_dml_ops._compile import fusion
 
 
 class _Decisions(logging.Handler):
@@ -37,7 +37,7 @@ class _Decisions(logging.Handler):
         self.seen.append(record.getMessage().partition(": ")[2])
 
     def __enter__(self) -> list[str]:
-        self.log = logging.getLogger("torch_dml_ops._inductor")
+        self.log = logging.getLogger("torch_dml_ops._compile.inductor")
         self.log.setLevel(logging.DEBUG)
         self.log.addHandler(self)
         return self.seen
@@ -102,8 +102,8 @@ class OnCpu(Benchmark):
 
     def __init__(self, options: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
         super().__init__()
-        if _fusion.missing():
-            refuse(f"this torch lacks what fusing is built on: {_fusion.missing()}")
+        if fusion.missing():
+            refuse(f"this torch lacks what fusing is built on: {fusion.missing()}")
         self.seconds = options.seconds
         self.whole = not (options.case or options.threads)
         thread_counts = options.threads or sorted({1, torch.get_num_threads()})

@@ -18,7 +18,7 @@ from torch_dml_ops.directml import (
     TensorDataType,
     TensorDesc,
 )
-from torch_dml_ops.directml._struct import Struct
+from torch_dml_ops.directml._schema.structs import Struct
 
 # So hypothesis shows what a failing test has drawn by its repr: a line, and not a page with what its class has too.
 Struct._repr_pretty_ = lambda struct, printer, cycle: printer.text(repr(struct))  # type: ignore[attr-defined]

@@ -31,14 +31,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torch_dml_ops as dml
-from torch_dml_ops import _fast, _fusion, _operators, ops
-from torch_dml_ops._signature import signatures
+from torch_dml_ops._torch import short_way
+from torch_dml_ops._compile import fusion
+from torch_dml_ops._operators.records import records
+from torch_dml_ops import ops
+from torch_dml_ops._operators.signature import signatures
 
 # By operator, right arguments for a tensor of any shape.
 ARGUMENTS: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {
     case.name: partial(case.call, SimpleNamespace(**{case.name: lambda *arguments: arguments})) for case in ANY_SHAPE
 }
-OPERATORS = tuple(_operators.OPERATORS)
+OPERATORS = tuple(records.OPERATORS)
 
 
 def sizes_of_results(op: str, arguments: Sequence[Any]) -> list[list[int]]:
@@ -748,7 +751,7 @@ class Counted:
 
 def run(situation: Situation, forms: Sequence[Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
     """For each form, what is seen of it in the situation, and which calls of the short way were served."""
-    counted = Counted(_fast.fast)
+    counted = Counted(short_way.fast)
     results, served = {}, {}
 
     def entries(op: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
@@ -771,12 +774,12 @@ def run(situation: Situation, forms: Sequence[Any]) -> tuple[dict[str, Any], dic
             return call
 
         originals = map(not_served, (packets_own, signature.ordinary, signature.ordinary_out))
-        functions = _fast.fast_calls.functions_of(
-            f"torch_dml_ops::{op}", signature.arguments, signature.gives_list, _fast.recorders[op], *originals
+        functions = short_way.fast_calls.functions_of(
+            f"torch_dml_ops::{op}", signature.arguments, signature.gives_list, short_way.recorders[op], *originals
         )
         yield from zip((signature.packet, signature.default, signature.out), map(counting, functions[3:]), strict=True)
 
-    _fusion.missing()  # before: Inductor keeps formulas by an operator's hash, which is that of its _op
+    fusion.missing()  # before: Inductor keeps formulas by an operator's hash, which is that of its _op
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ops, "fast", counted)
         for op in OPERATORS:

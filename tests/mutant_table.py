@@ -392,7 +392,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                     "tests/test_index.py tests/test_fast.py -k 'malformed or empty or numpys or hands'",
                 ),
             ],
-            "torch_dml_ops/_fast.py": [
+            "torch_dml_ops/_torch/short_way.py": [
                 ('"AutocastCUDA"«, "BackendSelect"»),', ""),
                 ('*("«ADInplaceOrView", "»Conjugate"', ""),
                 ('"Negative"«, "ZeroTensor"», "Functionalize")', ""),
@@ -405,7 +405,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/test_unusual_inputs.py tests/test_out.py tests/test_autograd.py -m '' "
         "-k '(ordinary or test_out or unusual) and not (gradcheck or torch_func or on_host)'",
         {
-            "torch_dml_ops/_autograd.py": [
+            "torch_dml_ops/_torch/autograd.py": [
                 ("if private._are_functorch_transforms_active()« or in_forward_mode()»", "", GRADCHECK),
                 ("tensors = *«tangents[: len(shapes)]», *ctx.saved", "tangents", GRADCHECK),
                 ("ctx.saved_tensors« if constants else ()»", ""),
@@ -417,7 +417,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if t.is_inference()« and not torch.is_inference_mode_enabled()»", ""),
                 ("«torch.is_grad_enabled() and »t.requires_grad:", ""),
             ],
-            "torch_dml_ops/_operators.py": [
+            "torch_dml_ops/_operators/records.py": [
                 ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None", GRADCHECK),
                 ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]", GRADCHECK),
             ],
@@ -426,7 +426,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "vmap": (
         "tests/test_vmap.py tests/test_autograd.py",
         {
-            "torch_dml_ops/_operators.py": [
+            "torch_dml_ops/_operators/records.py": [
                 ("else tensor.movedim(«dim, 0»)", "0, dim"),
                 ("None if output_sizes is None else [n, *output_sizes]", "None"),
                 ("del sizes[dim]", "del sizes[0]"),
@@ -443,7 +443,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "fake kernels": (
         "tests/test_refusals.py tests/test_compile.py -k 'not (opcheck or on_host)'",
         {
-            "torch_dml_ops/_operators.py": [
+            "torch_dml_ops/_operators/records.py": [
                 (
                     'sequence_lengths {rule}")\n        return «input.shape»',
                     "sequence_lengths.shape",
@@ -458,7 +458,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("d == axis or «piece.shape[d] == first.shape[d]»", "True"),
                 ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
             ],
-            "torch_dml_ops/_layout.py": [
+            "torch_dml_ops/_operators/layout.py": [
                 ("keys = «sizes if known(strides[a] == strides[b]) else strides»", "strides"),
                 (
                     "next((«own for own in map(memory_order, before) if _dense_in(own, widest)»), order)",
@@ -473,11 +473,11 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "Inductor's rule": (
         "tests/test_inductor.py",
         {
-            "torch_dml_ops/_fusion.py": [
+            "torch_dml_ops/_compile/fusion.py": [
                 ('tag = f" torch_dml_ops:«{_mode}»_', "any", CACHES),
                 ('= «_TAG.sub("", config.cache_key_tag) + tag»', "tag", CACHES),
             ],
-            "torch_dml_ops/_inductor.py": [
+            "torch_dml_ops/_compile/inductor.py": [
                 ("walks.append((«offset + size - 1», stride))", "offset + size"),
                 ("«1 + »FloorDiv(size - 1, abs(stride))", ""),
                 ("first = «start + (count - 1) * stride» if backwards", "start"),
@@ -497,7 +497,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "index": (
         "tests/test_index.py tests/test_window.py tests/test_tracing.py::test_every_argument_is_unknown",
         {
-            "torch_dml_ops/_index.py": [
+            "torch_dml_ops/_indexing/index.py": [
                 ("recorded_among(input«, *numbers_in(index)»)", ""),
                 ("any(isinstance(part, Walk) and known(«part.length == 0») for part in parts)", "False"),
                 ("return number + size if «number < 0» else number", "False"),
@@ -507,7 +507,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("-1 in strides else value«.clone()»", ""),
                 ("return slice(offset, offset + size, «-part.step»)", "1"),
             ],
-            "torch_dml_ops/_slices.py": [
+            "torch_dml_ops/_indexing/slices.py": [
                 ("return index + size if index + size >= least else «least»", "0"),
                 ("return index if index <= most else «most»", "size"),
                 ("length = max(length, 0)", "length = max(length, 1)"),
@@ -519,7 +519,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "mode": (
         "tests/test_negative_steps.py",
         {
-            "torch_dml_ops/_negative_steps.py": [
+            "torch_dml_ops/_indexing/negative_steps.py": [
                 ("_setitem« or func is operator.setitem»", ""),
                 ("_getitem« or func is operator.getitem»", ""),
                 ("for entry in «index if isinstance(index, tuple) else (index,)»", "(index,)"),
@@ -573,7 +573,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "rules": (
         "tests/test_directml_descriptors.py",
         {
-            "torch_dml_ops/directml/_rules.py": [
+            "torch_dml_ops/directml/_descriptors/rules.py": [
                 ("count not in support.dimension_counts« and support.dimension_counts != _ANY_COUNT»", ""),
                 ("!= first.data_type« and path != LENGTHS»", ""),
                 ("if value «<» least", "<="),
@@ -592,7 +592,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "graph": (
         "tests/test_directml_graph.py",
         {
-            "torch_dml_ops/directml/_memory.py": [
+            "torch_dml_ops/directml/_running/reinterpreted.py": [
                 ("reshape(-1)«.contiguous()»", ""),
                 ("all(«size == 1 or »stride == other", ""),
                 ("count = «-(-self._bytes // self._item_size)»", "self._bytes // self._item_size"),
@@ -613,7 +613,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "parsing": (
         "tests/test_directml_models.py tests/test_directml_json.py tests/test_model_fields.py",
         {
-            "torch_dml_ops/directml/_initial_values.py": [
+            "torch_dml_ops/directml/_models/initial_values.py": [
                 ("if isinstance(value, list) and «not value»:", "False"),
                 ("value.lower() in _WORDS:\n            return kind.type(_WORDS[«value.lower()»])", "'nan'"),
                 ("if «np.isfinite(number)»:", "True"),
@@ -624,7 +624,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("(folder / relative«, Path.cwd() / relative»)", ","),
                 ('source.replace("\\\\", "/")', "source"),
             ],
-            "torch_dml_ops/directml/_load_model.py": [
+            "torch_dml_ops/directml/_models/load_model.py": [
                 ("if size < «end»:", "end - 1"),
                 ("Resource(«-(-size // 4) * 4», initial)", "size"),
                 ("if not isinstance(tensors, TensorDesc) and len({tensor.flags for tensor in tensors}) > «1»", "9"),
@@ -656,14 +656,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/test_onnx_import.py tests/test_onnx_resize.py "
         "-k 'not (every_model or networks or exported or ships or compile or dynamic)'",
         {
-            "torch_dml_ops/onnx/_import_inputs.py": [
+            "torch_dml_ops/onnx/_importer/inputs.py": [
                 ("if not -rank <= axis «< rank»:", "<= rank"),
                 ("if «d in chosen»:", "False"),
             ],
-            "torch_dml_ops/onnx/_import_arithmetic.py": [
+            "torch_dml_ops/onnx/_importer/arithmetic.py": [
                 ("«_ordered(A), _ordered(B)»)", "A, B"),
             ],
-            "torch_dml_ops/onnx/_import_operators.py": [
+            "torch_dml_ops/onnx/_importer/operators.py": [
                 ("start = larger(start, -sizes[d])", "pass"),
                 ("if must_divide and «known(size % num_outputs != 0)»", "False"),
                 ("larger(«smaller(each, size - k * each)», 0) for", "size - k * each"),
@@ -679,13 +679,13 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                     'axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))',
                 ),
             ],
-            "torch_dml_ops/onnx/_import_indexing.py": [
+            "torch_dml_ops/onnx/_importer/indexing.py": [
                 ("torch.where(«indices < 0», indices + size", "indices > 0"),
                 ("if «data.dtype in HALVES»:\n            return data[", "False"),
                 ("if «data.dtype in HALVES»:\n            return torch.index_put", "False"),
                 ("one = «indices.dim() == 1»", "False"),
             ],
-            "torch_dml_ops/onnx/_import_resize.py": [
+            "torch_dml_ops/onnx/_importer/resize.py": [
                 ("x.floor() - 0.5 «> MIDDLE»)", "> 0"),
                 ("x.floor() - 0.5 «>= -MIDDLE»)", ">= 0"),
                 ('"ceil" if factor «< 1» else', "< 0"),
@@ -699,19 +699,19 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ),
                 (".clamp(0, «x.shape[d] - 1»)", "x.shape[d]"),
             ],
-            "torch_dml_ops/onnx/_import_graph.py": [
+            "torch_dml_ops/onnx/_importer/graph.py": [
                 ("if «value not in self._registered»:", "True"),
                 ("«tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))»", "pass"),
             ],
-            "torch_dml_ops/onnx/_import_files.py": [
+            "torch_dml_ops/onnx/_importer/files.py": [
                 ("if «default.name not in given»:", "True"),
                 ("for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)»)", ""),
             ],
-            "torch_dml_ops/onnx/_import_onnx2torch.py": [
+            "torch_dml_ops/onnx/_onnx2torch.py": [
                 ('«not (op == "Resize" and arguments.get("mode", "nearest") == "nearest")»', "True"),
                 ("«if isinstance(value, Tensor)»:", "if False"),
             ],
-            "torch_dml_ops/onnx/_import_sizes.py": [
+            "torch_dml_ops/onnx/_importer/sizes.py": [
                 ("if b < 0:\n        «a, b = -a, -b»", "pass"),
                 ("return a - b * «_divide(a, b)»", "(a // b)"),
                 ("length = len(left) if «len(right) == 1» else", "False"),
@@ -737,7 +737,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "DTensor exchange": (
         "tests/test_distributed.py",
         {
-            "torch_dml_ops/_operators.py": [
+            "torch_dml_ops/_operators/records.py": [
                 ("[«t if isinstance(t, type(like)) else like.new_zeros(t.shape)» for", "t")
             ],
             "torch_dml_ops/distributed/_exchange.py": [

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import Model, ModelError, ModelWarning, OperatorDesc, Problem, TensorDesc
-from torch_dml_ops.directml._json import Cursor, Wrong, load_json, read
+from torch_dml_ops.directml._schema.documents import Cursor, Wrong, load_json, read
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
 

@@ -20,7 +20,7 @@ import torch
 from bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RUN, OUTPUT_PATH, changed, good
 
 from torch_dml_ops.__main__ import main, report
-from torch_dml_ops._text import as_json
+from torch_dml_ops._sentences.text import as_json
 from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "models"

@@ -22,7 +22,7 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml
-from torch_dml_ops._text import dotted
+from torch_dml_ops._sentences.text import dotted
 from torch_dml_ops.directml import (
     DescriptorError,
     ElementWiseIdentityOperatorDesc,

@@ -1,6 +1,6 @@
 """The short way for plain calls: all that can be seen of a call is as on the ordinary way, and nothing stays behind.
 
-The short way is torch_dml_ops/_fast.py, over csrc/python/fast_calls.cpp. fast_situations.py has the situations. (The
+The short way is torch_dml_ops/_torch/short_way.py, over csrc/python/fast_calls.cpp. fast_situations.py has the situations. (The
 derivatives are tested on both ways too, by test_autograd.py.)
 """
 
@@ -56,13 +56,13 @@ from torch.overrides import TorchFunctionMode
 from ways import WAYS, ordinary_way
 
 import torch_dml_ops as dml
-from torch_dml_ops import _fast
+from torch_dml_ops._torch import short_way
 from torch_dml_ops.__main__ import report
-from torch_dml_ops._signature import signatures
+from torch_dml_ops._operators.signature import signatures
 
 pytestmark = [
     pytest.mark.skipif(
-        not _fast.available,
+        not short_way.available,
         reason="no Python headers, or a torch without names of the short way",
     ),
     pytest.mark.filterwarnings("ignore"),  # of torch's own, about kinds of tensors and ways to trace
@@ -242,7 +242,7 @@ def test_results_are_held_by_their_owner_alone(op: str) -> None:
 @pytest.mark.parametrize("name", ["to_capsule", "from_capsule", "increment_version", "is_excluded", "is_wrapped"])
 def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, one_thread: None) -> None:
     """Torch's function fails when it is called for the nth time, as where memory is short."""
-    torch_, until, calls = _fast.names_of_torch(), 0, []
+    torch_, until, calls = short_way.names_of_torch(), 0, []
     right = getattr(torch_, name)
 
     def fails(*arguments: Any) -> Any:
@@ -258,7 +258,7 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, on
         call()
 
     setattr(torch_, name, fails)
-    _fast.fast_calls.set_up(torch_)
+    short_way.fast_calls.set_up(torch_)
     try:
         for kind, count in itertools.product(("plain", "out", "with gradients", "forward and backward"), counts(op)):
             until = 0
@@ -272,7 +272,7 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, on
         # (Where torch records a call in the ordinary way, it leaves a reference to what setup_context returns behind.)
         assert left_behind(calls, times=200, count_nones=False) == []
     finally:
-        _fast.fast_calls.set_up(_fast.names_of_torch())
+        short_way.fast_calls.set_up(short_way.names_of_torch())
 
 
 WRONG: dict[str, Callable[[Tensor], Tensor]] = {
@@ -310,7 +310,7 @@ def test_a_call_that_is_refused_leaves_nothing_behind(kind: str, op: str, one_th
     for into, count in itertools.product((False, True), counts(op)):
         for arguments in one_wrong(op, count, into, WRONG[kind]):
             watched += [t for t in tensors_in(arguments) if not t.requires_grad]
-            in_c.append(partial(getattr(_fast.fast, op), *arguments))
+            in_c.append(partial(getattr(short_way.fast, op), *arguments))
             given, out = arguments[: -2 if op == "slice1" else -1], {"out": arguments[-1]} if into else {}
             calls += [partial(Form(op, entry, into).function(), *given, **out) for entry in ENTRIES]
     before = [t._use_count() for t in watched]
@@ -360,8 +360,8 @@ def test_refusals(entry: str, gradients: bool, way: str) -> None:
 def test_splits_in_so_many_pieces_go_the_short_way(count: int) -> None:
     x = torch.arange(2 * count)
     out = [torch.empty(2, dtype=x.dtype) for _ in range(count)]
-    fresh_pieces = _fast.fast.split(x, [2] * count, 0, None)
-    assert _fast.fast.split(x, [2] * count, 0, out) is out
+    fresh_pieces = short_way.fast.split(x, [2] * count, 0, None)
+    assert short_way.fast.split(x, [2] * count, 0, out) is out
     for pieces in (fresh_pieces, out):
         assert all(map(torch.equal, pieces, x.split(2)))
 
@@ -403,42 +403,42 @@ def hand_over_what_is_wrong(op: str) -> Iterator[Callable[[], Any]]:
     signature, inputs = signatures[op], as_list(first)
     given = (first, *others, *[None] * (op == "slice1"), None)
     for arguments in wrong(given):
-        yield partial(getattr(_fast.fast, op), *arguments)
+        yield partial(getattr(short_way.fast, op), *arguments)
     node = as_list(getattr(dml, op)(first, *others))[0].grad_fn
     assert node is not None
     numbers, constants = signature.numbers(given[:-1]), [t for _, t in signature.named_tensors(given)[len(inputs) :]]
     recorded = (numbers, *inputs, *constants)
     for arguments in (*wrong(recorded), *((n, *recorded[1:]) for n in wrong(numbers))):
-        yield partial(_fast.recorded[op], *arguments)
+        yield partial(short_way.recorded[op], *arguments)
         yield partial(node._forward_cls.forward, node, *arguments)
         yield partial(node._forward_cls.apply, *arguments)
 
 
 def hand_over_what_is_wrong_elsewhere(_: str) -> Iterator[Callable[[], Any]]:
     for arguments in wrong([torch.ones(2, 3), (slice(None), 1)]):
-        yield partial(_fast.fast.index, *arguments)
+        yield partial(short_way.fast.index, *arguments)
     for arguments in wrong([(2, 3), (slice(None), slice(1))]):
-        yield partial(_fast.fast.window, *arguments)
-    functions_of, others = _fast.fast_calls.functions_of, (False, print, len, len, len)
+        yield partial(short_way.fast.window, *arguments)
+    functions_of, others = short_way.fast_calls.functions_of, (False, print, len, len, len)
     schema = (("input", "T"), ("numbers", "N"), ("number", "n"))
     for arguments in wrong(["torch_dml_ops::other", schema, *others]):
         yield partial(functions_of, *arguments)
     for kinds in (*wrong(schema), *((("input", kind),) for kind in ("TT", "T", "n", "N", "?", "", "TTT", "x"))):
         yield lambda kinds=kinds: [f(torch.ones(1)) for f in functions_of("other", kinds, *others)]
         yield lambda kinds=kinds: functions_of("other", kinds, *others)[0](torch.ones(1), *[[1]] * len(kinds))
-    torch_ = vars(_fast.names_of_torch())
+    torch_ = vars(short_way.names_of_torch())
     calls = [
         partial(getattr(dml, op), *ARGUMENTS[op](torch.ones(2, 3, requires_grad=g)))
         for op in OPERATORS
         for g in (True, False)
     ]
     for arguments in wrong([SimpleNamespace()]):
-        yield partial(_fast.fast_calls.set_up, *arguments)
+        yield partial(short_way.fast_calls.set_up, *arguments)
     for name in torch_:
         for value in WRONG_VALUES:
-            yield partial(_fast.fast_calls.set_up, SimpleNamespace(**{**torch_, name: value}))
+            yield partial(short_way.fast_calls.set_up, SimpleNamespace(**{**torch_, name: value}))
             yield from calls
-    yield partial(_fast.fast_calls.set_up, SimpleNamespace(**torch_))
+    yield partial(short_way.fast_calls.set_up, SimpleNamespace(**torch_))
 
 
 @pytest.mark.parametrize("op", [*OPERATORS, "all"])
@@ -686,7 +686,7 @@ class Changes(TorchFunctionMode):
 )
 def test_lists_that_change_during_a_call(change: Callable[[list[Any]], object], gradients: bool) -> None:
     """It goes on with what they held at first."""
-    _fast.harmless_modes.add(Changes)
+    short_way.harmless_modes.add(Changes)
     try:
         for op, into in [(op, out) for op in OPERATORS for out in (False, True) if not (out and gradients)]:
             form = Form(op, out=into)
@@ -709,7 +709,7 @@ def test_lists_that_change_during_a_call(change: Callable[[list[Any]], object], 
             else:
                 same(result, expected)
     finally:
-        _fast.harmless_modes.remove(Changes)
+        short_way.harmless_modes.remove(Changes)
 
 
 class Interruption(BaseException):
@@ -803,10 +803,10 @@ def load():
 def work(moment):
     MOMENTS[moment](load)
     import torch_dml_ops as dml
-    from torch_dml_ops import _fast
+    from torch_dml_ops._torch import short_way
     x = torch.arange(6.0)
     window = [0], [6], [-2]
-    assert _fast.available and _fast.fast.slice1(x, *window, None, None).tolist() == [5, 3, 1]
+    assert short_way.available and short_way.fast.slice1(x, *window, None, None).tolist() == [5, 3, 1]
     leaf = x.clone().requires_grad_()
     dml.slice1(leaf, *window).sum().backward()
     assert leaf.grad.tolist() == [0, 1, 0, 1, 0, 1]

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from processes import run_python, started
 
 import torch_dml_ops
-from torch_dml_ops._required import require
+from torch_dml_ops._sentences.required import require
 
 MODEL = str(Path(__file__).parents[1] / "examples" / "models" / "strided_and_padded.json")
 
@@ -45,7 +45,7 @@ def imported(*arguments: str) -> frozenset[str]:
 )
 def test_nothing_that_takes_long_is_imported(arguments: tuple[str, ...], without: tuple[str, ...]) -> None:
     ours = imported(*arguments) - imported("-c", "import torch")
-    assert "torch_dml_ops._libraries" in ours
+    assert "torch_dml_ops._torch.libraries" in ours
     assert sorted(m for m in ours if m in without or m.startswith(tuple(f"{name}." for name in without))) == []
 
 

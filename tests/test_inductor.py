@@ -31,7 +31,8 @@ from torch._inductor import metrics
 from torch._inductor.utils import fresh_cache, get_code
 
 import torch_dml_ops as dml
-from torch_dml_ops import _inductor, _libraries
+from torch_dml_ops._compile import inductor
+from torch_dml_ops._torch import libraries
 
 pytestmark = pytest.mark.usefixtures("uncached_compiler")
 
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("uncached_compiler")
 @pytest.fixture
 def no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compilations that would leave an operator to its kernel fail."""
-    monkeypatch.delattr(_inductor, "_kernel")
+    monkeypatch.delattr(inductor, "_kernel")
 
 
 def run(f: Callable[..., Any], mode: str, *arguments: Any, **options: Any) -> Any:
@@ -145,7 +146,7 @@ def test_bits_where_a_result_is_returned_and_computed_with(dtypes: Sequence[torc
         same_bits(actual, expected)
 
 
-COMPUTED = [dtype for dtype in oracle.DTYPES if dtype in _inductor.FORMULA_DTYPES and dtype != torch.bool]
+COMPUTED = [dtype for dtype in oracle.DTYPES if dtype in inductor.FORMULA_DTYPES and dtype != torch.bool]
 
 
 @pytest.mark.thorough
@@ -310,7 +311,7 @@ def test_what_is_joined_is_computed_in_place() -> None:
     assert generated(f, "always", values(SIZES, torch.float32)) in ((1, 0), (2, 0))
 
 
-@pytest.mark.parametrize("dtype", [d for d in oracle.DTYPES if d not in _inductor.FORMULA_DTYPES], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in oracle.DTYPES if d not in inductor.FORMULA_DTYPES], ids=str)
 def test_dtypes_without_generated_code_keep_the_kernel(dtype: torch.dtype) -> None:
     x = torch.empty(SIZES, dtype=dtype)
     assert generated(lambda x: dml.slice1(x, *WHOLE, [1, 1, -1]), "always", x) == (0, 1)
@@ -423,11 +424,11 @@ def test_the_line_of_the_rule_that_decides(
     because: str, situation: tuple[Any, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     f, *of_tensor = situation
-    line = next(line for line in _inductor.RULE if line.because == because)
-    with caplog.at_level(logging.DEBUG, _inductor.log.name):
+    line = next(line for line in inductor.RULE if line.because == because)
+    with caplog.at_level(logging.DEBUG, inductor.log.name):
         _, calls = generated(f, "rule", empty(*of_tensor))
     verdict = "fused" if line.fuses else "kernel"
-    said = [record.getMessage() for record in caplog.records if record.name == _inductor.log.name]
+    said = [record.getMessage() for record in caplog.records if record.name == inductor.log.name]
     assert [text.partition(": ")[2] for text in said] == [f"{verdict}, as {because}"]
     assert calls == (not line.fuses)
 
@@ -436,8 +437,8 @@ def test_whatever_has_a_formula_is_fused_on_a_device_without_kernels(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Even where no pass over memory is saved. The CPU stands for the device."""
-    monkeypatch.setattr(_libraries, "devices_with_kernels", ())
-    with caplog.at_level(logging.DEBUG, _inductor.log.name):
+    monkeypatch.setattr(libraries, "devices_with_kernels", ())
+    with caplog.at_level(logging.DEBUG, inductor.log.name):
         _, calls = generated(lambda x: reversed_in(1, x), "rule", empty(4 * MB))
     assert "slice1: fused, as a GPU without kernels would need several of torch's" in caplog.messages
     assert calls == 0
@@ -456,27 +457,27 @@ def test_the_rule_visits_each_computation_once() -> None:
 
 
 def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
-    lines = {line.because for line in _inductor.RULE if "GPU" not in line.because}
+    lines = {line.because for line in inductor.RULE if "GPU" not in line.because}
     assert lines == set(SITUATIONS)
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in _inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because
+    "line", [line for line in inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because
 )
 def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
-    line: _inductor.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
+    line: inductor.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
     cases = {case.key: case for case in benchmark("fused_cases").cpu_cases(1)}
     f, arguments = cases[line.case].function()
-    with caplog.at_level(logging.DEBUG, _inductor.log.name):
+    with caplog.at_level(logging.DEBUG, inductor.log.name):
         generated(f, "rule", *arguments, dynamic=False)
-    said = [record.getMessage() for record in caplog.records if record.name == _inductor.log.name]
+    said = [record.getMessage() for record in caplog.records if record.name == inductor.log.name]
     assert [text.partition(", as ")[2] for text in said] == [line.because]
 
 
 def test_the_benchmark_cases_that_lines_for_gpus_name_are_measured(benchmark: Callable[[str], ModuleType]) -> None:
     measured = {case.key for case in benchmark("fused_cases").gpu_cases()}
-    assert {line.case for line in _inductor.RULE if "GPU" in line.because} <= measured
+    assert {line.case for line in inductor.RULE if "GPU" in line.because} <= measured
 
 
 # Other ways to compile.
@@ -560,7 +561,7 @@ def test_a_constraint_of_an_earlier_compilation_does_not_stay() -> None:
     from torch._inductor.lowering import _maybe_layout_constraints, constrain_to_fake_tensors
 
     _maybe_layout_constraints[torch.ops.torch_dml_ops.slice1.default] = constrain_to_fake_tensors
-    _inductor.register(dml.get_fusion)
+    inductor.register(dml.get_fusion)
     assert generated(ONE_KERNEL["slice1, after"], "always", values(SIZES, torch.float32)) == (1, 0)
 
 
@@ -574,7 +575,7 @@ def f(x):
 
 assert dml.slice1(torch.empty(4, device="meta"), [0], [4], [-1]).shape == (4,)
 assert "torch._inductor.lowering" not in sys.modules
-assert "torch_dml_ops._inductor" not in sys.modules
+assert "torch_dml_ops._compile.inductor" not in sys.modules
 {before}
 from torch._inductor.utils import get_code
 torch._inductor.config.fx_graph_cache = torch._functorch.config.enable_autograd_cache = False

@@ -10,11 +10,11 @@ import pytest
 from processes import started
 
 import torch_dml_ops
-from torch_dml_ops import _libraries
+from torch_dml_ops._torch import libraries
 
 pytestmark = pytest.mark.thorough  # each test starts processes that import torch
 PACKAGE = Path(torch_dml_ops.__file__).parent
-CPU, CUDA = _libraries.CPU_LIBRARY.name, _libraries.CUDA_LIBRARY.name
+CPU, CUDA = libraries.CPU_LIBRARY.name, libraries.CUDA_LIBRARY.name
 
 PRELUDE = """
 import importlib, os, shutil, sys, warnings
@@ -102,7 +102,7 @@ def test_the_same_package_imported_again(times: int) -> None:
     """Nothing is registered twice, of which torch would warn, and what was imported first works on."""
     code = "import torch_dml_ops; first = torch_dml_ops; check()\n"
     code += "forget(); import torch_dml_ops; check()\n" * times
-    code += "assert torch_dml_ops is not first and torch_dml_ops._autograd is first._autograd\n"
+    code += "assert torch_dml_ops is not first and torch_dml_ops._torch.autograd is first._autograd\n"
     code += "assert first.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]"
     assert run(code) == ("", "")
 
@@ -123,8 +123,8 @@ def test_the_package_reloaded() -> None:
 
 
 def test_an_import_after_one_that_failed_on_the_way() -> None:
-    code = "sys.modules['torch_dml_ops._operators'] = None; assert 'halted' in refused()\n"
-    code += "del sys.modules['torch_dml_ops._operators']; check()"
+    code = "sys.modules['torch_dml_ops._operators.records'] = None; assert 'halted' in refused()\n"
+    code += "del sys.modules['torch_dml_ops._operators.records']; check()"
     assert run(code) == ("", "")
 
 

@@ -28,7 +28,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 
 import torch_dml_ops as dml
-from torch_dml_ops._fast import available, fast
+from torch_dml_ops._torch.short_way import available, fast
 
 S = np.s_
 

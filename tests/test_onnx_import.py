@@ -47,14 +47,14 @@ from torch import Tensor, fx
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
-from torch_dml_ops.onnx._import_graph import (
+from torch_dml_ops.onnx._importer.graph import (
     IGNORED_ATTRIBUTES,
     OPERATORS,
     in_todays_form,
     operator_of,
     parameters_of,
 )
-from torch_dml_ops.onnx._import_onnx2torch import OPERATOR_TYPES, DataMovement
+from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES, DataMovement
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

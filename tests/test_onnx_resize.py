@@ -13,9 +13,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from test_onnx_import import bits, by_onnx2torch, each_importer, filled, model_of, onnxruntime_outputs, outputs_of
 
 from torch_dml_ops.onnx import from_onnx
-from torch_dml_ops.onnx._import_files import _DTYPES
-from torch_dml_ops.onnx._import_onnx2torch import DataMovement
-from torch_dml_ops.onnx._import_resize import COORDINATES, NEAREST, POLICIES, _scaled
+from torch_dml_ops.onnx._importer.files import _DTYPES
+from torch_dml_ops.onnx._onnx2torch import DataMovement
+from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES, _scaled
 
 FACTORS = st.one_of(
     st.integers(1, 4),

@@ -23,8 +23,8 @@ from onnx.reference import ReferenceEvaluator
 from test_onnx_import import LEAST, MOST, bits, by_onnx2torch, filled, outputs_of, session_of
 
 from torch_dml_ops.onnx import from_onnx
-from torch_dml_ops.onnx._import_graph import IGNORED_ATTRIBUTES, OPERATORS
-from torch_dml_ops.onnx._import_onnx2torch import OF_WHOLE_NUMBERS, OPERATOR_TYPES, DataMovement
+from torch_dml_ops.onnx._importer.graph import IGNORED_ATTRIBUTES, OPERATORS
+from torch_dml_ops.onnx._onnx2torch import OF_WHOLE_NUMBERS, OPERATOR_TYPES, DataMovement
 
 pytestmark = pytest.mark.skipif(
     tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from private_names import assert_works, defined_names, private_names
 
-from torch_dml_ops import _fast, _private
+from torch_dml_ops._torch import short_way, private_names
 
-SECTIONS = {name: value for name, value in vars(_private).items() if isinstance(value, _private.Section)}
+SECTIONS = {name: value for name, value in vars(private_names).items() if isinstance(value, private_names.Section)}
 SMALL = ("CHECK", "RESHAPE", "STORAGE", "EXPORTING")  # which no module of their own goes without
 
 
@@ -17,14 +17,14 @@ NEEDED_BY_TORCH = {"torch.library._impls", "torch.jit._builtins._register_builti
 
 
 def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
-    files = sorted(Path(_private.__file__).parent.rglob("*.py"))
+    files = sorted(Path(private_names.__file__).parent.rglob("*.py"))
     ours = {name for file in files for name in defined_names(file)}
     assert all(section.without and all(section.names.values()) for section in SECTIONS.values())  # what each is for
     table = {path for section in SECTIONS.values() for path in section.names}
     values = {f"torch.{path.rpartition('.')[2]}" for path in table}
     used = {file.name: private_names(file, ours) for file in files}
-    assert used.pop("_private.py") <= table
-    assert used.pop("_import_onnx2torch.py") == {"torch._CONVERTER_REGISTRY"}  # which is not torch's
+    assert used.pop("_torch/private_names.py") <= table
+    assert used.pop("_onnx2torch.py") == {"torch._CONVERTER_REGISTRY"}  # which is not torch's
     assert {file: found for file, names in used.items() if (found := names - values)} == {}
     assert {"torch._spec", "torch._cdata", "torch._op"} < set().union(*used.values())
 
@@ -32,7 +32,7 @@ def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
 def test_the_short_way_is_there_with_its_library_and_its_names() -> None:
     """Were it not, for a mistake in setting it up, its tests would be skipped."""
     built = find_spec("torch_dml_ops._fast_calls") is not None
-    assert _fast.available == (built and not _private.SHORT_WAY.missing)
+    assert short_way.available == (built and not private_names.SHORT_WAY.missing)
 
 
 SHORT_WAY = """
@@ -40,9 +40,9 @@ def work(name):
     warnings.simplefilter("ignore")
     with without(name):
         import torch_dml_ops as dml
-        from torch_dml_ops import _fast
+        from torch_dml_ops._torch import short_way
         from torch_dml_ops.__main__ import report
-    assert not _fast.available
+    assert not short_way.available
     assert report()["calls"].startswith("ordinary way only"), report()["calls"]
 
     import plain_torch
@@ -66,7 +66,7 @@ def work(name):
 
 
 def test_without_a_name_of_the_short_way_all_calls_go_the_ordinary_way() -> None:
-    assert_works(SHORT_WAY, *(name for name in _private.SHORT_WAY.names if name not in NEEDED_BY_TORCH))
+    assert_works(SHORT_WAY, *(name for name in private_names.SHORT_WAY.names if name not in NEEDED_BY_TORCH))
 
 
 DERIVATIVES = """
@@ -101,7 +101,7 @@ def work(name):
 
 
 def test_without_a_name_of_the_derivatives_backward_works_and_one_warning_says_so() -> None:
-    assert_works(DERIVATIVES, *_private.DERIVATIVES.names)
+    assert_works(DERIVATIVES, *private_names.DERIVATIVES.names)
 
 
 DTENSORS = """
@@ -136,15 +136,15 @@ def work(name):
 
 
 def test_without_a_name_of_their_rules_dtensors_get_one_sentence() -> None:
-    assert_works(DTENSORS, *_private.DTENSORS.names)
+    assert_works(DTENSORS, *private_names.DTENSORS.names)
 
 
 EACH_SMALL = """
 def work(name):
     with without(name):
         import torch_dml_ops as dml
-        from torch_dml_ops import _private
-        assert name in [s.missing for s in vars(_private).values() if isinstance(s, _private.Section)], name
+        from torch_dml_ops._torch import private_names
+        assert name in [s.missing for s in vars(private_names).values() if isinstance(s, private_names.Section)], name
     from operator_cases import FIVE, same
     import plain_torch
     for case in FIVE:
@@ -173,11 +173,11 @@ FUSION = """
 import torch_dml_ops
 
 def work(name):
-    from torch_dml_ops import _fusion
+    from torch_dml_ops._compile import fusion
     from torch_dml_ops.__main__ import report
     with warnings.catch_warnings(record=True) as caught, without(name):
         warnings.simplefilter("always")
-        assert _fusion.missing() == name, _fusion.missing()
+        assert fusion.missing() == name, fusion.missing()
     [warning] = caught
     assert f"lacks a name that fusing the operators is built on ({name})" in str(warning.message), warning
     assert report()["torch.compile"].startswith("calls of the kernels only"), report()
@@ -186,7 +186,7 @@ def work(name):
 
 def test_without_a_name_of_inductor_compiled_functions_call_the_kernels() -> None:
     """test_inductor.py compiles on such a torch."""
-    assert_works(FUSION, *_private.INDUCTOR.names)
+    assert_works(FUSION, *private_names.INDUCTOR.names)
 
 
 EXPORT = """
@@ -203,7 +203,7 @@ def work(name):
 
 def test_without_the_exporters_registry_a_warning_names_the_argument_to_pass() -> None:
     pytest.importorskip("onnxscript")
-    assert_works(EXPORT, *_private.ONNX.names)
+    assert_works(EXPORT, *private_names.ONNX.names)
 
 
 def test_every_section_is_tested() -> None:

@@ -15,7 +15,7 @@ import torch
 from backends import ON_HOST, Backend
 
 import torch_dml_ops as dml
-from torch_dml_ops import _operators
+from torch_dml_ops._operators.records import records
 
 
 def registered(namespace: str) -> dict[str, str]:
@@ -55,7 +55,7 @@ def test_each_operator_has_a_form_with_out_and_two_for_fast_calls() -> None:
     forms = {f"{name}.{form}" for name in OPERATORS for form in ("out", "fast", "fast_out")}
     few = {f"{name}.fast_{count}" for name in ("split", "join") for count in (2, 3, 4)}
     assert set(registered("torch_dml_ops")) == OPERATORS | forms | few
-    assert set(_operators.OPERATORS) == OPERATORS
+    assert set(records.OPERATORS) == OPERATORS
 
 
 @pytest.mark.parametrize("key", ["Conjugate", "Negative"])
@@ -68,9 +68,9 @@ def test_what_writes_and_returns_nothing_never_meets_torchs_kernels_for_lazy_vie
 
 
 def test_each_integration_serves_each_operator() -> None:
-    from torch_dml_ops import _inductor
+    from torch_dml_ops._compile import inductor
 
-    assert {kind.formula.__name__ for kind in _inductor.Call.__subclasses__()} == OPERATORS
+    assert {kind.formula.__name__ for kind in inductor.Call.__subclasses__()} == OPERATORS
     if torch.distributed.is_available():
         from torch_dml_ops.distributed._plans import PLANNERS
 

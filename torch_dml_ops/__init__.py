@@ -35,12 +35,14 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
-from torch_dml_ops import _every_device, _extensions, _operators, ops
-from torch_dml_ops._arguments import refuse_script as _refuse_script
-from torch_dml_ops._fusion import get_fusion, set_fusion
-from torch_dml_ops._index import index
-from torch_dml_ops._negative_steps import negative_steps
+from torch_dml_ops._torch import libraries  # isort: skip  (before the modules that use the operators)
+from torch_dml_ops._operators.records import every_device, records
+from torch_dml_ops._torch import extensions
+from torch_dml_ops import ops
+from torch_dml_ops._sentences.arguments import refuse_script as _refuse_script
+from torch_dml_ops._compile.fusion import get_fusion, set_fusion
+from torch_dml_ops._indexing.index import index
+from torch_dml_ops._indexing.negative_steps import negative_steps
 from torch_dml_ops.ops import *  # noqa: F403  (what its __all__ lists)
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 // `functions_of` makes a function for each operator, which takes its arguments and `out` or None, and returns its
 // result. It returns None if the call is not plain (a subclass, a mode, a transform or tracing is involved, or numbers
 // are not plain ints) or if the operator refuses it. The caller then makes the call in the ordinary way, which converts
-// the numbers or says what is wrong. torch_dml_ops/_fast.py is the Python side.
+// the numbers or says what is wrong. torch_dml_ops/_torch/short_way.py is the Python side.
 //
 // The tensors go through the dispatcher to the overload `fast` of each operator, which takes its numbers from a
 // FastCall. So what the dispatcher handles (conjugated views and functional tensors as inputs, for example) works as
@@ -261,7 +261,7 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   return PyTuple_Pack(3, offsets.get(), sizes.get(), strides.get());
 }
 
-// A tensor of these sizes in place of the one on the stack, as torch_dml_ops._index.reshaped makes it.
+// A tensor of these sizes in place of the one on the stack, as torch_dml_ops._indexing.index.reshaped makes it.
 PyObject* reshaped(Stack& stack, std::span<const int64_t> sizes) {
   return stack.push_list(sizes) && stack.call("aten::_unsafe_view", "") ? stack.result() : fall_back();
 }

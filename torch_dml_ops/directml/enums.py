@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from torch_dml_ops._arguments import instance, integer, string
-from torch_dml_ops._text import as_json, dtype_name
+from torch_dml_ops._sentences.arguments import instance, integer, string
+from torch_dml_ops._sentences.text import as_json, dtype_name
 
 E = TypeVar("E", bound="_Named")
 

@@ -13,11 +13,11 @@ from typing import Any, TextIO
 import torch
 from torch import Tensor
 
-from torch_dml_ops._arguments import instance, listed, string, true_or_false
-from torch_dml_ops._required import require
-from torch_dml_ops._text import shown
-from torch_dml_ops.directml._commands import Bound, Command, Dispatch, Print, Resource, WriteFile
-from torch_dml_ops.directml._json import Cursor, read
+from torch_dml_ops._sentences.arguments import instance, listed, string, true_or_false
+from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.text import shown
+from torch_dml_ops.directml._models.commands import Bound, Command, Dispatch, Print, Resource, WriteFile
+from torch_dml_ops.directml._schema.documents import Cursor, read
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.support import check_level
 
@@ -114,7 +114,7 @@ class Model:
         true_or_false("Model.load: allow_outside", allow_outside)
         true_or_false("Model.load: strict", strict)
         require("torch_dml_ops: reading model files", "numpy")
-        from torch_dml_ops.directml._load_model import load_model
+        from torch_dml_ops.directml._models.load_model import load_model
 
         options = feature_level, allow_outside, input_path, output_path
         return cls(*read(Cursor(None), lambda document: load_model(document, path, *options), strict))

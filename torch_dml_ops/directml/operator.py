@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._arguments import instance, listed, require_tensor, strided_tensor, whole_numbers
-from torch_dml_ops._text import JsonPath, as_json, cut, dotted, dtype_name, shown
-from torch_dml_ops.directml._operator_desc import OPERATOR_DESCS, OperatorDesc
+from torch_dml_ops._sentences.arguments import instance, listed, require_tensor, strided_tensor, whole_numbers
+from torch_dml_ops._sentences.text import JsonPath, as_json, cut, dotted, dtype_name, shown
+from torch_dml_ops.directml._descriptors.operator_desc import OPERATOR_DESCS, OperatorDesc
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags, data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDesc
@@ -257,7 +257,7 @@ class Operator:
             expected.check_out(op, tensor)
         destination = outs if self.gives_list else outs[0]
         if torch.compiler.is_compiling():
-            from torch_dml_ops.directml._in_graph import write  # with torch._dynamo, which takes long to import
+            from torch_dml_ops.directml._running.in_graph import write  # with torch._dynamo, which takes long to import
 
             write(self._call.function, tensors, self._call.arguments, destination)
         else:

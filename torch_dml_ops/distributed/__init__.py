@@ -27,10 +27,10 @@ if not torch.distributed.is_available():
 
 from torch.distributed.tensor import DTensor
 
-from torch_dml_ops import _autograd
-from torch_dml_ops._operators import OPERATORS
-from torch_dml_ops._private import DTENSORS
-from torch_dml_ops._signature import signatures
+from torch_dml_ops._torch import autograd
+from torch_dml_ops._operators.records import OPERATORS
+from torch_dml_ops._torch.private_names import DTENSORS
+from torch_dml_ops._operators.signature import signatures
 from torch_dml_ops.distributed._calls import require_names, rule
 from torch_dml_ops.distributed._out import refusal_of_a_rank, rule_with_out
 from torch_dml_ops.distributed._traffic import Traffic, traffic
@@ -47,15 +47,15 @@ def _refusal(name: str) -> Callable[..., None]:
 
 def _register() -> None:
     """Once, also where the package is imported again after it was removed from sys.modules."""
-    if _autograd.when_out_is_refused:
+    if autograd.when_out_is_refused:
         return
     for name in OPERATORS:
         signature = signatures[name]
         rules = [_refusal(name)] * 2 if DTENSORS.missing else [rule(signature), rule_with_out(signature)]
         for form, of_dtensors in zip(("", ".out"), rules, strict=True):
             torch.library.register_torch_dispatch(f"torch_dml_ops::{name}{form}", DTensor, of_dtensors)
-    _autograd.when_out_is_refused.append(refusal_of_a_rank)
-    _autograd.with_rules_for_lazy_views.add(DTensor)
+    autograd.when_out_is_refused.append(refusal_of_a_rank)
+    autograd.with_rules_for_lazy_views.add(DTensor)
 
 
 _register()

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from torch_dml_ops import _autograd
-from torch_dml_ops._operators import checked_outs
-from torch_dml_ops._overlap import check_memory
-from torch_dml_ops._private import DTENSORS as private
-from torch_dml_ops._signature import Signature
+from torch_dml_ops._torch import autograd
+from torch_dml_ops._operators.records import checked_outs
+from torch_dml_ops._operators.overlap import check_memory
+from torch_dml_ops._torch.private_names import DTENSORS as private
+from torch_dml_ops._operators.signature import Signature
 from torch_dml_ops.distributed._calls import require_dtensors, run
 from torch_dml_ops.distributed._exchange import is_plain
 from torch_dml_ops.distributed._placements import check_part
@@ -48,7 +48,7 @@ def _checked_for_out(
     tensors = require_dtensors(name, [*given, *outs])
     read, written = tensors[: len(given)], tensors[len(given) :]
     parts = _parts(outs, written)
-    _autograd.check_writable(name, parts)
+    autograd.check_writable(name, parts)
     for (argument, _), t, spec in zip(outs, written, plan(signature, read, numbers).specs, strict=True):
         if t.placements != spec.placements:
             raise RuntimeError(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Placement, Replicate, Shard
 
-from torch_dml_ops._text import text
+from torch_dml_ops._sentences.text import text
 from torch_dml_ops.distributed._shards import leaving, runs_of_join, shard
 
 Placements = tuple[Placement, ...]

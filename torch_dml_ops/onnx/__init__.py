@@ -13,13 +13,13 @@ and :func:`register_onnx2torch` go the other way.
 ['Slice']
 """
 
-from torch_dml_ops._required import require
+from torch_dml_ops._sentences.required import require
 
 require("torch_dml_ops.onnx", "numpy", "onnx", "onnxscript")
 
 from torch_dml_ops.onnx._export import register, translation_table
-from torch_dml_ops.onnx._import_graph import from_onnx
-from torch_dml_ops.onnx._import_onnx2torch import register_onnx2torch
+from torch_dml_ops.onnx._importer.graph import from_onnx
+from torch_dml_ops.onnx._onnx2torch import register_onnx2torch
 
 register()
 __all__ = ["from_onnx", "register_onnx2torch", "translation_table"]

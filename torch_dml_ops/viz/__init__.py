@@ -8,7 +8,7 @@ saves. :func:`explore` shows widgets in a notebook, with a picture that changes 
 >>> figure = viz.plot_slice1([4, 4], window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])
 """
 
-from torch_dml_ops._required import require
+from torch_dml_ops._sentences.required import require
 
 require("torch_dml_ops.viz", "matplotlib", "numpy")
 

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._required import require
-from torch_dml_ops._text import shown
+from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.viz.plots import _input, plot_reverse_subsequences, plot_slice1, plot_split
 
 MOST_SLIDERS = 16  # for lengths; more are typed

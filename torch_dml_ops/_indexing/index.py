@@ -1,0 +1,322 @@
+"""NumPy's basic indexing, steps of either sign included: reading an index, and assigning to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Number
+from types import EllipsisType, NoneType
+from typing import Any, ClassVar, SupportsIndex
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+from torch.overrides import handle_torch_function
+
+from torch_dml_ops._sentences.arguments import (
+    index_of,
+    is_boolean,
+    recorded_among,
+    records_calls,
+    refused_layout,
+    require_tensor,
+    whole_numbers,
+)
+from torch_dml_ops._torch.short_way import fast
+from torch_dml_ops._operators.layout import is_exporting, known
+from torch_dml_ops._torch.private_names import RESHAPE
+from torch_dml_ops._indexing.slices import Walk, numbers_in, walk_of
+from torch_dml_ops._sentences.text import shown
+from torch_dml_ops.ops import slice1
+
+Entry = slice | SupportsIndex | EllipsisType | None
+BasicIndex = Entry | tuple[Entry, ...]
+
+# What an index says of a dimension: how to walk along it, or at which index to drop it, where a Tensor is a number that
+# vmap has a batch of, which torch alone can use. None makes a new dimension.
+Part = Walk | int | Tensor | None
+
+
+_LARGE = 2**31  # a step that torch would multiply by the stride, beyond 64 bits, even where it is never taken
+
+
+class Indexer:
+    """What :func:`index` gives: ``index(input)[…]`` reads, and ``index(input)[…] = value`` assigns."""
+
+    __slots__ = ("_input",)
+    __iter__: ClassVar[None] = None  # else Python would iterate by __getitem__, over a 0-d tensor without an error
+    __contains__: ClassVar[None] = None
+
+    def __init__(self, input: Tensor) -> None:
+        self._input = input
+
+    def __getitem__(self, index: BasicIndex) -> Tensor:
+        """A copy of what the index selects."""
+        if not is_dynamo_compiling():
+            done: Tensor | None = fast.index(self._input, index)
+            if done is not None:
+                return done
+        return read("index", self._input, index)
+
+    def __setitem__(self, index: BasicIndex, value: Any) -> None:
+        """Assigns as torch does, broadcasting and converting the value, but where both overlap as NumPy does."""
+        assign("index", self._input, index, value)
+
+    def __repr__(self) -> str:
+        return f"index({self._input!r})"
+
+
+def index(input: Tensor) -> Indexer:
+    """NumPy's basic indexing, whole: ``index(x)[i]`` equals ``x.numpy()[i]``, negative steps included.
+
+    An index is an entry or a tuple of them: a slice with any bounds and any step but 0; a whole number, which drops its
+    dimension; None, which makes a new one of size 1; at most one Ellipsis, which stands for whole dimensions, as those
+    left out at the end do. A slice may select nothing. Whole numbers are what ``operator.index`` takes, NumPy's and 0-d
+    tensors included, but not booleans.
+
+    Args:
+        input: tensor of any dtype and any number of dimensions, 0 included.
+
+    Returns:
+        An object to be indexed. Indexing gives a copy, never a view, whatever the index. Assigning,
+        ``index(x)[i] = value``, writes into ``input`` as ``x.numpy()[i] = value`` would: the value is a number or a
+        tensor, is broadcast and converted as torch does it, and may share memory with ``input``.
+
+    Raises:
+        TypeError: an ``input`` that is no tensor; on indexing, a slice of other than whole numbers; on assigning, a
+            value that is neither a number nor a tensor.
+        IndexError: on indexing, an entry of another type, lists, booleans and tensors with dimensions (advanced
+            indexing) among them; a whole number out of range; more entries than dimensions; more than one Ellipsis.
+        ValueError: on indexing, a step of 0.
+        RuntimeError: on assigning, an ``input`` that is a leaf and requires grad.
+
+    It is differentiable to any order, as is assigning.
+
+    >>> import torch, torch_dml_ops as dml
+    >>> x = torch.arange(12).reshape(3, 4)
+    >>> dml.index(x)[::-2, 1:]
+    tensor([[ 9, 10, 11],
+            [ 1,  2,  3]])
+    >>> dml.index(x)[-1, ::-1]
+    tensor([11, 10,  9,  8])
+    >>> dml.index(x)[0, ::-1] = torch.tensor([1, 2, 3, 4])
+    >>> x[0]
+    tensor([4, 3, 2, 1])
+    """
+    if not isinstance(input, Tensor):
+        require_tensor("index: input", input)
+    return Indexer(input)
+
+
+def read(op: str, input: Tensor, index: Any, _recorded: Any = None) -> Tensor:
+    """A copy of what the index selects. Sentences begin with `op`.
+
+    Where the call is recorded, what stands for a value is handed on by itself too: torch.fx finds none within a slice.
+    """
+    if (recorded := recorded_among(input, *numbers_in(index))) is not None:
+        result: Tensor = handle_torch_function(read, (recorded,), op, input, index, recorded)
+        return result
+    parts = _parts(op, index, input)
+    if any(isinstance(part, Tensor) for part in parts):
+        input = input[tuple(part if isinstance(part, Tensor) else slice(None) for part in parts if part is not None)]
+        parts = [part for part in parts if not isinstance(part, Tensor)]
+    if any(isinstance(part, Walk) and known(part.length == 0) for part in parts):
+        return input[tuple(map(_for_torch, parts))].clone()
+    if is_exporting():
+        input, parts = _narrowed(input, parts)
+    if not parts or all(part is None for part in parts):  # a 0-d input
+        return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
+    walks = [
+        part if isinstance(part, Walk) else Walk(part, part + 1, 1, 1)
+        for part in parts
+        if not (part is None or isinstance(part, Tensor))
+    ]
+    offsets, windows = zip(*(walk.window() for walk in walks), strict=True)
+    copy = slice1(input, offsets, windows, [walk.step for walk in walks])
+    if all(isinstance(part, Walk) for part in parts):
+        return copy
+    if any(d is not None for d in _sharded(copy)):  # torch does not view such dimensions away, but selects from them
+        return copy[tuple(slice(None) if isinstance(p, Walk) else None if p is None else 0 for p in parts)].clone()
+    along = iter(copy.shape)
+    sizes = [(part, 1 if part is None else next(along)) for part in parts]
+    return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
+
+
+def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]:
+    """Leaves to torch what slice1 would refuse for some sizes of an exported program, and in ONNX not even refuse.
+
+    Those are walks that may find nothing, and whole numbers that may be out of range.
+    """
+    left: list[Part] = []
+    d = 0
+    for part in parts:
+        if isinstance(part, Walk):
+            offset, size = part.window()
+            available = input.shape[d]
+            least = torch.sym_min(available, 1) if isinstance(available, torch.SymInt) else min(available, 1)
+            if not known(size >= least):
+                input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
+                part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
+        elif part is not None and isinstance(part + input.shape[d], torch.SymInt):
+            input = torch.ops.aten.select.int(input, d, part)
+            continue
+        left.append(part)
+        d += part is not None
+    return input, left
+
+
+_view: Any = Tensor.view if RESHAPE.missing else RESHAPE.default
+
+
+def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The copy in other sizes. Not a view of it: torch refuses to write to one once grad mode has been switched on."""
+    result: Tensor = _view(copy, sizes)
+    return result
+
+
+@torch.fx.node.has_side_effect  # graphs keep it, although nothing reads its result
+def assign(op: str, input: Tensor, index: Any, value: Any, _recorded: Any = None) -> None:
+    """Assigns to what the index selects. Sentences begin with `op`. `_recorded` is as for `read`."""
+    if records_calls(input):
+        input[index] = value
+        return
+    if (recorded := recorded_among(value, *numbers_in(index))) is not None:
+        handle_torch_function(assign, (recorded,), op, input, index, value, recorded)
+        return
+    parts = _parts(op, index, input)
+    _check_not_sharded(op, input, parts)
+    _check_not_leaf(op, input)
+    if not isinstance(value, (Number, torch.SymInt, torch.SymFloat, torch.SymBool)):
+        require_tensor(f"{op}: the value", value, "a number or a tensor")
+    if isinstance(value, Tensor):
+        _check_layout(op, "the value", value)
+        kept = [part for part in parts if part is None or isinstance(part, Walk)]
+        value = _turned(value, [part is not None and part.step < 0 for part in kept])
+    input[tuple(map(_for_torch, parts))] = value
+
+
+def _turned(value: Tensor, backwards: Sequence[bool]) -> Tensor:
+    """A copy, which the tensor that it is assigned to may share memory with, reversed where that is walked backwards.
+
+    Its last dimensions are those of the target, as in broadcasting.
+    """
+    rank, shift = value.dim(), len(backwards) - value.dim()
+    strides = [-1 if d + shift >= 0 and backwards[d + shift] else 1 for d in range(rank)]
+    return slice1(value, [0] * rank, value.shape, strides) if -1 in strides else value.clone()
+
+
+def _for_torch(part: Part) -> slice | int | Tensor | None:
+    """As an index of torch's: what a walk reads, in ascending order."""
+    if not isinstance(part, Walk):
+        return part
+    if known(abs(part.step) >= _LARGE) and known(part.length <= 1):
+        return slice(part.start, part.start + part.length)
+    if part.step > 0:
+        return slice(part.start, part.stop, part.step)
+    offset, size = part.least_window()
+    return slice(offset, offset + size, -part.step)
+
+
+def _check_layout(op: str, name: str, tensor: Tensor) -> None:
+    if (rule := refused_layout(tensor)) is not None:
+        raise RuntimeError(f"{op}: {name} {rule}")
+
+
+def _sharded(tensor: Tensor) -> Sequence[int | None]:
+    """The dimensions along which a DTensor is sharded, and None for the others of its mesh."""
+    if type(tensor) is Tensor:
+        return ()
+    return [getattr(p, "dim", None) for p in getattr(tensor, "placements", ())]
+
+
+def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
+    """Refuses what torch would write into a copy: it gathers a DTensor's sharded dimension to index into it."""
+    if not (sharded := _sharded(input)):
+        return
+    for d, part in enumerate(part for part in parts if part is not None):
+        whole = isinstance(part, Walk) and abs(part.step) == 1 and known(part.length == input.shape[d])
+        if d in sharded and not whole:
+            raise RuntimeError(
+                f"{op}: input must not be sharded along dimension {d}, in which the index leaves out elements; torch "
+                "would assign to a copy; call redistribute on it first"
+            )
+
+
+def _check_not_leaf(op: str, input: Tensor) -> None:
+    """What torch refuses as "a leaf Variable that requires grad"."""
+    if input.requires_grad and input.is_leaf and torch.is_grad_enabled():
+        raise RuntimeError(
+            f"{op}: input must not be a leaf that requires grad where it is assigned to; write torch.no_grad() around "
+            "the assignment, or assign to a clone()"
+        )
+
+
+def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
+    """What the index says of each dimension, and None for each new one."""
+    _check_layout(op, "input", input)
+    sizes = whole_numbers(f"{op}: the shape of input", input.shape)
+    entries = [_checked(op, k, entry) for k, entry in enumerate(index if isinstance(index, tuple) else (index,))]
+    # By their types: torch.compile would take `entry is None` for a reason to compile for each number anew.
+    ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
+    if len(ellipses) > 1:
+        raise IndexError(f"{op}: index must have at most one Ellipsis, got {len(ellipses)}")
+    given = sum(not isinstance(entry, (EllipsisType, NoneType)) for entry in entries)
+    if given > len(sizes):
+        raise IndexError(
+            f"{op}: index must have at most one slice or whole number for each of {len(sizes)} dimensions, got {given}"
+        )
+    at = ellipses[0] if ellipses else len(entries)
+    whole = [slice(None)] * (len(sizes) - given)
+    parts: list[Part] = []
+    d = 0
+    for k, entry in [*enumerate(entries[:at]), *((at, s) for s in whole), *enumerate(entries[at + 1 :], at + 1)]:
+        if isinstance(entry, NoneType):
+            parts.append(None)
+            continue
+        if isinstance(entry, slice):
+            parts.append(walk_of(op, entry, sizes[d], d))
+        else:
+            parts.append(entry if isinstance(entry, Tensor) else _in_range(op, k, entry, sizes[d], d))
+        d += 1
+    return parts
+
+
+def _checked(op: str, k: int, entry: Any) -> Any:
+    """The entry, a whole number as an int."""
+    if isinstance(entry, (slice, EllipsisType, NoneType, torch.SymInt)) or type(entry) is int:
+        return entry
+    try:
+        if _may_be_number(entry):
+            return index_of(entry)
+    except TypeError:
+        pass
+    except RuntimeError:
+        if not isinstance(entry, Tensor):
+            raise
+        return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
+    advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
+    way_out = "; index the result with it" if advanced else ""
+    if isinstance(entry, list) and any(isinstance(e, (slice, EllipsisType, NoneType)) for e in entry):
+        way_out = "; write a tuple of entries, as in x[tuple(…)]"
+    if getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool"):
+        way_out = f"{way_out}, as in x[::-1][:, mask]" if k else "; x[mask] and torch.masked_select take masks"
+    raise IndexError(
+        f"{op}: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {shown(entry)}{way_out}"
+    )
+
+
+def _may_be_number(entry: Any) -> bool:
+    """Not booleans, nor arrays and tensors with dimensions, although `operator.index` takes some of them."""
+    if isinstance(entry, Tensor):
+        whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
+        return entry.dim() == 0 and whole and not entry.is_meta
+    return not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
+
+
+def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
+    """The number as an index from 0 on."""
+    if not -size <= number < size:
+        rule = f"from {-size} to {size - 1}" if size else "a slice"
+        raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")
+    if is_exporting() and isinstance(number + size, torch.SymInt):
+        return number  # with other sizes the sum may be in range where the number is not, or the number positive
+    return number + size if number < 0 else number

@@ -1,0 +1,119 @@
+"""How Python's slices walk along a dimension, and the window that such walks read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from torch_dml_ops._sentences.arguments import whole_number
+from torch_dml_ops._operators.layout import is_exporting, known
+from torch_dml_ops._sentences.text import shown
+
+Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+class Walk(NamedTuple):
+    """Along a dimension: the indices ``range(start, stop, step)``, `length` of them."""
+
+    start: int
+    stop: int
+    step: int
+    length: int
+
+    def window(self) -> tuple[int, int]:
+        """Offset and size of the window from where the walk starts to where it must stop."""
+        return (self.start, self.stop - self.start) if self.step > 0 else (self.stop + 1, self.start - self.stop)
+
+    def least_window(self) -> tuple[int, int]:
+        """Offset and size of the window from the lowest to the highest of the indices."""
+        if known(self.length == 0):
+            return 0, 0
+        extent = (self.length - 1) * abs(self.step) + 1
+        if is_exporting() and isinstance(extent, torch.SymInt):
+            extent = torch.sym_max(extent, 0)  # of an input of other sizes, the slice may select nothing
+        return self.start if self.step > 0 else self.start - extent + 1, extent
+
+
+def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
+    """What the slice selects of dimension `d`, of this size: the indices ``range(*s.indices(size))``."""
+    first, last, step = (
+        value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
+        for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
+    )
+    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # a larger one, too, ends after one index
+    if step == 0:
+        raise ValueError(f"{op}: the slice of dimension {d} must not have a step of 0")
+    least, most = (0, size) if step > 0 else (-1, size - 1)
+    symbolic = is_exporting() and any(isinstance(value, torch.SymInt) for value in (size, first, last))
+
+    def bound(index: int | None, default: int) -> int:
+        if index is None:
+            return default
+        if symbolic:
+            return _clamped(index, size, least, most)
+        # By conditions, which torch decides for symbolic sizes. max and min would make new expressions, of which it
+        # does not know that they equal one or the other.
+        if index < 0:
+            return index + size if index + size >= least else least
+        return index if index <= most else most
+
+    ordered = first is None and last is None
+    if symbolic and isinstance(first, int) and isinstance(last, int) and (first < 0) == (last < 0):
+        # Here, and not for the clamped bounds: torch fails at the maximum of two minima with numbers.
+        last, ordered = max(first, last) if step > 0 else min(first, last), True
+    start = bound(first, least if step > 0 else most)
+    stop = bound(last, most if step > 0 else least)
+    if symbolic and not ordered:
+        stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
+    distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
+    length = (distance + stride - 1) // stride
+    if symbolic:
+        return Walk(start, stop, step, length)
+    length = max(length, 0)
+    return Walk(0, 0, step, 0) if known(length == 0) else Walk(start, stop, step, length)
+
+
+_PERIOD = 2**62  # larger than any bound
+
+
+def _clamped(index: int, size: int, least: int, most: int) -> int:
+    """A bound of a slice, by arithmetic that holds for every size.
+
+    To compare the sizes would be a guard, which an exported program has, and a model in ONNX no longer.
+    """
+    if isinstance(index, torch.SymInt) and index.node.expr.is_Symbol and known(index >= 0):  # a size
+        within: int = index if isinstance(most, int) and known(index <= most) else torch.sym_min(index, most)
+    elif isinstance(index, torch.SymInt):
+        # Not by comparing with 0, or torch would decide it for sizes from 1 on, of which -size is always negative.
+        is_negative = (index % _PERIOD - index) // _PERIOD
+        within = torch.sym_max(index + size * is_negative, least)
+        # Not by sym_min: where several pairs of Min and Max have the same number, onnxscript's optimizer makes a model
+        # that does not load.
+        within = most - torch.sym_max(most - within, 0)
+    elif abs(index) >= sys.maxsize:  # the sum might be beyond int64
+        within = least if index < 0 else most
+    else:
+        within = torch.sym_max(index + size, least) if index < 0 else torch.sym_min(index, most)
+    return within
+
+
+def numbers_in(index: Any) -> Iterator[Any]:
+    """The entries of an index, and of each slice its start, stop and step."""
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, slice):
+            yield from (entry.start, entry.stop, entry.step)
+        else:
+            yield entry
+
+
+def text_of(s: slice) -> str:
+    """The slice in a sentence."""
+    return f"slice({', '.join(map(shown, (s.start, s.stop, s.step)))})"
+
+
+def as_slice(index: int) -> str:
+    """The slice that selects this index alone, as it is written."""
+    return f"{shown(index)}:{'' if index == -1 else shown(index + 1)}"

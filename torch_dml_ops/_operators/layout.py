@@ -1,0 +1,115 @@
+"""The order of a tensor's dimensions in memory, which results take from their inputs.
+
+The same rules as new_dense in csrc/ops/check.cpp, for tensors without data. A size that depends on data (the number of
+rows that a mask selects, for example) cannot be compared with every number: a condition whose truth is unknown counts
+as false.
+"""
+
+import sys
+from collections.abc import Sequence
+from functools import cmp_to_key
+from itertools import takewhile
+
+import torch
+from torch import Tensor
+from torch.compiler import is_dynamo_compiling
+
+from torch_dml_ops._operators.checks import require
+
+
+def is_exporting() -> bool:
+    """As torch.compiler's, which torch 2.11 takes for true in all that it compiles."""
+    return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
+
+
+def known(condition: bool) -> bool:
+    """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
+    if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
+        return condition
+    # Takes as long to import as this package.
+    from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
+
+    # A guard would limit the sizes of an exported program, and be lost in ONNX.
+    return statically_known_true(condition) if is_exporting() else guard_or_false(condition)
+
+
+def _at_least(a: int, b: int) -> bool:
+    """Whether a >= b, or if that is unknown, as for strides (n, 1) where n depends on data, a is a multiple of b."""
+    return known(a >= b) or (not known(a < b) and known(a % b == 0))
+
+
+def memory_order(tensor: Tensor) -> list[int]:
+    """Dimensions, outermost in memory first. Of two with equal strides, the one of size 1 counts as the inner one."""
+    sizes, strides = tensor.shape, tensor.stride()
+
+    def compare(a: int, b: int) -> int:
+        keys = sizes if known(strides[a] == strides[b]) else strides
+        if known(keys[a] == keys[b]):
+            return 0
+        return -1 if _at_least(keys[a], keys[b]) else 1
+
+    return sorted(range(tensor.dim()), key=cmp_to_key(compare))
+
+
+def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
+    expected = 1
+    for d in reversed(order):
+        if not (known(tensor.shape[d] == 1) or known(tensor.stride(d) == expected)):
+            return False
+        expected *= torch.sym_max(tensor.shape[d], 1)
+    return True
+
+
+def shared_order(tensors: Sequence[Tensor]) -> list[int]:
+    """The memory order of the first tensor in whose order all of them are dense, or the contiguous order.
+
+    The tensors have equal sizes except in one dimension, and there none is 0.
+    """
+    # A dimension of size 1 can be anywhere in an order, so the tensor with the fewest of them fits the fewest orders.
+    # Its dimensions larger than 1 include those of every other tensor. So if all are dense in some order, they are
+    # dense in the order of that tensor.
+    widest = min(tensors, key=lambda t: sum(known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
+    order = memory_order(widest)
+    if not all(_dense_in(order, t) for t in tensors):
+        return list(range(widest.dim()))
+    before = takewhile(lambda t: t is not widest, tensors)
+    return next((own for own in map(memory_order, before) if _dense_in(own, widest)), order)
+
+
+def dense_strides(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> tuple[int, ...]:
+    """The strides of a new dense tensor: its dimensions, as many as each of `order_of` has, are in the memory order in
+    which all of these are dense, if there is one; otherwise it is contiguous."""
+    strides: list[int] = [0] * len(sizes)
+    stride = 1
+    for d in reversed(shared_order(order_of)):
+        _require_fits(op, sizes, not isinstance(stride, int) or stride <= sys.maxsize)
+        strides[d] = stride
+        stride *= torch.sym_max(sizes[d], 1)
+    fits = not isinstance(stride, int) or stride <= sys.maxsize // order_of[0].element_size()
+    _require_fits(op, sizes, _is_empty(sizes) or fits)
+    return tuple(strides)
+
+
+def new_dense(op: str, sizes: Sequence[int], order_of: Sequence[Tensor]) -> Tensor:
+    """A new tensor with these strides, of the dtype and device of the first of `order_of`."""
+    strides = dense_strides(op, sizes, order_of)
+    try:
+        return order_of[0].new_empty_strided(tuple(sizes), strides)
+    except RuntimeError:
+        _require_fits(op, sizes, not _is_empty(sizes))  # torch multiplies the sizes before the 0: that overflows
+        raise
+
+
+def _is_empty(sizes: Sequence[int]) -> bool:
+    return any(isinstance(size, int) and size == 0 for size in sizes)
+
+
+def _require_fits(op: str, sizes: Sequence[int], fits: bool) -> None:
+    if fits:
+        return
+    wrong = (
+        "be empty, but its other sizes multiply to more than 2^63 - 1"
+        if _is_empty(sizes)
+        else "have more than 2^63 - 1 bytes"
+    )
+    require(False, f"{op}: a result of sizes %s would {wrong}", sizes)

@@ -1,0 +1,251 @@
+"""Converts callers' arguments: lists of whole numbers become tuples, and a wrong type is refused in one sentence.
+
+The rules about values (that a window lies within its input, for example) are in csrc/ops and _operators/records.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence, Set
+from contextlib import suppress
+from enum import Enum
+from numbers import Number
+from typing import Any, NoReturn, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from torch_dml_ops._operators.signature import Signature
+from torch_dml_ops._sentences.text import JsonPath, cut, shown
+
+T = TypeVar("T")
+
+
+def records_calls(value: Any) -> bool:
+    """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
+    # The types of None, an Ellipsis and a shape are left out because torch.compile of torch 2.11 cannot ask them.
+    if value is None or value is ... or type(value) is int or isinstance(value, (Tensor, torch.Size)):
+        return False
+    return hasattr(type(value), "__torch_function__")
+
+
+def recorded_among(*values: Any) -> Any:
+    """The first of these that stands for a value in a graph that is being recorded, or None."""
+    for value in values:
+        if records_calls(value):
+            return value
+    return None
+
+
+def whole_number(name: str, value: Any) -> int:
+    """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take."""
+    if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta and value.dtype != torch.bool:
+        with suppress(TypeError):
+            number = index_of(value)  # or torch says why it has no value, in vmap for example
+            if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
+                int(value)  # which warns that the trace has this number for every input, as for torch's own operators
+            return number
+    return integer(name, value, _of_slices(value))
+
+
+def index_of(value: Any) -> int:
+    """As `operator.index`, which fails at torch's numbers of 2^63 and more."""
+    is_large = isinstance(value, Tensor) and value.dtype == torch.uint64
+    return int(value.item() if is_large else operator.index(value))
+
+
+def integer(name: str, value: Any, way_out: str = "") -> int:
+    """What `operator.index` makes of a value that is no boolean: an int, also of NumPy's and torch's.
+
+    `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
+    """
+    try:
+        # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
+        # torch.compile of torch 2.11 would end there.
+        has_index = value is not None and hasattr(type(value), "__index__") and not is_boolean(value)
+        if has_index and getattr(value, "shape", ()) == ():
+            return int(operator.index(value))
+    except Exception:  # a number of a class of the caller's may raise anything
+        pass
+    raise TypeError(f"{name} must be a whole number, got {shown(value)}{way_out}")
+
+
+def is_boolean(value: Any) -> bool:
+    """Python's, NumPy's or torch's."""
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+
+
+def whole_numbers(name: str, values: Any) -> Sequence[int]:
+    """The whole numbers as a tuple, so that later changes of the list, array or tensor have no effect."""
+    kind = type(values)
+    if kind is list or kind is tuple or kind is torch.Size:
+        if are_plain_numbers(values):
+            return tuple(values)
+    elif records_calls(values):
+        return values  # type: ignore[no-any-return]
+    elif getattr(values, "ndim", 1) != 1:
+        what = "tensor" if isinstance(values, Tensor) else type(values).__name__
+        raise TypeError(f"{name} must be a list of whole numbers, got a {values.ndim}-d {what}")
+    elif not _is_list(values):
+        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{_of_slices(values)}")
+    return tuple([whole_number(f"{name}[{k}]", value) for k, value in enumerate(values)])
+
+
+def are_plain_numbers(values: Any) -> bool:
+    """Whether they need no conversion: an int, a list or tuple of ints, or None."""
+    kind = type(values)
+    if kind is list or kind is tuple or kind is torch.Size:
+        return all(type(value) is int for value in values)
+    return kind is int or values is None
+
+
+def _of_slices(value: Any) -> str:
+    return "; torch_dml_ops.index takes slices" if isinstance(value, slice) else ""
+
+
+def _is_list(values: Any) -> bool:
+    return hasattr(values, "__array__") or (isinstance(values, Sequence) and not isinstance(values, (str, bytes)))
+
+
+def require_tensor(name: str, value: Any, kind: str = "a tensor") -> None:
+    """Raises TypeError for what is no tensor."""
+    if not (isinstance(value, Tensor) or records_calls(value)):
+        raise TypeError(f"{name} must be {kind}, got {shown(value)}{_as_tensor(name, value)}")
+
+
+def _as_tensor(name: str, value: Any) -> str:
+    """How to make a tensor of a value, if it can be one."""
+    if isinstance(value, PackedSequence):
+        return "; call torch.nn.utils.rnn.pad_packed_sequence first"
+    if hasattr(type(value), "__array_interface__"):
+        return "; write torch.from_numpy(array)"
+    argument = name.rpartition(" ")[2]
+    entries = value if isinstance(value, (list, tuple)) else [value]
+    if not argument.startswith("out") and all(isinstance(entry, (Number, list, tuple)) for entry in entries):
+        return f"; write torch.tensor({argument})"
+    return ""
+
+
+def require_tensors(name: str, values: Any) -> None:
+    """Raises TypeError for what is no list of tensors."""
+    if isinstance(values, (list, tuple)):
+        for value in values:
+            if not isinstance(value, Tensor):
+                break
+        else:
+            return
+    elif records_calls(values):
+        return
+    elif isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
+        way_out = ""
+        if isinstance(values, Tensor):
+            way_out = "; put tensors into a list"
+        elif isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
+            way_out = f"; write list({name.rpartition(' ')[2]})"
+        raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
+    for k, value in enumerate(values):
+        require_tensor(f"{name}[{k}]", value)
+
+
+def refuse_script(function: str) -> NoReturn:
+    raise RuntimeError(f"{function}: torch.jit.script cannot compile this function; write torch.compile")
+
+
+def explanation(signature: Signature, values: Sequence[Any], out: Any = None) -> RuntimeError | None:
+    """One sentence on why torch refused arguments of the right types: their layout, or more than 64 bits.
+
+    Raise it `from None`, because torch's own message has up to 50 lines. None if torch had another reason.
+    """
+    arguments = [(argument, value) for (argument, _), value in zip(signature.arguments, values, strict=False)]
+    for argument, value in (*arguments, ("out", out)):
+        several = isinstance(value, (list, tuple))
+        for k, one in enumerate(value if several else (value,)):
+            rule = refused_layout(one) if isinstance(one, Tensor) else _refused_number(one)
+            if rule is not None:
+                return RuntimeError(f"{signature.name}: {argument}{f'[{k}]' if several else ''} {rule}")
+    return None
+
+
+def refused_layout(tensor: Tensor) -> str | None:
+    if tensor.is_quantized:
+        return "must not be quantized; call dequantize() or int_repr() first"
+    if tensor.is_nested:
+        return "must not be a nested tensor; call to_padded_tensor() or unbind() first"
+    if tensor.layout != torch.strided:
+        layout = str(tensor.layout).removeprefix("torch.").removeprefix("_")
+        return f"must have strides, got layout {layout}; call to_dense() first"
+    if tensor.device.type in ("lazy", "xla"):  # to view such a tensor's memory as another dtype ends the process
+        return f"must not be on {tensor.device}, where tensors have no memory until they are needed; call cpu() first"
+    return None
+
+
+def _refused_number(value: Any) -> str | None:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return f"must be from -2^63 to 2^63 - 1, got {shown(value)}"
+    return None
+
+
+# For descriptors, which have no symbolic sizes.
+
+# They can be iterated over, and are no lists: they have no order, or are one value, as in Python 3.11 a flag is.
+_NO_LISTS = (str, bytes, bytearray, Mapping, Set, Enum, type)
+
+
+def integers(name: str, values: Any) -> tuple[int, ...]:
+    """Numbers as `integer` has them, of any iterable."""
+    entries = listed(name, values, "whole numbers")
+    return tuple(v if type(v) is int else integer(f"{name}[{k}]", v) for k, v in enumerate(entries))
+
+
+def listed(name: str, values: Any, of: str) -> list[Any]:
+    """The entries of any iterable that has them in an order, and is no text."""
+    if isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
+        try:
+            return list(values)
+        except Exception:  # of tensors and arrays without dimensions, and of sparse ones
+            pass
+    raise TypeError(f"{name} must be a list of {of}, got {shown(values)}")
+
+
+def list_of(kind: type[T], name: str, values: Any) -> tuple[T, ...]:
+    entries = listed(name, values, kind.__name__)
+    return tuple(instance(kind, f"{name}[{k}]", entry) for k, entry in enumerate(entries))
+
+
+def instance(
+    kind: type[T] | tuple[type[T], ...], name: str, value: Any, called: str | None = None, way_out: str = ""
+) -> T:
+    if isinstance(value, kind):
+        return value
+    wanted = called or f"a {getattr(kind, '__name__', kind)}"
+    raise TypeError(f"{name} must be {wanted}, got {shown(value)}{way_out}")
+
+
+def string(name: str, value: Any) -> str:
+    return instance(str, name, value, "a string")
+
+
+def true_or_false(name: str, value: Any) -> bool:
+    return instance(bool, name, value, "True or False")
+
+
+def place(name: str, value: Any) -> JsonPath:
+    """A path of field names, keys and indices."""
+    if isinstance(value, (list, tuple)) and all(isinstance(part, (str, int)) for part in value):
+        return tuple(value)
+    raise TypeError(f"{name} must be a tuple of names and indices, got {shown(value)}")
+
+
+def strided_tensor(name: str, value: Any) -> Tensor:
+    """A tensor whose elements lie in memory by strides."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {cut(type(value).__name__)}")
+    if value.is_nested:
+        raise ValueError(f"{name} must be a strided tensor, got a nested one; call to_padded_tensor() first")
+    if value.layout is not torch.strided:
+        layout = str(value.layout).removeprefix("torch.")
+        raise ValueError(f"{name} must be a strided tensor, got one of layout {layout}; call to_dense() first")
+    return value

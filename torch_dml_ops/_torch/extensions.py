@@ -1,0 +1,15 @@
+"""Loads what serves parts of torch that take longer to import than this package, once a process has imported them."""
+
+import sys
+from importlib import import_module
+
+from torch_dml_ops._torch.autograd import preparations
+
+
+def _load_rules_for_dtensors() -> None:
+    if "torch.distributed.tensor" in sys.modules:
+        import_module("torch_dml_ops.distributed")
+        preparations.clear()
+
+
+preparations.append(_load_rules_for_dtensors)

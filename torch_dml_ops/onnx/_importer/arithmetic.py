@@ -1,0 +1,95 @@
+"""ONNX's operators that sequence lengths may go through on their way, on tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from torch_dml_ops._operators.layout import known
+from torch_dml_ops._sentences.text import shown
+from torch_dml_ops.onnx._importer.inputs import (
+    as_dtype,
+    check_broadcast,
+    check_size,
+    dtype_name,
+    is_whole,
+    larger,
+    number,
+    recorded,
+    signed,
+)
+
+
+def is_exact(dtype: torch.dtype, to: torch.dtype) -> bool:
+    """Whether floating-point numbers hold those of `dtype`: zeros of bfloat16 may be made of bytes."""
+    return dtype in (torch.uint8, torch.int8) and to.is_floating_point and to.itemsize > 1
+
+
+@recorded
+def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
+    for name, dtype in (("input", input.dtype), ("to", to)):
+        if not (is_whole(dtype) or (name == "to" and is_exact(input.dtype, dtype))):
+            raise ValueError(f"Cast: {name} must have a dtype of whole numbers, got {dtype_name(dtype)}")
+    return input.to(to)
+
+
+@recorded
+def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+    if not is_whole(input.dtype):
+        raise ValueError(f"Clip: input must have a dtype of whole numbers, got {dtype_name(input.dtype)}")
+    for name, limit in (("min", min), ("max", max)):
+        if limit is not None and (limit.dim() > 1 or not known(limit.numel() == 1)):
+            raise ValueError(f"Clip: {name} must be one number, got {shown(limit)}")
+    result = _ordered(input)
+    if min is not None:
+        result = torch.maximum(result, _ordered(min))
+    if max is not None:
+        result = torch.minimum(result, _ordered(max))
+    return (result ^ _HIGHEST_BIT).view(input.dtype) if input.dtype == torch.uint64 else result.to(input.dtype)
+
+
+@recorded
+def less(A: Tensor, B: Tensor) -> Tensor:
+    _check_whole("Less", A)
+    check_broadcast("Less", A, B)
+    return torch.lt(_ordered(A), _ordered(B))
+
+
+@recorded
+def sub(A: Tensor, B: Tensor) -> Tensor:
+    _check_whole("Sub", A)
+    check_broadcast("Sub", A, B)
+    return as_dtype(A.dtype, torch.sub(signed(A), signed(B)))
+
+
+@recorded
+def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
+    check_broadcast("Where", condition, X, Y)
+    return torch.where(condition, X, Y)
+
+
+@recorded
+def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, like: Tensor | None = None) -> Tensor:
+    """`like` has the dtype and the device of a constant `start`, which is a number here."""
+    begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
+    if known(step == 0):
+        raise ValueError("Range: delta must not be 0")
+    count = larger((end - begin + step + (1 if step < 0 else -1)) // step, 0)
+    check_size("Range", [count], 8)
+    tensors = [given for given in (like, start, limit, delta) if isinstance(given, Tensor)]
+    if not tensors:  # numbers that are no tensors are sizes
+        return torch.arange(count) * step + begin
+    return (torch.arange(count, device=tensors[0].device) * step + begin).to(tensors[0].dtype)
+
+
+def _check_whole(op: str, tensor: Tensor) -> None:
+    if not is_whole(tensor.dtype):
+        raise ValueError(f"{op}: inputs must have a dtype of whole numbers, got {dtype_name(tensor.dtype)}")
+
+
+_HIGHEST_BIT = -(2**63)
+
+
+def _ordered(tensor: Tensor) -> Tensor:
+    """int64 in the same order: torch does not compare uint64."""
+    return tensor.view(torch.int64) ^ _HIGHEST_BIT if tensor.dtype == torch.uint64 else tensor.to(torch.int64)

@@ -1,0 +1,602 @@
+"""ONNX graphs that only move data, as PyTorch modules."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+from operator import getitem
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import onnx
+import torch
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx.helper import make_tensor_type_proto
+from torch import Tensor, fx, nn
+
+from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops.onnx._importer import arithmetic as arithmetic
+from torch_dml_ops.onnx._importer import indexing as indexing
+from torch_dml_ops.onnx._importer import operators as operators
+from torch_dml_ops.onnx._importer import resize as resizing
+from torch_dml_ops.onnx._importer import sizes as sizes
+from torch_dml_ops.onnx._importer.files import (
+    ONNX_DOMAINS,
+    dtype_of,
+    external_tensors,
+    line_of,
+    read_model,
+    tensor_of,
+    type_name,
+)
+from torch_dml_ops.onnx._importer.inputs import constant_numbers
+
+
+class Operator(NamedTuple):
+    """What an operator does on tensors, and on sizes that the graph computes.
+
+    Parameters have the names of ONNX's inputs, or of the attributes that older opsets have in their place.
+    """
+
+    on_tensors: Callable[..., Any] | None
+    on_sizes: Callable[..., Any] | None = None
+    numbers: tuple[str, ...] = ()  # inputs that are numbers, or lists of them
+    since: int = 1  # the opset from which on it means this
+
+
+OPERATORS = {
+    "Add": Operator(None, sizes.add, since=7),
+    "Cast": Operator(arithmetic.cast, sizes.identity, since=6),
+    "CenterCropPad": Operator(operators.center_crop_pad, numbers=("shape",)),
+    "Clip": Operator(arithmetic.clip, since=12),
+    "Compress": Operator(indexing.compress, numbers=("condition",)),
+    "Concat": Operator(operators.concat, sizes.concat),
+    "ConstantOfShape": Operator(operators.constant_of_shape, numbers=("input",)),
+    "DepthToSpace": Operator(operators.depth_to_space),
+    "Div": Operator(None, sizes.div, since=7),
+    "Expand": Operator(operators.expand, numbers=("shape",)),
+    "Flatten": Operator(operators.flatten),
+    "Gather": Operator(indexing.gather, sizes.gather),
+    "GatherElements": Operator(indexing.gather_elements, since=11),
+    "GatherND": Operator(indexing.gather_nd),
+    "Identity": Operator(operators.identity, sizes.identity),
+    "Less": Operator(arithmetic.less, since=9),
+    "Max": Operator(None, sizes.maximum, since=8),
+    "Min": Operator(None, sizes.minimum, since=8),
+    "Mod": Operator(None, sizes.mod, since=10),
+    "Mul": Operator(None, sizes.mul, since=7),
+    "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
+    "Range": Operator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
+    "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
+    "Resize": Operator(resizing.resize, numbers=("scales", "sizes")),
+    "ReverseSequence": Operator(operators.reverse_sequence),
+    "Scatter": Operator(indexing.scatter),
+    "ScatterElements": Operator(indexing.scatter_elements),
+    "ScatterND": Operator(indexing.scatter_nd),
+    "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
+    "SpaceToDepth": Operator(operators.space_to_depth),
+    "Split": Operator(operators.split, numbers=("split",)),
+    "Squeeze": Operator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
+    "Sub": Operator(arithmetic.sub, sizes.sub, since=7),
+    "Tile": Operator(operators.tile, numbers=("repeats",), since=6),
+    "Transpose": Operator(operators.transpose),
+    "Trilu": Operator(operators.trilu, numbers=("k",)),
+    "Unsqueeze": Operator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
+    "Upsample": Operator(resizing.upsample, numbers=("scales",), since=7),
+    "Where": Operator(arithmetic.where, since=9),
+}
+RESIZE_10 = Operator(resizing.resize_10, numbers=("scales",))
+
+# They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
+# opsets reuse.
+IGNORED_ATTRIBUTES = {
+    "antialias", "consumed_inputs", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "round_mode", "saturate",
+    "stash_type",
+}  # fmt: skip
+
+# The attributes with which an operator may do more than move data, and the values with which it does not; the default
+# first.
+MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "DepthToSpace": {"mode": ("DCR", "CRD")},
+    "Pad": {"mode": ("constant", "edge", "reflect", "wrap")},
+    "Resize": {
+        "mode": ("nearest",),
+        "coordinate_transformation_mode": tuple(resizing.COORDINATES),
+        "nearest_mode": tuple(resizing.NEAREST),
+        "keep_aspect_ratio_policy": tuple(resizing.POLICIES),
+    },
+    "ScatterElements": {"reduction": ("none",)},
+    "ScatterND": {"reduction": ("none",)},
+    "SpaceToDepth": {"mode": ("DCR", "CRD")},
+    "Upsample": {"mode": ("nearest",)},
+}
+
+
+MOST_NUMBERS = 1000  # of a list whose length is that of a tensor's rank or of a node's outputs
+
+
+def operator_of(op: str, opset: int) -> Operator:
+    return RESIZE_10 if op == "Resize" and opset < 11 else OPERATORS[op]
+
+
+def beyond_moving(op: str, arguments: Mapping[str, Any]) -> str | None:
+    """What would have to hold of attributes and constants for an operator that moves data, if it does not."""
+    for name, values in MOVING.get(op, {}).items():
+        if (value := arguments.get(name, values[0])) not in values:
+            return f"be {op} with {name} {_or(values)}, got {shown(value)}"
+    return None
+
+
+class Constant:
+    """A tensor that the model holds, read when it is first used."""
+
+    def __init__(self, name: str, data: Tensor | TensorProto, folder: Path | None, trainable: bool = False) -> None:
+        self.name, self._data, self._folder, self._trainable = name, data, folder, trainable
+
+    @cached_property
+    def tensor(self) -> Tensor:
+        return self._data if isinstance(self._data, Tensor) else tensor_of(self._data, self._folder)
+
+    @property
+    def is_parameter(self) -> bool:
+        return self._trainable and (self.tensor.is_floating_point() or self.tensor.is_complex())
+
+    @property
+    def may_be_sizes(self) -> bool:
+        return self.tensor.dtype == torch.int64 and self.tensor.dim() <= 1
+
+    @property
+    def may_be_numbers(self) -> bool:
+        """Whether an operator's rules may depend on what it holds: not on weights, which are not read for that."""
+        if isinstance(self._data, Tensor):
+            return self._data.dtype == torch.int64 and self._data.numel() <= MOST_NUMBERS
+        return self._data.data_type in (TensorProto.INT32, TensorProto.INT64) and prod(self._data.dims) <= MOST_NUMBERS
+
+    @property
+    def numbers(self) -> TensorProto:
+        return onnx.numpy_helper.from_array(self.tensor.numpy(), self.name)
+
+
+class SizesNode(NamedTuple):
+    """Sizes that the graph computes: a tuple of them where the rank is 1, one where it is 0."""
+
+    node: fx.Node
+    rank: int
+
+
+Value = fx.Node | SizesNode | Constant
+
+
+def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
+    """Imports an ONNX model that only moves data, as a module that has gradients, compiles, and runs on any device.
+
+    The operators are Slice, Split, Concat and ReverseSequence, in the form of every opset, and what goes with them:
+    Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
+    SpaceToDepth, Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND without a reduction,
+    Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element; Shape, Size, Add,
+    Sub, Mul, Div, Mod, Min and Max that compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of
+    whole numbers. The model's own functions are followed.
+
+    Args:
+        model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
+            only from its own folder.
+
+    Returns:
+        A :class:`torch.fx.GraphModule`. It takes the inputs of the graph as tensors in their order, and returns its
+        output or, if there are several, a tuple of them. Initializers of floating-point or complex numbers are its
+        parameters; other initializers, and constants, are buffers. Numbers that are inputs of the graph, such as the
+        starts of a Slice, are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the
+        graph there.
+
+    Raises:
+        NotImplementedError: a node that does something else, the first of the graph; an element type that torch lacks.
+        ValueError: a file that is not a valid model, data outside of the file's folder, local functions that would be
+            more than 100 000 nodes.
+        TypeError: a ``model`` that is neither a path nor a model.
+        OSError: a file that cannot be read.
+
+    Slice, Split, Concat and ReverseSequence copy; the others may return a view, as in torch. Sources: the `operators
+    <https://onnx.ai/onnx/operators/>`_ of ONNX.
+
+    >>> import onnx.parser, torch, torch_dml_ops.onnx
+    >>> model = onnx.parser.parse_model('''
+    ... <ir_version: 8, opset_import: ["": 18]>
+    ... every_other (int64[n] x) => (int64[m] y) {
+    ...     start = Constant <value_ints = [-1]> ()
+    ...     end = Constant <value_ints = [-100]> ()
+    ...     axis = Constant <value_ints = [0]> ()
+    ...     step = Constant <value_ints = [-2]> ()
+    ...     y = Slice(x, start, end, axis, step)
+    ... }''')
+    >>> module = torch_dml_ops.onnx.from_onnx(model)
+    >>> module(torch.arange(6))
+    tensor([5, 3, 1])
+    """
+    read, folder = read_model(model)
+    return _Importer(read, folder).module()
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    attributes = {}
+    for attribute in node.attribute:
+        value = onnx.helper.get_attribute_value(attribute)
+        if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
+            value = tuple(value)
+        attributes[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return attributes
+
+
+def in_todays_form(op: str, attributes: Mapping[str, Any], opset: int, outputs: int) -> dict[str, Any]:
+    """The attributes as keyword arguments of the functions, with what older opsets mean by the same node."""
+    result = {name: value for name, value in attributes.items() if name not in IGNORED_ATTRIBUTES}
+    if op == "Split":
+        result["must_divide"] = "num_outputs" not in attributes
+        result["num_outputs"] = outputs
+    elif op == "Concat" and opset < 4:
+        result.setdefault("axis", 1)
+    return result
+
+
+def parameters_of(function: Callable[..., Any]) -> list[str] | None:
+    """The names of ONNX's inputs, or None where there may be any number of them."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters if parameter.kind == parameter.POSITIONAL_OR_KEYWORD]
+
+
+def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR_VERSION) -> None:
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version, context.opset_imports = ir_version, {"": opset}
+    checked = NodeProto()
+    checked.CopyFrom(node)
+    for tensor in external_tensors(checked):  # which the checker would look for in the current folder
+        tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))
+    try:
+        onnx.checker.check_node(checked, context)
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
+        raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
+    if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
+        raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
+    if rule := _broken_rule(node.op_type, attributes_of(node), [bool(name) for name in node.input], len(node.output)):
+        raise ValueError(f"{what} must {rule}")
+
+
+def _broken_rule(op: str, attributes: Mapping[str, Any], inputs: Sequence[bool], outputs: int) -> str | None:
+    """What ONNX's text asks of a node's attributes, and its checker does not."""
+    if op == "Split":
+        number = attributes.get("num_outputs", outputs)
+        if number != outputs:
+            return f"have as many outputs as num_outputs says, got {outputs} and {number}"
+        if "num_outputs" in attributes and inputs[1:] == [True]:
+            return "have either split or num_outputs, got both"
+        for k, piece in enumerate(attributes.get("split", ())):
+            if piece < 0:
+                return f"have a split of sizes that are at least 0, got {piece} for split[{k}]"
+    if op == "ReverseSequence":
+        axes = attributes.get("time_axis", 0), attributes.get("batch_axis", 1)
+        if sorted(axes) != [0, 1]:
+            return f"have one of time_axis and batch_axis 0 and the other 1, got {axes[0]} and {axes[1]}"
+    if op == "Mod" and (fmod := attributes.get("fmod", 0)) not in (0, 1):
+        return f"have an fmod of 0 or 1, got {fmod}"
+    if op == "ConstantOfShape" and "value" in attributes and list(attributes["value"].dims) not in ([1], []):
+        return f"have a value of one element, got sizes {text(tuple(attributes['value'].dims))}"
+    if op == "Transpose" and sorted(perm := attributes.get("perm", ())) != list(range(len(perm))):
+        return f"have a perm that holds each axis once, got {text(perm)}"
+    return None
+
+
+class _Importer:
+    """Goes through a graph once and writes down what is to be called."""
+
+    def __init__(self, model: ModelProto, folder: Path | None) -> None:
+        self._model, self._folder = model, folder
+        self._opset = max(opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS)
+        self._graph = fx.Graph()
+        self._root = fx.GraphModule(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
+        self._values: dict[str, Value] = {}
+        self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
+        self._registered: dict[Constant, fx.Node] = {}
+
+    def module(self) -> nn.Module:
+        graph = self._model.graph
+        if graph.sparse_initializer:
+            name = shown(graph.sparse_initializer[0].values.name)
+            raise NotImplementedError(f"from_onnx: initializer {name} must be dense, got a sparse tensor")
+        for initializer in graph.initializer:
+            self._values[initializer.name] = Constant(initializer.name, initializer, self._folder, trainable=True)
+            if initializer.data_type in TensorProto.DataType.values():
+                self._types[initializer.name] = make_tensor_type_proto(initializer.data_type, initializer.dims)
+        self._add_inputs(graph)
+        for k, node in enumerate(graph.node):
+            self._add_node(f"graph.node[{k}]{f' ({shown(node.name)})' if node.name else ''}", node)
+        results = []
+        for output in graph.output:
+            if output.name not in self._values:
+                raise ValueError(f"from_onnx: output {shown(output.name)} must be the output of a node, and is of none")
+            self._check_type(f"output {shown(output.name)}", output)
+            results.append(self._tensor(self._values[output.name]))
+        self._graph.output(results[0] if len(results) == 1 else tuple(results))
+        self._graph.eliminate_dead_code()
+        return fx.GraphModule(self._root, self._graph, class_name="OnnxGraph")
+
+    def _add_inputs(self, graph: GraphProto) -> None:
+        names = {"self"}
+        given: set[str] = set()
+        for value in graph.input:
+            what = f"input {shown(value.name)}"
+            if value.name in given:
+                raise ValueError(f"from_onnx: inputs must have names of their own, got {shown(value.name)} again")
+            given.add(value.name)
+            if not value.type.HasField("tensor_type"):
+                kind = value.type.WhichOneof("value")
+                raise NotImplementedError(f"from_onnx: {what} must be a tensor, got {kind or 'no type'}")
+            if element_type := value.type.tensor_type.elem_type:
+                dtype_of(what, element_type)
+            self._check_type(what, value)
+            if value.name not in self._values:  # an initializer is the default of an input of the same name
+                if element_type:
+                    self._types[value.name] = value.type
+                name = _identifier(value.name)
+                while name in names:
+                    name += "_"
+                names.add(name)
+                self._values[value.name] = self._graph.create_node("placeholder", name, name=name)
+
+    def _check_type(self, what: str, value: ValueInfoProto) -> None:
+        given, declared = self._element_type(value.name), value.type.tensor_type.elem_type
+        if given and declared and given != declared:
+            types = " and ".join(map(type_name, (declared, given)))
+            raise ValueError(f"from_onnx: {what} must be of the type that it is declared as, got {types}")
+
+    def _add_node(self, label: str, node: NodeProto) -> None:
+        op = node.op_type
+        attributes = attributes_of(node)
+        if node.domain not in ONNX_DOMAINS:
+            raise self._not_data_movement(label, f"{node.domain}.{op}")
+        if op not in OPERATORS and op not in ("Constant", "Shape", "Size"):
+            raise self._not_data_movement(label, op)
+        self._check_node(label, node)
+        if op == "Constant":
+            ((kind, value),) = attributes.items()
+            self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
+        elif op in ("Shape", "Size"):
+            data = self._tensor(self._values[node.input[0]])
+            if op == "Shape":
+                call, rank = self._call(sizes.shape, (data,), attributes, node.output[0]), 1
+            else:
+                call, rank = self._call(sizes.size, (data,), {}, node.output[0]), 0
+            self._values[node.output[0]] = SizesNode(call, rank)
+        elif self._opset < (since := operator_of(op, self._opset).since):
+            raise NotImplementedError(
+                f"from_onnx: {label} must be {op} of opset {since} or later, got opset {self._opset}"
+            )
+        else:
+            attributes = in_todays_form(op, attributes, self._opset, len(node.output))
+            inputs = [self._values[name] if name else None for name in node.input]
+            if not self._add_on_sizes(label, node, inputs, attributes):
+                self._add_on_tensors(label, node, inputs, attributes)
+
+    def _check_node(self, label: str, node: NodeProto) -> None:
+        for name in node.input:
+            if name and name not in self._values:
+                raise ValueError(f"from_onnx: {label} must have inputs that are known before it, got {shown(name)}")
+        for name in node.output:
+            if name in self._values:
+                raise ValueError(
+                    f"from_onnx: {label} must have outputs with names of their own, got {shown(name)} again"
+                )
+        if len(named := [name for name in node.output if name]) > len(set(named)):
+            again = next(name for name in named if named.count(name) > 1)
+            raise ValueError(f"from_onnx: {label} must have outputs with names of their own, got {shown(again)} again")
+        check_node(f"from_onnx: {label}", node, self._opset, self._model.ir_version)
+        self._infer_types(label, node)
+
+    def _infer_types(self, label: str, node: NodeProto) -> None:
+        """ONNX's own rules on types, ranks and sizes, as far as these are known, and constants."""
+        names = [name for name in node.input if name]
+        if not all(name in self._types for name in names):
+            return
+        constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
+        scaled = node.op_type in ("Resize", "Upsample")  # by numbers that are no whole ones
+        try:
+            outputs = onnx.shape_inference.infer_node_outputs(
+                onnx.defs.get_schema(node.op_type, self._opset),
+                node,
+                {name: self._types[name] for name in names},
+                {
+                    name: constant.numbers
+                    for name, constant in constants.items()
+                    if constant.may_be_numbers or (scaled and name != node.input[0])
+                },
+                opset_imports=[onnx.helper.make_opsetid("", self._opset)],
+                ir_version=self._model.ir_version,
+            )
+        except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
+            line = re.sub(r"^\[\w+\] ", "", line_of(error))
+            raise ValueError(f"from_onnx: {label} must be a valid {node.op_type}: {line}") from None
+        self._types.update(outputs)
+
+    def _element_type(self, name: str) -> int:
+        """0 where it cannot be told."""
+        return self._types[name].tensor_type.elem_type if name in self._types else 0
+
+    def _may_have_rank(self, name: str, rank: int) -> bool:
+        tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
+        return not tensor.HasField("shape") or len(tensor.shape.dim) == rank
+
+    def _not_data_movement(self, label: str, what: str) -> NotImplementedError:
+        what = what if what.isprintable() else shown(what)
+        return NotImplementedError(
+            f"from_onnx: {label} must move data, got {what}; for whole models see register_onnx2torch"
+        )
+
+    def _constant(self, label: str, name: str, kind: str, value: Any) -> Constant:
+        if kind == "value":
+            return Constant(name, value, self._folder)
+        if kind in ("value_int", "value_ints"):
+            return Constant(name, torch.tensor(value, dtype=torch.int64), None)
+        if kind in ("value_float", "value_floats"):
+            return Constant(name, torch.tensor(value, dtype=torch.float32), None)
+        raise NotImplementedError(f"from_onnx: {label} must be a Constant of dense numbers, got {kind}")
+
+    def _add_on_sizes(
+        self, label: str, node: NodeProto, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    ) -> bool:
+        """False where the operator has tensors to work on."""
+        operator = OPERATORS[node.op_type]
+        if operator.on_sizes is None:
+            return False
+        names = parameters_of(operator.on_sizes)
+        data = [v for k, v in enumerate(inputs) if v is not None and not (names and names[k] in operator.numbers)]
+        if not all(isinstance(v, SizesNode) or (isinstance(v, Constant) and v.may_be_sizes) for v in data):
+            return False
+        args, kwargs = self._arguments(operator, names, inputs, _sizes)
+        rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes})
+        if rank is None or not self._may_have_rank(node.output[0], rank):
+            return False
+        if all(value is None or isinstance(value, Constant) for value in inputs):
+            try:
+                result = sizes.as_tensor(operator.on_sizes(*args, **kwargs, **attributes))
+            except (ValueError, RuntimeError) as error:  # torch's, of a number beyond int64
+                raise ValueError(f"from_onnx: {label} cannot be computed: {line_of(error)}") from None
+            self._values[node.output[0]] = Constant(node.output[0], result, None)
+        else:
+            call = self._call(operator.on_sizes, args, {**kwargs, **attributes}, node.output[0])
+            self._values[node.output[0]] = SizesNode(call, rank)
+        return True
+
+    def _add_on_tensors(
+        self, label: str, node: NodeProto, inputs: Sequence[Value | None], attributes: dict[str, Any]
+    ) -> None:
+        op = node.op_type
+        operator = operator_of(op, self._opset)
+        if operator.on_tensors is None:
+            raise self._not_data_movement(label, f"{op} of tensors that are no sizes")
+        names = parameters_of(operator.on_tensors)
+        args, kwargs = self._arguments(operator, names, inputs, self._tensor)
+        self._check(label, node, {**kwargs, **attributes})
+        if op == "Cast":
+            attributes["to"] = dtype_of(label, attributes["to"])
+        elif op == "ConstantOfShape":
+            value = attributes.get("value", torch.zeros(1))
+            attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
+        elif op == "Range" and isinstance(inputs[0], Constant):
+            attributes["like"] = self._tensor(inputs[0])
+        call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
+        if op != "Split":
+            self._values[node.output[0]] = call
+            return
+        for k, name in enumerate(node.output):
+            if name:
+                self._values[name] = self._call(getitem, (call, k), {}, name)
+
+    def _check(self, label: str, node: NodeProto, arguments: Mapping[str, Any]) -> None:
+        """What is data movement only with some arguments or element types."""
+        if rule := beyond_moving(node.op_type, arguments):
+            raise NotImplementedError(f"from_onnx: {label} must {rule}; for whole models see register_onnx2torch")
+        if node.op_type in ("Cast", "Clip", "Less", "Range", "Sub"):
+            given, to = self._element_type(node.input[0]), arguments.get("to", 0)
+            exact = given and to and arithmetic.is_exact(dtype_of(label, given), dtype_of(label, to))
+            for kind in (given, 0 if exact else to):
+                if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
+                    raise self._not_data_movement(label, f"{node.op_type} of {type_name(kind)}")
+
+    def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> fx.Node:
+        return self._graph.create_node("call_function", function, args, kwargs, name or None)
+
+    def _arguments(
+        self,
+        operator: Operator,
+        names: Sequence[str] | None,
+        inputs: Sequence[Value | None],
+        other: Callable[[Value], Any],
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What to call the operator's function with, leaving out what the node leaves out.
+
+        The first input is given by its place, and the others by name where the function has names for them. Numbers and
+        lists of them are prepared by `_numbers`, all else by `other`.
+        """
+        arguments = [
+            (k, self._numbers(names[k], value) if names and names[k] in operator.numbers else other(value))
+            for k, value in enumerate(inputs)
+            if value is not None
+        ]
+        if names is None:
+            return tuple(argument for _, argument in arguments), {}
+        (_, first), *others = arguments
+        return (first,), {names[k]: argument for k, argument in others}
+
+    def _numbers(self, name: str, value: Value) -> Any:
+        """An argument that is a number or a list of them: these themselves where they are known now."""
+        if isinstance(value, Constant):
+            try:
+                return constant_numbers(name, value.tensor)
+            except ValueError:  # which the function says in its own words
+                return self._tensor(value)
+        return value.node if isinstance(value, SizesNode) else value
+
+    def _tensor(self, value: Value) -> fx.Node:
+        if isinstance(value, fx.Node):
+            return value
+        if isinstance(value, SizesNode):
+            return self._graph.call_function(sizes.as_tensor, (value.node,))
+        if value not in self._registered:
+            self._registered[value] = self._graph.get_attr(self._register(value))
+        return self._registered[value]
+
+    def _register(self, constant: Constant) -> str:
+        name = _identifier(constant.name)
+        while hasattr(self._root, name):
+            name += "_"
+        if constant.is_parameter:
+            self._root.register_parameter(name, nn.Parameter(constant.tensor))
+        else:
+            self._root.register_buffer(name, constant.tensor)
+        return name
+
+
+def _or(values: Sequence[str]) -> str:
+    return " or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
+
+
+def _identifier(name: str) -> str:
+    name = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    if keyword.iskeyword(name):
+        return f"{name}_"
+    return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
+
+
+def _sizes(value: Value) -> Any:
+    """As the functions on sizes take them."""
+    if isinstance(value, Constant):
+        return tuple(value.tensor.tolist()) if value.tensor.dim() else value.tensor.item()
+    return value.node if isinstance(value, SizesNode) else value
+
+
+def _rank(value: Value) -> int:
+    assert not isinstance(value, fx.Node)
+    return value.rank if isinstance(value, SizesNode) else value.tensor.dim()
+
+
+def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any]) -> int | None:
+    """The rank of what an operator makes of sizes of these ranks; None where that is no longer sizes."""
+    if op in ("Concat", "Slice"):
+        return 1 if all(rank == 1 for rank in ranks) else None
+    if op == "Gather":
+        return ranks[1] if ranks[0] == 1 else None
+    if op == "Squeeze":
+        return 0 if ranks == [1] else None
+    if op == "Unsqueeze":
+        return 1 if ranks == [0] else None
+    if op == "Reshape":
+        shape = arguments["shape"]
+        return len(shape) if isinstance(shape, tuple) and len(shape) <= 1 else None
+    if op == "Cast":
+        return ranks[0] if arguments["to"] == TensorProto.INT64 else None
+    return max(ranks, default=None)

@@ -1,0 +1,172 @@
+"""The sizes that an ONNX graph computes from those of its tensors: whole numbers instead of tensors.
+
+A number stands for a 0-d tensor of int64, and a tuple for a 1-d one. So sizes stay symbolic under torch.compile and
+torch.export, and nothing is read back from a GPU.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from torch_dml_ops._operators.layout import known
+from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops.onnx._importer.inputs import Numbers, larger, recorded, smaller
+from torch_dml_ops.onnx._importer.operators import slices_of
+
+Sizes = int | tuple[int, ...]
+
+# A list that is joined with itself forty times has 2 ** 40 numbers.
+MOST_SIZES = 2**20
+
+
+@recorded
+def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> tuple[int, ...]:
+    return tuple(data.shape)[start:end]
+
+
+@recorded
+def size(data: Tensor) -> int:
+    return data.numel()
+
+
+@recorded
+def as_tensor(sizes: Sizes) -> Tensor:
+    return torch.tensor(sizes, dtype=torch.int64)
+
+
+@recorded
+def identity(input: Sizes, **attributes: Any) -> Sizes:
+    return input
+
+
+@recorded
+def gather(data: tuple[int, ...], indices: Sizes, *, axis: int = 0) -> Sizes:
+    for index in indices if isinstance(indices, tuple) else (indices,):
+        if not -len(data) <= index < len(data):
+            raise ValueError(f"Gather: indices must be from {-len(data)} to {len(data) - 1}, got {shown(index)}")
+    return tuple([data[index] for index in indices]) if isinstance(indices, tuple) else data[indices]
+
+
+@recorded
+def slice_(
+    data: tuple[int, ...], starts: Numbers, ends: Numbers, axes: Numbers | None = None, steps: Numbers | None = None
+) -> tuple[int, ...]:
+    (chosen,) = slices_of([len(data)], starts, ends, axes, steps)
+    return data[chosen]
+
+
+@recorded
+def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    length = sum(map(len, inputs))
+    if length > MOST_SIZES:
+        raise ValueError(f"Concat: output must hold at most {MOST_SIZES} sizes, got {length}")
+    return tuple([number for numbers in inputs for number in numbers])
+
+
+@recorded
+def squeeze(data: tuple[int, ...], axes: Numbers | None = None) -> int:
+    if len(data) != 1:
+        raise ValueError(f"Squeeze: data must have 1 element, got {len(data)}")
+    return data[0]
+
+
+@recorded
+def unsqueeze(data: int, axes: Numbers) -> tuple[int, ...]:
+    return (data,)
+
+
+@recorded
+def reshape(data: Sizes, shape: Sequence[int], *, allowzero: int = 0) -> Sizes:
+    numbers = data if isinstance(data, tuple) else (data,)
+    if shape not in ((), (-1,), (len(numbers),)) or (shape == () and len(numbers) != 1):
+        raise ValueError(f"Reshape: shape must hold {len(numbers)} elements, got {shown(shape)}")
+    return numbers if shape else numbers[0]
+
+
+@recorded
+def add(a: Sizes, b: Sizes) -> Sizes:
+    return _elementwise("Add", operator.add, a, b)
+
+
+@recorded
+def sub(a: Sizes, b: Sizes) -> Sizes:
+    return _elementwise("Sub", operator.sub, a, b)
+
+
+@recorded
+def mul(a: Sizes, b: Sizes) -> Sizes:
+    return _elementwise("Mul", operator.mul, a, b)
+
+
+@recorded
+def div(a: Sizes, b: Sizes) -> Sizes:
+    return _elementwise("Div", _divide, a, b)
+
+
+@recorded
+def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
+    return _elementwise("Mod", _remainder if fmod else _modulo, a, b)
+
+
+@recorded
+def minimum(*values: Sizes) -> Sizes:
+    return _all_elementwise("Min", smaller, values)
+
+
+@recorded
+def maximum(*values: Sizes) -> Sizes:
+    return _all_elementwise("Max", larger, values)
+
+
+def _divide(a: int, b: int) -> int:
+    """Towards 0, as ONNX does."""
+    if b == 0:
+        raise ValueError("Div: the divisor must not be 0")
+    if b < 0:
+        a, b = -a, -b
+    return a // b if known(a >= 0) else larger(a, 0) // b - larger(-a, 0) // b
+
+
+def _modulo(a: int, b: int) -> int:
+    """With the sign of the divisor, as Python's."""
+    if b == 0:
+        raise ValueError("Mod: the divisor must not be 0")
+    return a % b
+
+
+def _remainder(a: int, b: int) -> int:
+    """With the sign of the dividend."""
+    if b == 0:
+        raise ValueError("Mod: the divisor must not be 0")
+    return a - b * _divide(a, b)
+
+
+def _elementwise(op: str, function: Callable[[int, int], int], a: Sizes, b: Sizes) -> Sizes:
+    if not isinstance(a, tuple) and not isinstance(b, tuple):
+        return _one(op, function, a, b)
+    left, right = (value if isinstance(value, tuple) else (value,) for value in (a, b))
+    length = len(left) if len(right) == 1 else len(right)
+    if len(left) not in (1, length):
+        raise ValueError(
+            f"{op}: the inputs must have the same length, or one of them length 1, got {len(left)} and {len(right)}"
+        )
+    return tuple([_one(op, function, left[k % len(left)], right[k % len(right)]) for k in range(length)])
+
+
+def _one(op: str, function: Callable[[int, int], int], a: int, b: int) -> int:
+    result = function(a, b)
+    if isinstance(result, int) and not -(2**63) <= result < 2**63:  # else squares of squares have no end
+        raise ValueError(f"{op}: the result must fit int64, got {text(result)}")
+    return result
+
+
+def _all_elementwise(op: str, function: Callable[[int, int], int], values: Sequence[Sizes]) -> Sizes:
+    result = values[0]
+    for value in values[1:]:
+        result = _elementwise(op, function, result, value)
+    return result

@@ -1,0 +1,239 @@
+"""Converters for onnx2torch, which turns whole ONNX models into PyTorch modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import onnx
+import torch
+from onnx import TensorProto
+from torch import Tensor, nn
+
+from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.text import shown
+from torch_dml_ops.onnx._importer import indexing as indexing
+from torch_dml_ops.onnx._importer import operators as operators
+from torch_dml_ops.onnx._importer import sizes as sizes
+from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name
+from torch_dml_ops.onnx._importer.graph import (
+    OPERATORS,
+    Operator,
+    attributes_of,
+    beyond_moving,
+    check_node,
+    in_todays_form,
+    operator_of,
+    parameters_of,
+)
+from torch_dml_ops.onnx._importer.inputs import constant_numbers
+
+# Those of sizes are among them, which are tensors in the modules of onnx2torch.
+OPERATOR_TYPES = {op for op, operator in OPERATORS.items() if operator.on_tensors} | {"Shape", "Size"}
+
+# These functions are for whole numbers alone.
+OF_WHOLE_NUMBERS = {"Cast", "Clip", "Less", "Range", "Sub"}
+
+
+class DataMovement(nn.Module):
+    """One node: its function, and what is known of its arguments when the model is converted."""
+
+    def __init__(self, function: Callable[..., Any], inputs: Sequence[str] | None, arguments: dict[str, Any]) -> None:
+        super().__init__()
+        self.function, self.inputs, self.arguments = function, inputs, {}
+        for name, value in arguments.items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value)
+            else:
+                self.arguments[name] = value
+
+    def forward(self, *inputs: Tensor) -> Any:
+        arguments = {**self.arguments, **dict(self.named_buffers())}
+        if self.inputs is None:
+            result = self.function(*inputs, **arguments)
+        else:
+            result = self.function(**dict(zip(self.inputs, inputs, strict=True)), **arguments)
+        return result[0] if isinstance(result, list) and len(result) == 1 else result  # as onnx2torch expects it
+
+    def extra_repr(self) -> str:
+        return ", ".join([self.function.__name__, *(f"{name}={value}" for name, value in self.arguments.items())])
+
+
+def register_onnx2torch() -> None:
+    """Lets onnx2torch convert what moves data, in the form of every opset, with this package's operators.
+
+    That is all that :func:`from_onnx` takes of tensors: Slice, Split, Concat, ReverseSequence, Pad, Resize and Upsample
+    to the nearest element, and the others that it lists, some of them of whole numbers alone. onnx2torch (1.5.15) has
+    no converters for some of these, and gives wrong results for others; one call fixes that for every model that is
+    converted afterwards. What these operators do not do, such as a linear Resize, is converted as before. A second call
+    changes nothing. Where there is no torchvision, call this before you import onnx2torch, which otherwise imports
+    torchvision, though it needs it only for NonMaxSuppression and RoiAlign.
+
+    Raises:
+        ImportError: without onnx2torch, which ``pip install --no-deps onnx2torch`` installs beside your torch.
+
+    >>> import onnx.parser, torch, torch_dml_ops.onnx
+    >>> torch_dml_ops.onnx.register_onnx2torch()
+    >>> import onnx2torch
+    >>> model = onnx.parser.parse_model('''
+    ... <ir_version: 8, opset_import: ["": 18]>
+    ... halves (float[2, 3] x) => (float[2, 2] a, float[2, 1] b) {
+    ...     y = Relu(x)
+    ...     a, b = Split <axis = 1, num_outputs = 2> (y)
+    ... }''')
+    >>> onnx2torch.convert(model)(torch.tensor([[-1.0, 2.0, -3.0], [4.0, -5.0, 6.0]]))
+    [tensor([[0., 2.],
+            [4., 0.]]), tensor([[0.],
+            [6.]])]
+    """
+    registry = _registry()
+    for schema in onnx.defs.get_all_schemas_with_history():
+        op, version = schema.name, schema.since_version
+        if schema.domain or op not in OPERATOR_TYPES or version < _operator(op, version).since:
+            continue
+        description = registry.OperationDescription(domain="", operation_type=op, version=version)
+        own = registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
+        ours = own if own and own.__module__ == __name__ else _converter(op, version, own)
+        registry.add_converter(operation_type=op, version=version)(ours)
+
+
+def _registry() -> Any:
+    # With what it depends on, pip would install torchvision, and the torch that this one was built for.
+    require("register_onnx2torch", "onnx2torch", options="--no-deps ")
+    # onnx2torch imports torchvision, of which it needs three functions in two operators. Without it, or with one that
+    # was built for another torch, the rest of onnx2torch works as well.
+    parts = {name: ModuleType(name) for name in ("torchvision", "torchvision.ops")}
+    try:
+        import torchvision  # noqa: F401
+
+        parts = {}
+    except (ImportError, OSError, RuntimeError):
+        ops: Any = parts["torchvision.ops"]
+        ops.box_convert = ops.nms = ops.roi_align = _needs_torchvision
+        setattr(parts["torchvision"], "ops", ops)  # noqa: B010  (a plain assignment is an error for mypy)
+        sys.modules.update(parts)
+    try:
+        return import_module("onnx2torch.node_converters.registry")
+    finally:
+        for name in parts:
+            del sys.modules[name]
+
+
+def _needs_torchvision(*args: Any, **kwargs: Any) -> Any:
+    raise ImportError(f"NonMaxSuppression and RoiAlign of onnx2torch need the torchvision of torch {torch.__version__}")
+
+
+def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any]:
+    """`own` is that of onnx2torch, for what these operators do not do."""
+    from onnx2torch.utils.common import OnnxMapping, OperationConverterResult, get_const_value
+
+    operator = _operator(op, version)
+    function = operator.on_tensors
+    assert function is not None
+    names = parameters_of(function)
+
+    def convert(node: Any, graph: Any) -> Any:
+        what = f"register_onnx2torch: node {shown(node.unique_name)}"
+        check_node(what, node.proto, version)
+        _check_outputs(what, node, graph)
+        arguments = in_todays_form(op, attributes_of(node.proto), version, len(node.output_values))
+        computes = beyond_moving(op, arguments) or _beyond_whole_numbers(op, arguments, node, graph)
+        # onnx2torch's own Resize to the nearest element ignores by which rule that is.
+        if own and computes and not (op == "Resize" and arguments.get("mode", "nearest") == "nearest"):
+            return own(node, graph)
+        if computes:
+            raise NotImplementedError(f"{what} must {computes}")
+        if op == "Cast":
+            arguments["to"] = dtype_of(what, arguments["to"])
+        elif op == "ConstantOfShape":
+            arguments["value"] = tensor_of(arguments["value"], None) if "value" in arguments else torch.zeros(1)
+        inputs, values = [], []
+        for k, value in enumerate(node.input_values):
+            if not value:
+                continue
+            if names is not None and names[k] in operator.numbers:
+                try:
+                    constant = get_const_value(value, graph)
+                    arguments[names[k]] = constant_numbers(f"{what}: {names[k]}", constant)
+                    if names[k] == "start":
+                        arguments["like"] = constant
+                    continue
+                except KeyError:  # known only when the model runs
+                    pass
+            inputs.append(names[k] if names is not None else "")
+            values.append(value)
+        module = DataMovement(function, inputs if names is not None else None, arguments)
+        return OperationConverterResult(module, OnnxMapping(tuple(values), node.output_values))
+
+    return convert
+
+
+def _check_outputs(what: str, node: Any, graph: Any) -> None:
+    """onnx2torch returns all outputs of a node in their order, whichever of them the graph returns."""
+    outputs, returned = node.output_values, graph.output_values
+    places = [k for k, name in enumerate(returned) if name in outputs]
+    if len(outputs) > 1 and places and returned[places[0] : places[-1] + 1] != outputs:
+        raise NotImplementedError(
+            f"{what} must have none of the graph's outputs among its own, or all of them in their order, as onnx2torch "
+            "returns them; put Identity nodes between"
+        )
+
+
+def _beyond_whole_numbers(op: str, arguments: Mapping[str, Any], node: Any, graph: Any) -> str | None:
+    """What would have to hold of the types for an operator that computes with whole numbers, if it does not."""
+    if op in OF_WHOLE_NUMBERS:
+        for element_type in (_element_type(node.input_values[0], graph), arguments.get("to", TensorProto.INT64)):
+            if (name := type_name(element_type)).removeprefix("U") not in ("INT8", "INT16", "INT32", "INT64"):
+                return f"be {op} of whole numbers, got {name}"
+    return None
+
+
+def _element_type(name: str, graph: Any) -> int:
+    if name in graph.initializers:
+        return int(graph.initializers[name].proto.data_type)
+    return int(graph.value_info[name].type.tensor_type.elem_type) if name in graph.value_info else TensorProto.UNDEFINED
+
+
+def _operator(op: str, version: int) -> Operator:
+    """Sizes are tensors in the modules of onnx2torch, and autocast leaves tensors of several dtypes there."""
+    own: Mapping[str, Callable[..., Any]] = {
+        "Concat": concat, "Scatter": scatter, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
+        "Shape": shape, "Size": size,
+    }  # fmt: skip
+    return Operator(own[op]) if op in own else operator_of(op, version)
+
+
+def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
+    return sizes.as_tensor(sizes.shape(data, start=start, end=end)).to(data.device)
+
+
+def size(data: Tensor) -> Tensor:
+    return sizes.as_tensor(sizes.size(data)).to(data.device)
+
+
+def concat(*inputs: Tensor, axis: int) -> Tensor:
+    return operators.concat(*_in_one_dtype(*inputs), axis=axis)
+
+
+def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
+    data, updates = _in_one_dtype(data, updates)
+    return indexing.scatter_elements(data, indices, updates, **attributes)
+
+
+def scatter(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
+    return scatter_elements(data, indices, updates, **attributes, op="Scatter")
+
+
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
+    data, updates = _in_one_dtype(data, updates)
+    return indexing.scatter_nd(data, indices, updates, **attributes)
+
+
+def _in_one_dtype(*tensors: Tensor) -> list[Tensor]:
+    """In that which holds all of them, as torch.cat takes them, and torch.index_put under autocast."""
+    dtype = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return [tensor.to(dtype) for tensor in tensors]
