@@ -31,11 +31,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 import torch_dml_ops as dml
-from torch_dml_ops._torch import short_way
-from torch_dml_ops._compile import fusion
-from torch_dml_ops._operators.records import records
 from torch_dml_ops import ops
+from torch_dml_ops._compile import fusion
+from torch_dml_ops._operators import records
 from torch_dml_ops._operators.signature import signatures
+from torch_dml_ops._torch import short_way
 
 # By operator, right arguments for a tensor of any shape.
 ARGUMENTS: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {

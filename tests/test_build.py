@@ -23,8 +23,8 @@ from packaging.version import Version
 from processes import run_program, started
 
 import torch_dml_ops
-from torch_dml_ops._torch import libraries
 from torch_dml_ops.__main__ import report
+from torch_dml_ops._torch import libraries
 
 LIBRARIES = [p for p in (libraries.CPU_LIBRARY, libraries.CUDA_LIBRARY) if p.exists()]
 needs_cuda_kernels = pytest.mark.skipif(not libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")

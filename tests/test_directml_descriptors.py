@@ -41,8 +41,8 @@ from torch_dml_ops.directml import (
     check_support,
     support_table,
 )
-from torch_dml_ops.directml._schema.documents import Cursor
 from torch_dml_ops.directml._descriptors.operator_desc import note_violation
+from torch_dml_ops.directml._schema.documents import Cursor
 
 every_op = pytest.mark.parametrize("op", OPERATORS)
 every_level = pytest.mark.parametrize("level", list(FeatureLevel), ids=str)

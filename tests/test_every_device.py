@@ -40,9 +40,9 @@ from torch.utils._pytree import tree_map_only
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.records import every_device
-from torch_dml_ops._torch import libraries
 from torch_dml_ops.__main__ import report
+from torch_dml_ops._operators import every_device
+from torch_dml_ops._torch import libraries
 from torch_dml_ops.onnx import from_onnx
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="they are tested once, on no other device")

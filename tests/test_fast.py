@@ -1,7 +1,7 @@
 """The short way for plain calls: all that can be seen of a call is as on the ordinary way, and nothing stays behind.
 
-The short way is torch_dml_ops/_torch/short_way.py, over csrc/python/fast_calls.cpp. fast_situations.py has the situations. (The
-derivatives are tested on both ways too, by test_autograd.py.)
+The short way is torch_dml_ops/_torch/short_way.py, over csrc/python/fast_calls.cpp. fast_situations.py has the
+situations. (The derivatives are tested on both ways too, by test_autograd.py.)
 """
 
 import contextlib
@@ -56,9 +56,9 @@ from torch.overrides import TorchFunctionMode
 from ways import WAYS, ordinary_way
 
 import torch_dml_ops as dml
-from torch_dml_ops._torch import short_way
 from torch_dml_ops.__main__ import report
 from torch_dml_ops._operators.signature import signatures
+from torch_dml_ops._torch import short_way
 
 pytestmark = [
     pytest.mark.skipif(

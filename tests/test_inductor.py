@@ -461,9 +461,7 @@ def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
     assert lines == set(SITUATIONS)
 
 
-@pytest.mark.parametrize(
-    "line", [line for line in inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because
-)
+@pytest.mark.parametrize("line", [line for line in inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because)
 def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
     line: inductor.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:

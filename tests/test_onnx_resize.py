@@ -14,8 +14,8 @@ from test_onnx_import import bits, by_onnx2torch, each_importer, filled, model_o
 
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.files import _DTYPES
-from torch_dml_ops.onnx._onnx2torch import DataMovement
 from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES, _scaled
+from torch_dml_ops.onnx._onnx2torch import DataMovement
 
 FACTORS = st.one_of(
     st.integers(1, 4),

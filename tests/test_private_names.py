@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from private_names import assert_works, defined_names, private_names
 
-from torch_dml_ops._torch import short_way, private_names
+import torch_dml_ops
+from torch_dml_ops._torch import private, short_way
 
-SECTIONS = {name: value for name, value in vars(private_names).items() if isinstance(value, private_names.Section)}
+PACKAGE = Path(torch_dml_ops.__file__).parent
+SECTIONS = {name: value for name, value in vars(private).items() if isinstance(value, private.Section)}
 SMALL = ("CHECK", "RESHAPE", "STORAGE", "EXPORTING")  # which no module of their own goes without
 
 
@@ -17,14 +19,14 @@ NEEDED_BY_TORCH = {"torch.library._impls", "torch.jit._builtins._register_builti
 
 
 def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
-    files = sorted(Path(private_names.__file__).parent.rglob("*.py"))
+    files = sorted(PACKAGE.rglob("*.py"))
     ours = {name for file in files for name in defined_names(file)}
     assert all(section.without and all(section.names.values()) for section in SECTIONS.values())  # what each is for
     table = {path for section in SECTIONS.values() for path in section.names}
     values = {f"torch.{path.rpartition('.')[2]}" for path in table}
-    used = {file.name: private_names(file, ours) for file in files}
-    assert used.pop("_torch/private_names.py") <= table
-    assert used.pop("_onnx2torch.py") == {"torch._CONVERTER_REGISTRY"}  # which is not torch's
+    used = {str(file.relative_to(PACKAGE)): private_names(file, ours) for file in files}
+    assert used.pop("_torch/private.py") <= table
+    assert used.pop("onnx/_onnx2torch.py") == {"torch._CONVERTER_REGISTRY"}  # which is not torch's
     assert {file: found for file, names in used.items() if (found := names - values)} == {}
     assert {"torch._spec", "torch._cdata", "torch._op"} < set().union(*used.values())
 
@@ -32,7 +34,7 @@ def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
 def test_the_short_way_is_there_with_its_library_and_its_names() -> None:
     """Were it not, for a mistake in setting it up, its tests would be skipped."""
     built = find_spec("torch_dml_ops._fast_calls") is not None
-    assert short_way.available == (built and not private_names.SHORT_WAY.missing)
+    assert short_way.available == (built and not private.SHORT_WAY.missing)
 
 
 SHORT_WAY = """
@@ -66,7 +68,7 @@ def work(name):
 
 
 def test_without_a_name_of_the_short_way_all_calls_go_the_ordinary_way() -> None:
-    assert_works(SHORT_WAY, *(name for name in private_names.SHORT_WAY.names if name not in NEEDED_BY_TORCH))
+    assert_works(SHORT_WAY, *(name for name in private.SHORT_WAY.names if name not in NEEDED_BY_TORCH))
 
 
 DERIVATIVES = """
@@ -101,7 +103,7 @@ def work(name):
 
 
 def test_without_a_name_of_the_derivatives_backward_works_and_one_warning_says_so() -> None:
-    assert_works(DERIVATIVES, *private_names.DERIVATIVES.names)
+    assert_works(DERIVATIVES, *private.DERIVATIVES.names)
 
 
 DTENSORS = """
@@ -136,15 +138,15 @@ def work(name):
 
 
 def test_without_a_name_of_their_rules_dtensors_get_one_sentence() -> None:
-    assert_works(DTENSORS, *private_names.DTENSORS.names)
+    assert_works(DTENSORS, *private.DTENSORS.names)
 
 
 EACH_SMALL = """
 def work(name):
     with without(name):
         import torch_dml_ops as dml
-        from torch_dml_ops._torch import private_names
-        assert name in [s.missing for s in vars(private_names).values() if isinstance(s, private_names.Section)], name
+        from torch_dml_ops._torch import private
+        assert name in [s.missing for s in vars(private).values() if isinstance(s, private.Section)], name
     from operator_cases import FIVE, same
     import plain_torch
     for case in FIVE:
@@ -186,7 +188,7 @@ def work(name):
 
 def test_without_a_name_of_inductor_compiled_functions_call_the_kernels() -> None:
     """test_inductor.py compiles on such a torch."""
-    assert_works(FUSION, *private_names.INDUCTOR.names)
+    assert_works(FUSION, *private.INDUCTOR.names)
 
 
 EXPORT = """
@@ -203,7 +205,7 @@ def work(name):
 
 def test_without_the_exporters_registry_a_warning_names_the_argument_to_pass() -> None:
     pytest.importorskip("onnxscript")
-    assert_works(EXPORT, *private_names.ONNX.names)
+    assert_works(EXPORT, *private.ONNX.names)
 
 
 def test_every_section_is_tested() -> None:

@@ -15,7 +15,7 @@ import torch
 from backends import ON_HOST, Backend
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.records import records
+from torch_dml_ops._operators import records
 
 
 def registered(namespace: str) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""The two ways of a call: the short one of torch_dml_ops/_torch/short_way.py, which plain calls go, and the ordinary one."""
+"""The two ways of a call: the short one of torch_dml_ops/_torch/short_way.py, which plain calls go, and the ordinary
+one."""
 
 import contextlib
 from collections.abc import Iterator

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import torch
 
 import torch_dml_ops
-from torch_dml_ops._torch import autograd, short_way, libraries
 from torch_dml_ops._compile import fusion
+from torch_dml_ops._torch import autograd, libraries, short_way
 
 _LONGEST = 1000  # characters of a message
 

@@ -28,7 +28,9 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._operators.records import checks as checks
+from torch_dml_ops._indexing.slices import Window, as_slice, numbers_in, text_of, walk_of
+from torch_dml_ops._operators import checks
+from torch_dml_ops._operators.layout import known
 from torch_dml_ops._sentences.arguments import (
     is_boolean,
     recorded_among,
@@ -37,11 +39,9 @@ from torch_dml_ops._sentences.arguments import (
     whole_number,
     whole_numbers,
 )
+from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops._torch.ordinary_way import call_as_given
 from torch_dml_ops._torch.short_way import fast
-from torch_dml_ops._operators.layout import known
-from torch_dml_ops._indexing.slices import Window, as_slice, numbers_in, text_of, walk_of
-from torch_dml_ops._sentences.text import shown, text
 
 __all__ = [
     "join",

@@ -1,6 +1,6 @@
 """Whether Inductor, torch.compile's backend, may compute the operators in the code that it generates.
 
-Here are the setting and what keeps Inductor's caches apart; _compile/inductor.py has the formulas. That module imports
+Here are the setting and what keeps Inductor's caches apart; inductor.py has the formulas. That module imports
 Inductor, which takes seconds, so it waits until somebody else has done so: the fake kernels, which run in every
 compilation before the operators are lowered, call `prepare`.
 """
@@ -18,7 +18,7 @@ import torch
 
 from torch_dml_ops._sentences.text import shown
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parents[1]
 _VARIABLE = "TORCH_DML_OPS_FUSE"
 MODES = ("rule", "always", "never")
 

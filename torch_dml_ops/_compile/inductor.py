@@ -4,7 +4,7 @@ An operator is either a call of its kernel or a formula: a `Pointwise`, which is
 must not share memory with an input), each element of which is loaded from where the operator reads it. What it loads
 may be a formula itself, and so may what loads from it; all of that becomes one loop. `RULE` decides between the two.
 
-Importing this module imports Inductor; _compile/fusion.py says when.
+Importing this module imports Inductor; fusion.py says when.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sympy
 import torch
 
 from torch_dml_ops._torch import libraries
-from torch_dml_ops._torch.private_names import INDUCTOR as private
+from torch_dml_ops._torch.private import INDUCTOR as private
 
 private.require()
 FloorDiv, ModularIndexing = private.FloorDiv, private.ModularIndexing

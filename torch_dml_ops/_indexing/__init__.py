@@ -1,0 +1,1 @@
+"""NumPy's indexing, by windows."""

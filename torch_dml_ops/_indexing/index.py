@@ -12,6 +12,8 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
+from torch_dml_ops._indexing.slices import Walk, numbers_in, walk_of
+from torch_dml_ops._operators.layout import is_exporting, known
 from torch_dml_ops._sentences.arguments import (
     index_of,
     is_boolean,
@@ -21,11 +23,9 @@ from torch_dml_ops._sentences.arguments import (
     require_tensor,
     whole_numbers,
 )
-from torch_dml_ops._torch.short_way import fast
-from torch_dml_ops._operators.layout import is_exporting, known
-from torch_dml_ops._torch.private_names import RESHAPE
-from torch_dml_ops._indexing.slices import Walk, numbers_in, walk_of
 from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._torch.private import RESHAPE
+from torch_dml_ops._torch.short_way import fast
 from torch_dml_ops.ops import slice1
 
 Entry = slice | SupportsIndex | EllipsisType | None

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
-from torch_dml_ops._torch.short_way import fast, harmless_modes
 from torch_dml_ops._indexing.index import assign, read
 from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._torch.short_way import fast, harmless_modes
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torch_dml_ops._sentences.arguments import whole_number
 from torch_dml_ops._operators.layout import is_exporting, known
+from torch_dml_ops._sentences.arguments import whole_number
 from torch_dml_ops._sentences.text import shown
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]

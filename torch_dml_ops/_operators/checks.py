@@ -10,8 +10,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from torch_dml_ops._torch.private_names import CHECK
 from torch_dml_ops._sentences.text import Shown, dtype_name, in_full, text
+from torch_dml_ops._torch.private import CHECK
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 

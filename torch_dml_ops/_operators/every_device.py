@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_dml_ops._sentences.arguments import explanation
 from torch_dml_ops._operators.checks import require
 from torch_dml_ops._operators.layout import dense_strides, new_dense
-from torch_dml_ops._operators.records import OPERATORS, Numbers, Tensors, checked_outs
 from torch_dml_ops._operators.overlap import check_memory
+from torch_dml_ops._operators.records import OPERATORS, Numbers, Tensors, checked_outs
 from torch_dml_ops._operators.signature import TENSOR, Signature, signatures
+from torch_dml_ops._sentences.arguments import explanation
 from torch_dml_ops._sentences.text import cut, text
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.records import checks as checks
-from torch_dml_ops._torch import short_way
 from torch_dml_ops._compile import fusion
-from torch_dml_ops._torch.autograd import register
+from torch_dml_ops._operators import checks
 from torch_dml_ops._operators.layout import new_dense
 from torch_dml_ops._operators.overlap import check_memory
 from torch_dml_ops._operators.signature import Signature, call, signatures
 from torch_dml_ops._sentences.text import with_sum
+from torch_dml_ops._torch import short_way
+from torch_dml_ops._torch.autograd import register
 
 _library = torch.library.Library("torch_dml_ops", "IMPL")
 

@@ -7,7 +7,7 @@ lacks one of them, register_autograd serves instead (`has_private_names` is Fals
 
 What runs when an operator is called:
 
-    plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (_torch/short_way.py)
+    plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (short_way.py)
     plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction)
     all else                                  the kernel at the Autograd key (`kernel` in `register`), with a Function
                                               for all modes (_LinearFunction) if a derivative is needed
@@ -26,11 +26,11 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
-from torch_dml_ops._torch import short_way, libraries
 from torch_dml_ops._operators.overlap import check_memory
-from torch_dml_ops._torch.private_names import DERIVATIVES as private
-from torch_dml_ops._torch.private_names import in_forward_mode
 from torch_dml_ops._operators.signature import Signature
+from torch_dml_ops._torch import libraries, short_way
+from torch_dml_ops._torch.private import DERIVATIVES as private
+from torch_dml_ops._torch.private import in_forward_mode
 
 has_private_names = not private.missing
 if private.missing:

@@ -4,12 +4,13 @@ import ctypes
 import os
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parents[1]
 CPU_LIBRARY = _FOLDER / "_C.abi3.so"
 CUDA_LIBRARY = _FOLDER / "_C_cuda.abi3.so"
 FAST_CALLS_LIBRARY = _FOLDER / "_fast_calls.abi3.so"
@@ -91,17 +92,23 @@ _require_simd_level(os.environ.get("TORCH_DML_OPS_SIMD", ""))
 cuda_kernels_loaded = bool(torch.version.cuda) and CUDA_LIBRARY.exists()
 if cuda_kernels_loaded:
     torch.ops.load_library(str(CUDA_LIBRARY))
-devices_with_kernels = ("cpu", "cuda") if cuda_kernels_loaded else ("cpu",)  # _operators/every_device.py serves all others
+# _operators/every_device.py serves all others
+devices_with_kernels = ("cpu", "cuda") if cuda_kernels_loaded else ("cpu",)
 
 # The package may be imported again after it was removed from sys.modules. What its modules registered with torch is
 # still registered, so they must not be executed again: they come from the first package, which torch's namespace keeps.
-_package = sys.modules[__package__]
+_package = sys.modules[__package__.partition(".")[0]]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
-    for _name in ("_autograd", "_calls", "_every_device", "_fast", "_fusion", "_inductor", "_operators", "_signature"):
-        if _module := vars(_first_package).get(_name):
-            sys.modules[f"{__package__}.{_name}"] = _module
-            setattr(_package, _name, _module)
+    for _room, _names in {
+        "_operators": ("every_device", "records", "signature"),
+        "_torch": ("autograd", "ordinary_way", "short_way"),
+        "_compile": ("fusion", "inductor"),
+    }.items():
+        for _name in _names:
+            if _module := getattr(getattr(_first_package, _room, None), _name, None):
+                sys.modules[_module.__name__] = _module
+                setattr(import_module(f"{_package.__name__}.{_room}"), _name, _module)
 
 
 def leave_to_python() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._torch import autograd
+from torch_dml_ops._operators.signature import NUMBER, NUMBERS, TENSOR, TENSORS, Signature, signatures
 from torch_dml_ops._sentences.arguments import (
     are_plain_numbers,
     explanation,
@@ -20,7 +20,7 @@ from torch_dml_ops._sentences.arguments import (
     whole_number,
     whole_numbers,
 )
-from torch_dml_ops._operators.signature import NUMBER, NUMBERS, TENSOR, TENSORS, Signature, signatures
+from torch_dml_ops._torch import autograd
 
 # What torch raises for arguments that an operator does not take.
 _REFUSALS = (AttributeError, OverflowError, RuntimeError, TypeError, ValueError)

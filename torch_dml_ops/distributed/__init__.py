@@ -27,10 +27,10 @@ if not torch.distributed.is_available():
 
 from torch.distributed.tensor import DTensor
 
-from torch_dml_ops._torch import autograd
 from torch_dml_ops._operators.records import OPERATORS
-from torch_dml_ops._torch.private_names import DTENSORS
 from torch_dml_ops._operators.signature import signatures
+from torch_dml_ops._torch import autograd
+from torch_dml_ops._torch.private import DTENSORS
 from torch_dml_ops.distributed._calls import require_names, rule
 from torch_dml_ops.distributed._out import refusal_of_a_rank, rule_with_out
 from torch_dml_ops.distributed._traffic import Traffic, traffic

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate
 
-from torch_dml_ops._torch.private_names import DTENSORS as private
 from torch_dml_ops._operators.signature import Signature
+from torch_dml_ops._torch.private import DTENSORS as private
 from torch_dml_ops.distributed._placements import Placements
 from torch_dml_ops.distributed._plans import plan, spec_like
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.nn import Parameter
 
-from torch_dml_ops._torch.private_names import DTENSORS as private
 from torch_dml_ops._operators.signature import call
+from torch_dml_ops._torch.private import DTENSORS as private
 from torch_dml_ops.distributed._placements import rank_along
 from torch_dml_ops.distributed._shards import Run, Transfer, leaving, received, shard, transfers
 

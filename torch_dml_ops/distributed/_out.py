@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from torch_dml_ops._torch import autograd
-from torch_dml_ops._operators.records import checked_outs
 from torch_dml_ops._operators.overlap import check_memory
-from torch_dml_ops._torch.private_names import DTENSORS as private
+from torch_dml_ops._operators.records import checked_outs
 from torch_dml_ops._operators.signature import Signature
+from torch_dml_ops._torch import autograd
+from torch_dml_ops._torch.private import DTENSORS as private
 from torch_dml_ops.distributed._calls import require_dtensors, run
 from torch_dml_ops.distributed._exchange import is_plain
 from torch_dml_ops.distributed._placements import check_part

@@ -15,7 +15,7 @@ import torch
 from onnxscript import ir
 
 import torch_dml_ops  # noqa: F401  (registers the operators)
-from torch_dml_ops._torch.private_names import ONNX
+from torch_dml_ops._torch.private import ONNX
 
 op: Any = onnxscript.opset18  # its methods are annotated for tensors with values
 

@@ -1,0 +1,1 @@
+"""What the descriptors of operators share, and their rules."""

@@ -13,7 +13,15 @@ from torch_dml_ops._sentences.arguments import instance
 from torch_dml_ops._sentences.text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._descriptors import rules as rules
 from torch_dml_ops.directml._schema.documents import ABSENT, Cursor, Wrong, read
-from torch_dml_ops.directml._schema.structs import INTEGERS, FileObject, Struct, fields_of, flags, name_in_json, read_fields
+from torch_dml_ops.directml._schema.structs import (
+    INTEGERS,
+    FileObject,
+    Struct,
+    fields_of,
+    flags,
+    name_in_json,
+    read_fields,
+)
 from torch_dml_ops.directml.enums import ExecutionFlags, FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation, sentence_on
 from torch_dml_ops.directml.support import OPERATORS, PREFIX, check_level

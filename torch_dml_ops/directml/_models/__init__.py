@@ -1,0 +1,1 @@
+"""Model files: what they consist of, and how they are read."""

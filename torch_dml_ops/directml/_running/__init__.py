@@ -1,0 +1,1 @@
+"""What running an operator needs besides itself."""

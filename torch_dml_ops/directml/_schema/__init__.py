@@ -1,0 +1,1 @@
+"""What descriptors and model files are written in: structs, and documents of JSON."""

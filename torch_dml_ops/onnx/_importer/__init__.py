@@ -1,0 +1,1 @@
+"""Graphs of ONNX that only move data, as PyTorch modules."""

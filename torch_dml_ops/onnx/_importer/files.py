@@ -15,7 +15,7 @@ import torch
 from onnx import ModelProto, NodeProto, TensorProto, external_data_helper, inliner, numpy_helper
 from torch import Tensor
 
-from torch_dml_ops.directml._models.paths import resolved
+from torch_dml_ops._paths import resolved
 from torch_dml_ops._sentences.text import cut, digits, shown
 
 ONNX_DOMAINS = ("", "ai.onnx")

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._sentences.arguments import records_calls
 from torch_dml_ops._operators.layout import known
+from torch_dml_ops._sentences.arguments import records_calls
 from torch_dml_ops._sentences.text import shown, text
 
 SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number

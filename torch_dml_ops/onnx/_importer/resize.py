@@ -1,4 +1,4 @@
-"""ONNX's operators that resize by the nearest element, on tensors; see _importer/operators.py."""
+"""ONNX's operators that resize by the nearest element, on tensors; see operators.py."""
 
 from __future__ import annotations
 
