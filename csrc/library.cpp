@@ -167,8 +167,8 @@ constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "
 
 // Torch's own kernels for lazily conjugated and negated tensors expect of an operator that writes that it returns what
 // it has written. Of one that returns nothing they take a reference off the stack that is not theirs. (In the place of
-// the refusals for `out`, torch_dml_ops/_torch/autograd.py puts kernels that resolve such tensors. There, numbers may be
-// symbols, which the stable ABI does not pass on.)
+// the refusals for `out`, torch_dml_ops/_torch/autograd.py puts kernels that resolve such tensors. There, numbers may
+// be symbols, which the stable ABI does not pass on.)
 constexpr const char* kKeysOfLazyViews[] = {"Conjugate", "Negative"};
 
 // Where a transform, a mode or tracing is at work, the dispatcher calls what is at the first of these keys, and for
