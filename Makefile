@@ -69,14 +69,14 @@ PYTEST = TORCH_DML_OPS_MAKE_BEGAN=$(BEGAN) $(BIN)/python -m pytest -n 2 --dist w
 
 # Before the tests run, so that none waits for a compiler that another one has started.
 test-programs: $(VENV)/dev
-	$(BIN)/python tests/host_build.py test
+	$(BIN)/python tests/native/host_build.py test
 
 test: $(VENV)/dev ## set up, build, check style and types, and run the tests of everything that the operators do
 	@$(MAKE) --no-print-directory --output-sync -j 2 lint test-programs
 	$(PYTEST) -m 'not thorough'
 
 test-all: test ## run `make test`, and then the tests that take longer: builds, sanitizers, documents, benchmarks and more
-	$(BIN)/python tests/host_build.py test-all
+	$(BIN)/python tests/native/host_build.py test-all
 	$(PYTEST) -m thorough
 
 test-random: $(VENV)/dev ## try many more random calls and plans than `make test` does
@@ -87,23 +87,23 @@ test-random: $(VENV)/dev ## try many more random calls and plans than `make test
 # One environment for each, about 5 GB; MATRIX is their folder, which may have some of them already.
 MATRIX ?= build/matrix
 test-matrix: $(VENV)/dev ## run every test on the wheel of dist/, beside each supported torch and on each Python
-	$(BIN)/python tests/matrix.py '$(MATRIX)' $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python tests/tools/matrix.py '$(MATRIX)' $(if $(ONLY),--only $(ONLY))
 
 test-processors: $(VENV)/dev ## run the kernels for ARM and older x86-64 under qemu, and build with clang
-	TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -q -rs tests/test_other_processors.py
+	TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -q -rs tests/kernels/test_other_processors.py
 
 sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressSanitizer, UBSan and ThreadSanitizer
-	$(BIN)/python tests/sanitize.py
+	$(BIN)/python tests/tools/sanitize.py
 
 # Those of a table, or SAMPLE=300 that are made at random, by SEED.
 mutants: $(VENV)/dev ## switch faults on one by one in a copy, and print those that no test notices, or those of ONLY
-	$(BIN)/python tests/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(ONLY)
+	$(BIN)/python tests/tools/faults/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 # atheris has no wheels for every Python; without it, inputs are changed at random.
 SECONDS ?= 3600
 fuzz: $(VENV)/dev ## try changed model files and descriptors for an hour, or for SECONDS
 	-$(BIN)/python -m pip install -q atheris==3.0.0
-	$(BIN)/python tests/fuzz_models.py --seconds $(SECONDS)
+	$(BIN)/python tests/tools/fuzz_models.py --seconds $(SECONDS)
 
 lint: $(VENV)/dev ## check style and types
 	$(BIN)/ruff check .
@@ -193,7 +193,7 @@ notebooks: $(VENV)/dev ## run the notebooks and write their outputs into them
 	$(BIN)/python notebooks/refresh.py
 
 soak: $(VENV)/dev ## use the operators for twenty minutes in ways that wear programs out
-	$(BIN)/python tests/soak.py
+	$(BIN)/python tests/tools/soak.py
 
 clean: ## remove what was built and the virtual environment
 	rm -rf $(VENV) build dist torch_dml_ops/*.so *.egg-info japanese_vowels.png .mypy_cache .ruff_cache .hypothesis

@@ -40,14 +40,8 @@ FOLDER = ROOT / "build" / "gpu-check"
 NOT_ON_GPU = [
     *("test_benchmarks.py", "test_build.py", "test_command_line.py", "test_demo.py", "test_docs.py", "test_imports.py"),
     *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
-    *(
-        "test_onnx_export.py",
-        "test_onnx_import.py",
-        "test_onnx_schemas.py",
-        "test_planning.py",
-        "test_tables.py",
-        "test_viz.py",
-    ),
+    *("test_onnx_export.py", "test_onnx_import.py", "test_onnx_schemas.py", "test_planning.py", "test_recipe.py"),
+    *("test_tables.py", "test_viz.py"),
 ]
 # Tests of what the kernels do.
 RESULTS = [
@@ -96,8 +90,13 @@ class Step:
     tool: str = ""
 
 
+def test_files() -> dict[str, Path]:
+    """By name, wherever they are."""
+    return {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
+
+
 def steps() -> list[Step]:
-    others = sorted(p.name for p in (ROOT / "tests").glob("test_*.py") if p.name not in NOT_ON_GPU + RESULTS)
+    others = sorted({*test_files()} - {*NOT_ON_GPU, *RESULTS})
     return [
         Step("results", RESULTS, 150),
         *(Step(f"compute-sanitizer {tool}", REDUCED, 90, tool) for tool in ("memcheck", "racecheck")),
@@ -201,7 +200,7 @@ class Check:
             command += ["-k", REDUCED_TO]
         elif importlib.util.find_spec("xdist"):
             command += ["-p", "xdist.plugin", "-n", str(min(8, max((os.cpu_count() or 1) // 2, 1)))]
-        command += [str(ROOT / "tests" / name) for name in step.tests]
+        command += [str(test_files()[name]) for name in step.tests]
         start = time.monotonic()
         left = self.deadline - start
         code = run(command, self.variables(step), left if self.dry else min(step.seconds, left))

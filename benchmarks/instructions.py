@@ -8,8 +8,8 @@ Copies should be bound by memory. A GPU also has to issue the instructions, and 
 the time for the memory is above 1, it is they that bind the kernel, however well it accesses the memory; from about 0.7
 on they may delay it.
 
-The kernels' SASS for sm_90 runs on the CPU (tests/cuda_compiled) under the plans of the cases, with the launches of an
-H200. Of a large case a few thread blocks are run, which lie evenly among them all. nvcc, cuobjdump and nvdisasm are
+The kernels' SASS for sm_90 runs on the CPU (tests/native/cuda_compiled) under the plans of the cases, with the launches
+of an H200. Of a large case a few thread blocks are run, which lie evenly among them all. nvcc, cuobjdump and nvdisasm are
 needed. --ptx counts instructions of the PTX instead, for which nvcc is enough; --opcodes lists the most frequent ones.
 """
 
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from cases import ALL, Case, all_cases, gpu_cases, last, sized
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "native"))
 from cuda_compiled import build
 
 ARCH = "sm_90"
@@ -74,7 +74,7 @@ def counted_cases() -> list[Case]:
     return list({case.key: case for case in (*gpu_cases(), *large)}.values())
 
 
-# ---- Plans, as tests/cuda_compiled/count_instructions.cpp reads them ----
+# ---- Plans, as tests/native/cuda_compiled/count_instructions.cpp reads them ----
 
 ORDERS = {"transposed": [0, 2, 1], "channels last": [0, 2, 3, 1]}  # of dimensions in memory, the innermost last
 Numbers = list[int]

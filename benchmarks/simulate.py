@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "native"))
 import cases
 import instructions
 from cases import BASIC, SHAPES, Case, sized
@@ -29,7 +29,7 @@ from cuda_compiled import traces
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "build" / "simulated"
 RESULTS = ROOT / "benchmarks" / "results" / "gpu-simulated.json"
-PLAIN_KERNELS = ROOT / "tests" / "cuda_compiled" / "plain_kernels.cu"
+PLAIN_KERNELS = ROOT / "tests" / "native" / "cuda_compiled" / "plain_kernels.cu"
 
 SMS, GIGAHERTZ = 11, 1.755  # a twelfth of an H200
 CHANNELS, BUS_BYTES, L2_KB = 16, 8, 512  # so little that what is written reaches the memory
@@ -41,7 +41,7 @@ SIZES = {"1.38 MB": (4, 176, 512), "1.5 MB": (6, 128, 512)}
 
 @dataclass(frozen=True)
 class Launch:
-    """A plan as tests/cuda_compiled/trace_plans.cpp reads it, and the bytes of the sectors it reads and writes."""
+    """A plan as trace_plans.cpp reads it, and the bytes of the sectors it reads and writes."""
 
     plan: str
     bytes_moved: int

@@ -1,5 +1,5 @@
 // The page "Explore": what an index or a window reads, as torch_dml_ops has it, without Python.
-// tests/test_explore.py compares `torch_dml_ops_explore.read` and `.walk` with the package, sentences included.
+// tests/viz/test_explore.py compares `torch_dml_ops_explore.read` and `.walk` with the package, sentences included.
 "use strict";
 
 const torch_dml_ops_explore = (() => {

@@ -1,0 +1,759 @@
+# ruff: noqa: E501  (a sentence to a line)
+"""Graphs of operators: their results, every rule of theirs, derivatives and torch.compile."""
+
+import copy
+import itertools
+import json
+import pickle
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from descriptors.cases import DATA_TYPES, op_desc
+from descriptors.graphs import between, graphs, identity, into, memory, one_by_one, out_of, shuffled
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_cases import examples, values
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+
+from torch_dml_ops.directml import (
+    CompiledGraph,
+    DescriptorError,
+    Expression,
+    FeatureLevel,
+    Graph,
+    InputGraphEdgeDesc,
+    Model,
+    Operator,
+    OperatorDesc,
+    OperatorGraphNodeDesc,
+    Slice1OperatorDesc,
+    TensorDataType,
+    TensorDesc,
+    TensorFlags,
+)
+
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+
+F32, F64, I8, U8 = TensorDataType.FLOAT32, TensorDataType.FLOAT64, TensorDataType.INT8, TensorDataType.UINT8
+UINT32, UINT64 = TensorDataType.UINT32, TensorDataType.UINT64
+X = TensorDesc(F32, [2, 3])
+OWNED = TensorDesc(F32, [2, 3], flags=TensorFlags.OWNED_BY_DML)
+
+
+def bits(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().numpy().tobytes()
+
+
+def check_same(results: list[Tensor], wanted: list[Tensor]) -> None:
+    assert len(results) == len(wanted)
+    for result, want in zip(results, wanted, strict=True):
+        assert (result.dtype, result.shape) == (want.dtype, want.shape)
+        strides = zip(result.shape, result.stride(), want.stride(), strict=True)
+        assert all(size == 1 or stride == other for size, stride, other in strides)
+        assert bits(result) == bits(want)
+
+
+# Results.
+
+
+def chain() -> Graph:
+    """The graph that examples/models/chain.json runs: what is behind the first column reversed, then that."""
+    descs = {
+        name: OperatorDesc.from_json(value)
+        for name, value in json.loads((MODELS / "chain.json").read_text())["dispatchables"].items()
+    }
+    graph = Graph()
+    x, lengths = graph.input(descs["split"].input_tensor), graph.input(descs["reverse"].sequence_lengths_tensor)
+    a, b = graph.add(descs["split"], x, name="split")
+    graph.output(graph.add(descs["join"], graph.add(descs["reverse"], b, lengths, name="reverse"), a, name="join"))
+    return graph
+
+
+def test_chain_gives_the_bits_of_the_model_file(capsys: pytest.CaptureFixture[str]) -> None:
+    buffers = Model.load(MODELS / "chain.json").run()
+    graph = chain()
+    x, lengths = (desc.view(buffers[name]) for desc, name in zip(graph.inputs, ("x", "lengths"), strict=True))
+    run = graph.compile()
+    (y,) = run(x.to(torch.get_default_device()), lengths.to(torch.get_default_device()))
+    assert bits(y) == bits(run.outputs[0].view(buffers["y"]))
+    assert capsys.readouterr().out == "Resource 'y': 3, 2, 4, 1, 8, 7, 6, 5, 10, 11, 12, 9\n"
+
+
+@examples
+@given(graphs(), st.integers(0, 99))
+def test_random_graphs(graph: Graph, seed: int) -> None:
+    """With any layouts, and edges that reinterpret, against the operators one by one; nodes in any order."""
+    graph.validate()
+    buffers = [memory(desc, seed + k) for k, desc in enumerate(graph.inputs)]
+    inputs = [desc.view(buffer) for desc, buffer in zip(graph.inputs, buffers, strict=True)]
+    wanted = one_by_one(graph, buffers)
+    check_same(graph.compile()(*inputs), wanted)
+    other = shuffled(graph, seed)
+    check_same(other.compile()(*inputs), wanted)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_inputs_of_any_strides(seed: int) -> None:
+    """What an input of the graph means does not depend on how the tensor that is given lies in memory."""
+    graph = Graph()
+    x = graph.input(X).reinterpret(sizes=[3, 2], strides=[1, 3])
+    bytes_ = graph.input(TensorDesc(U8, [8])).reinterpret(data_type=F32, sizes=[2])
+    graph.output(graph.add(identity(x.output_desc, TensorDesc(F32, [3, 2])), x))
+    graph.output(graph.add(identity(bytes_.output_desc, bytes_.output_desc), bytes_))
+    a, b = values((2, 3), torch.float32, seed), torch.arange(8, dtype=torch.uint8)
+    odd = torch.cat([torch.zeros(1, dtype=torch.uint8), b])[1:]  # where no float can begin
+    strided = torch.stack([b, b], 1)[:, 1]
+    wanted = [a.t().contiguous(), b.view(torch.float32)]
+    for tensor, other in itertools.product([a, a.t().contiguous().t(), torch.cat([a, a], 1)[:, 3:]], [b, odd, strided]):
+        check_same(graph.compile()(tensor, other), wanted)
+
+
+def test_transposed_and_broadcast() -> None:
+    """As DirectML's graphs do it: the memory of a tensor read by other strides."""
+    graph = Graph()
+    x = graph.input(TensorDesc(F32, [1, 3], total_tensor_size_in_bytes=12))
+    rows = x.reinterpret(sizes=[2, 3], strides=[0, 1])
+    y = graph.add(op_desc("ELEMENT_WISE_IDENTITY", rows.output_desc, X), rows)
+    columns = y.reinterpret(sizes=[3, 2], strides=[1, 3])
+    graph.output(graph.add(identity(columns.output_desc, TensorDesc(F32, [3, 2])), columns))
+    (result,) = graph.compile()(torch.tensor([[1.0, 2.0, 3.0]]))
+    assert result.tolist() == [[1, 1], [2, 2], [3, 3]]
+
+
+@pytest.mark.parametrize("target", DATA_TYPES, ids=lambda t: t.name)
+@pytest.mark.parametrize("source", DATA_TYPES, ids=lambda t: t.name)
+def test_reinterpreted_data_types(source: TensorDataType, target: TensorDataType) -> None:
+    """What no operator wrote is 0: of 24 bytes, the last elements of a small type."""
+    graph = Graph()
+    desc = TensorDesc(source, [3], total_tensor_size_in_bytes=24)
+    x = graph.input(desc)
+    y = graph.add(identity(desc, desc), x)
+    for value in (x, y):
+        other = value.reinterpret(data_type=target, sizes=[24 // target.size_in_bytes])
+        graph.output(graph.add(identity(other.output_desc, TensorDesc(target, other.output_desc.sizes)), other))
+    buffer = memory(desc, 1)
+    for result in graph.compile()(desc.view(buffer)):
+        assert result.dtype == target.dtype
+        assert bits(result) == bytes(buffer.cpu().numpy())
+
+
+def test_outputs_are_apart() -> None:
+    """From one another, also where one output of a node is two of the graph, and from the inputs."""
+    padded = TensorDesc(F32, [2, 3], strides=[4, 1])
+    graph = Graph()
+    x = graph.input(X)
+    for desc in (X, padded):
+        y = graph.add(identity(X, desc), x)
+        graph.output(y, y)
+    given_tensor = torch.zeros(2, 3)
+    results = graph.compile()(given_tensor)
+    for k, result in enumerate(results):
+        result.fill_(k + 1)
+    assert [result.unique().tolist() for result in results] == [[1], [2], [3], [4]]
+    assert [result.stride() for result in results] == [(3, 1), (3, 1), (4, 1), (4, 1)]
+    assert given_tensor.count_nonzero() == 0
+
+
+def test_inputs_that_nothing_reads() -> None:
+    """An input of the graph has any number of edges."""
+    graph = Graph.from_desc(
+        inputs=[X, X], nodes=[identity(X, X)], input_edges=[into(1, 0)], output_edges=[out_of(0, 0, 0)]
+    )
+    (y,) = graph.compile()(torch.zeros(2, 3), torch.ones(2, 3))
+    assert y.tolist() == [[1] * 3] * 2
+    with pytest.raises(ValueError, match=r"^CompiledGraph: inputs\[0\] must have sizes \[2, 3\], got \[3, 2\]$"):
+        graph.compile()(torch.zeros(3, 2), torch.ones(2, 3))
+
+
+def line(count: int, *, reverse: bool = False) -> Graph:
+    """Nodes that each reverse what the one before made; described from the last one on if that is asked for."""
+    flip = Slice1OperatorDesc(
+        input_tensor=X,
+        output_tensor=X,
+        input_window_offsets=[0, 0],
+        input_window_sizes=[2, 3],
+        input_window_strides=[1, -1],
+    )
+    nodes = list(range(count))[:: -1 if reverse else 1]
+    return Graph.from_desc(
+        inputs=[X],
+        nodes=[flip] * count,
+        input_edges=[into(0, nodes[0])],
+        intermediate_edges=[between((a, 0), (b, 0)) for a, b in itertools.pairwise(nodes)],
+        output_edges=[out_of(nodes[-1], 0, 0)],
+    )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_graphs_of_many_nodes(reverse: bool) -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    for count in (200, 3001):
+        (y,) = line(count, reverse=reverse).compile()(x)
+        assert torch.equal(y, x.flip(1) if count % 2 else x)
+
+
+def test_tensors_that_are_not_needed_any_more_are_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[Tensor]] = []
+    most = 0
+    run_operator = Operator._run
+
+    def counted(self: Operator, inputs: Sequence[Tensor], out: None) -> Any:
+        nonlocal most
+        result = run_operator(self, inputs, out)
+        made.append(weakref.ref(result))
+        most = max(most, sum(ref() is not None for ref in made))
+        return result
+
+    run = line(20).compile()
+    monkeypatch.setattr(Operator, "_run", counted)
+    run(torch.ones(2, 3))
+    assert len(made) == 20
+    assert most <= 3
+
+
+def owned_and_given() -> Graph:
+    """The rows of an owned tensor between those of one that is given twice; the owned one transposed."""
+    graph = Graph()
+    first, owned, last = (graph.input(desc) for desc in (X, OWNED, X))
+    join = op_desc("JOIN", [X, OWNED, X], TensorDesc(F32, [6, 3]), 0)
+    columns = owned.reinterpret(sizes=[3, 2], strides=[1, 3])
+    graph.output(graph.add(join, first, owned, last))
+    graph.output(graph.add(identity(columns.output_desc, TensorDesc(F32, [3, 2])), columns))
+    return graph
+
+
+def test_inputs_that_are_reinterpreted_may_have_steps_in_memory() -> None:
+    for sizes, strides in (([4], None), ([2, 2], [1, 2]), ([4, 3], [1, 0]), ([3, 4], [0, 1])):
+        graph = Graph()
+        x = graph.input(TensorDesc(F32, sizes, strides=strides))
+        square = x.reinterpret(sizes=[2, 2], strides=[1, 2])
+        graph.output(graph.add(identity(square.output_desc, TensorDesc(F32, [2, 2])), square))
+        run = graph.compile()
+        packed = values(tuple(sizes), torch.float32)
+        given = torch.zeros(3 * packed.numel() + 1)[1::3].reshape(sizes).copy_(packed)
+        for tensor in (packed, given, packed[..., :1].expand(packed.shape)):
+            memory = tensor[:, 0] if sizes == [4, 3] else tensor[0] if sizes == [3, 4] else tensor
+            expected = memory if len(sizes) == 2 and strides == [1, 2] else memory.reshape(2, 2).t()
+            assert torch.equal(run(tensor)[0], expected)
+
+
+def test_the_strides_of_dimensions_of_size_1_mean_nothing() -> None:
+    row, same_row = TensorDesc(F32, [1, 3]), TensorDesc(F32, [1, 3], strides=[7, 1])
+    graph = Graph()
+    copy = graph.add(identity(same_row, row), graph.input(row))
+    graph.output(graph.add(identity(same_row, row), copy))
+    x = values((1, 3), torch.float32)
+    assert torch.equal(graph.compile()(x)[0], x)
+
+
+def test_owned_inputs_given_in_inference_mode_serve_outside() -> None:
+    lengths = TensorDesc(TensorDataType.UINT32, [3, 1], flags=TensorFlags.OWNED_BY_DML)
+    rows = TensorDesc(F32, [3, 4])
+    desc = op_desc("REVERSE_SUBSEQUENCES", rows, lengths, rows, 1)
+    graph = Graph()
+    graph.output(graph.add(desc, graph.input(rows), graph.input(lengths)))
+    with torch.inference_mode():
+        counts = torch.full((3, 1), 2, dtype=torch.uint32)
+        runs = [graph.compile().initialize(counts), Operator(desc).initialize(sequence_lengths_tensor=counts)]
+    for run in runs:
+        x = torch.zeros(3, 4, requires_grad=True)
+        result: Any = run(x)
+        torch.autograd.backward(result, [torch.ones(3, 4)] if isinstance(result, list) else torch.ones(3, 4))
+        assert x.grad is not None
+
+
+def test_owned_inputs() -> None:
+    run = owned_and_given().compile()
+    a, owned, b = (values((2, 3), torch.float32, seed).requires_grad_() for seed in range(3))
+    before = owned.detach().clone()
+    bound = run.initialize(owned)
+    with torch.no_grad():
+        owned.zero_()
+    for call in (bound, torch.compile(bound, fullgraph=True, backend="aot_eager"), copy.deepcopy(bound)):
+        whole, columns = call(a, b)
+        assert torch.equal(whole, torch.cat([a, before, b]))
+        assert torch.equal(columns, before.t())
+        assert not columns.requires_grad
+        assert [g.tolist() for g in torch.autograd.grad(whole.sum(), [a, b])] == [[[1.0] * 3] * 2] * 2
+    again = bound.initialize(torch.ones(2, 3))
+    assert again(a, b)[1].unique().tolist() == [1]
+    assert torch.equal(bound(a, b)[1], before.t())
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (
+            lambda run, x: run(x, x, x),
+            "CompiledGraph: inputs[1] is OWNED_BY_DML and must be given first; call initialize",
+        ),
+        (
+            lambda run, x: run.initialize(),
+            "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 0",
+        ),
+        (
+            lambda run, x: run.initialize(x, x),
+            "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 2",
+        ),
+        (
+            lambda run, x: run.initialize(x[:1]),
+            "CompiledGraph.initialize: inputs[1] must have sizes [2, 3], got [1, 3]",
+        ),
+        (
+            lambda run, x: run.initialize(x)(x, x, x),
+            "CompiledGraph: there must be 2 input tensors besides inputs[1], which initialize has bound, got 3",
+        ),
+        (
+            lambda run, x: line(1).compile().initialize(x),
+            "CompiledGraph.initialize: there must be 0 tensors, one for each input that is OWNED_BY_DML, got 1",
+        ),
+    ],
+)
+def test_refused_owned_inputs(call: Callable[[CompiledGraph, Tensor], object], sentence: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        call(owned_and_given().compile(), torch.ones(2, 3))
+    assert str(caught.value) == sentence
+
+
+def test_what_is_compiled_does_not_change_with_the_graph() -> None:
+    graph = chain()
+    run = graph.compile()
+    graph.input(X)
+    assert (len(run.inputs), len(run.outputs)) == (2, 1)
+    assert repr(run) == "<CompiledGraph of 2 inputs, 3 nodes, 1 outputs>"
+    x, lengths = (desc.view(memory(desc, k)) for k, desc in enumerate(run.inputs))
+    for again in (copy.deepcopy(run), pickle.loads(pickle.dumps(run))):
+        check_same(again(x, lengths), run(x, lengths))
+
+
+# Rules.
+
+IDENTITY = identity(X, X)
+Y, WIDE = TensorDesc(F32, [3, 2]), TensorDesc(F32, [2, 3], total_tensor_size_in_bytes=32)
+HALVES = op_desc("SPLIT", X, [TensorDesc(F32, [2, 1]), TensorDesc(F32, [2, 2])], 1)
+
+
+def described(**parts: Any) -> Graph:
+    """Two copies one after another, but for what is given."""
+    whole: dict[str, Any] = {
+        "inputs": [X],
+        "nodes": [IDENTITY, OperatorGraphNodeDesc(operator=IDENTITY, name="second")],
+        "input_edges": [into(0, 0)],
+        "intermediate_edges": [between((0, 0), (1, 0))],
+        "output_edges": [out_of(1, 0, 0)],
+    }
+    return Graph.from_desc(**whole | parts)
+
+
+def broken(graph: Graph, level: FeatureLevel = FeatureLevel.NEWEST) -> list[str]:
+    try:
+        graph.validate(level)
+    except DescriptorError as caught:
+        error = caught
+    else:
+        graph.compile(level)
+        return []
+    for again in (lambda: graph.compile(level), lambda: CompiledGraph(graph, level)):
+        with pytest.raises(DescriptorError) as compiled:
+            again()
+        assert str(compiled.value) == str(error)
+    sentences = [str(violation) for violation in error.violations]
+    rules = "a rule" if len(sentences) == 1 else f"{len(sentences)} rules"
+    assert str(error).splitlines() == [
+        f"Graph at feature level {level} breaks {rules}:",
+        *(f"  {s}" for s in sentences),
+    ]
+    return sentences
+
+
+NO_INPUT = "must be connected to an input of the graph or an output of a node, got no edge"
+NO_OUTPUT = "must be connected to an input of a node or an output of the graph, got no edge"
+
+RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "valid": ({}, []),
+    # Indices.
+    "graph_input_index too large": ({"input_edges": [into(1, 0)]}, [
+        "input_edges[0].graph_input_index must be 0, the index of an input of the graph, got 1",
+        f"nodes[0].input_tensor {NO_INPUT}",
+    ]),
+    "the last graph_input_index": ({"inputs": [X, X], "input_edges": [into(1, 0)]}, []),
+    "graph_input_index negative": ({"inputs": [X, X, X], "input_edges": [into(-1, 0, name="in")]}, [
+        "input_edges[0].graph_input_index of 'in' must be from 0 to 2, the index of an input of the graph, got -1",
+        f"nodes[0].input_tensor {NO_INPUT}",
+    ]),
+    "no inputs": ({"inputs": []}, [
+        "input_edges[0].graph_input_index must be the index of an input of the graph, and there is none, got 0",
+        f"nodes[0].input_tensor {NO_INPUT}",
+    ]),
+    "to_node_index": ({"input_edges": [into(0, 2)]}, [
+        "input_edges[0].to_node_index must be from 0 to 1, the index of a node, got 2",
+        f"nodes[0].input_tensor {NO_INPUT}",
+    ]),
+    "to_node_input_index": ({"input_edges": [into(0, 0, 1)]}, [
+        "input_edges[0].to_node_input_index must be 0, the index of an input of nodes[0], got 1",
+        f"nodes[0].input_tensor {NO_INPUT}",
+    ]),
+    "every index of an edge": ({"intermediate_edges": [between((2, 0), (1, 1), "e"), between((0, 1), (-1, 0))]}, [
+        "intermediate_edges[0].from_node_index of 'e' must be from 0 to 1, the index of a node, got 2",
+        "intermediate_edges[0].to_node_input_index of 'e' must be 0, the index of an input of nodes[1] 'second', got 1",
+        "intermediate_edges[1].from_node_output_index must be 0, the index of an output of nodes[0], got 1",
+        "intermediate_edges[1].to_node_index must be from 0 to 1, the index of a node, got -1",
+        f"nodes[0].output_tensor {NO_OUTPUT}",
+        f"nodes[1].input_tensor of 'second' {NO_INPUT}",
+    ]),
+    "graph_output_index": ({"output_edges": [out_of(1, 0, 1)]}, [
+        "output_edges[0].graph_output_index must be 0, the index of an output of the graph, which has as many as output_edges, got 1",
+        f"nodes[1].output_tensor of 'second' {NO_OUTPUT}",
+    ]),
+    "outputs in any order": ({"output_edges": [out_of(1, 0, 1), out_of(0, 0, 0)]}, []),
+    # Connections.
+    "no edges": ({"input_edges": [], "intermediate_edges": [], "output_edges": []}, [
+        "output_edges must have at least 1 edge, got none",
+        f"nodes[0].input_tensor {NO_INPUT}",
+        f"nodes[0].output_tensor {NO_OUTPUT}",
+        f"nodes[1].input_tensor of 'second' {NO_INPUT}",
+        f"nodes[1].output_tensor of 'second' {NO_OUTPUT}",
+    ]),
+    "an input connected twice": ({"inputs": [X, X], "input_edges": [into(0, 0), into(1, 0, name="again")]}, [
+        "input_edges[1] 'again' must lead to where no other edge does, got input_tensor of nodes[0], as input_edges[0]",
+    ]),
+    "an input connected to the graph and to a node": ({"input_edges": [into(0, 0), into(0, 1)]}, [
+        "intermediate_edges[0] must lead to where no other edge does, got input_tensor of nodes[1] 'second', as input_edges[1]",
+    ]),
+    "an output of the graph connected twice": ({"output_edges": [out_of(1, 0, 0), out_of(0, 0, 0)]}, [
+        "output_edges[1] must lead to where no other edge does, got output 0 of the graph, as output_edges[0]",
+    ]),
+    "an output of a node connected twice": ({"output_edges": [out_of(1, 0, 0), out_of(1, 0, 1), out_of(0, 0, 2)]}, []),
+    "one of several outputs unconnected": ({"nodes": [IDENTITY, HALVES], "output_edges": [out_of(1, 1, 0)]}, [
+        f"nodes[1].output_tensors[0] {NO_OUTPUT}",
+    ]),
+    "one of several inputs unconnected": (
+        {"nodes": [IDENTITY, op_desc("JOIN", [X, X], TensorDesc(F32, [4, 3]), 0)]},
+        [f"nodes[1].input_tensors[1] {NO_INPUT}"],
+    ),
+    "no nodes": ({"nodes": [], "input_edges": [], "intermediate_edges": [], "output_edges": []}, [
+        "nodes must have at least 1 operator, got none",
+        "output_edges must have at least 1 edge, got none",
+    ]),
+    # Memory.
+    "other sizes": ({"nodes": [IDENTITY, identity(Y, Y)]}, []),
+    "another data type": ({"nodes": [IDENTITY, identity(TensorDesc(I8, [24]), TensorDesc(I8, [24]))]}, []),
+    "another size in bytes": ({"nodes": [identity(WIDE, X), identity(WIDE, X)]}, [
+        "input_edges[0] must lead to a tensor of the same total_tensor_size_in_bytes, 24, got 32 of input_tensor of nodes[0]",
+        "intermediate_edges[0] must lead to a tensor of the same total_tensor_size_in_bytes, 24, got 32 of input_tensor of nodes[1]",
+    ]),
+    "elements on one another": ({"inputs": [TensorDesc(F32, [3, 2], strides=[1, 1], total_tensor_size_in_bytes=24)]}, [
+        "inputs[0].strides must not lay elements on one another, as input_edges[0] reinterprets them, got [1, 1]",
+    ]),
+    "elements on one another that are read as they are": (
+        {"inputs": [TensorDesc(F32, [3, 2], strides=[1, 1])], "nodes": [identity(TensorDesc(F32, [3, 2], strides=[1, 1]), X), IDENTITY]},
+        ["nodes[0].output_tensor.sizes[0] must be 3, the size of input_tensor there, got 2",
+         "nodes[0].output_tensor.sizes[1] must be 2, the size of input_tensor there, got 3"],
+    ),
+    "elements that a stride of 0 repeats": ({"inputs": [TensorDesc(F32, [5, 6], strides=[0, 1])]}, []),
+    # Flags.
+    "owned input of the graph": ({"inputs": [OWNED], "nodes": [identity(OWNED, X), IDENTITY]}, []),
+    "owned by one operator alone": (
+        {"nodes": [identity(OWNED, X), identity(X, X)], "input_edges": [into(0, 0)]},
+        ["nodes[0].input_tensor.flags must be NONE, those of inputs[0], got OWNED_BY_DML"],
+    ),
+    "not owned by one operator": ({"inputs": [OWNED]}, ["nodes[0].input_tensor.flags must be OWNED_BY_DML, those of inputs[0], got NONE"]),
+    "owned, of a node": ({"nodes": [IDENTITY, identity(OWNED, X)]}, [
+        "nodes[1].input_tensor.flags must be NONE, as intermediate_edges[0] comes from another node, got OWNED_BY_DML",
+    ]),
+    # Cycles.
+    "a node that reads itself": (
+        {"nodes": [IDENTITY], "input_edges": [], "intermediate_edges": [between((0, 0), (0, 0))], "output_edges": [out_of(0, 0, 0)]},
+        ["intermediate_edges[0] must not close a cycle, got nodes[0] to nodes[0]"],
+    ),
+    "two nodes that read one another": (
+        {"input_edges": [], "intermediate_edges": [between((0, 0), (1, 0), "there"), between((1, 0), (0, 0), "back")]},
+        ["intermediate_edges[0] 'there' must not close a cycle, got nodes[0] to nodes[1] 'second' to nodes[0]"],
+    ),
+    "two cycles": (
+        {
+            "nodes": [IDENTITY] * 5,
+            "intermediate_edges": [between(*ends) for ends in [((1, 0), (2, 0)), ((2, 0), (1, 0)), ((3, 0), (4, 0)), ((4, 0), (3, 0))]],
+            "output_edges": [out_of(0, 0, 0)],
+        },
+        ["intermediate_edges[0] must not close a cycle, got nodes[1] to nodes[2] to nodes[1]",
+         "intermediate_edges[2] must not close a cycle, got nodes[3] to nodes[4] to nodes[3]"],
+    ),
+    "a cycle that another node reads": (
+        {
+            "nodes": [IDENTITY] * 3,
+            "input_edges": [],
+            "intermediate_edges": [between(*ends) for ends in [((1, 0), (0, 0)), ((1, 0), (2, 0)), ((2, 0), (1, 0))]],
+            "output_edges": [out_of(0, 0, 0)],
+        },
+        ["intermediate_edges[1] must not close a cycle, got nodes[1] to nodes[2] to nodes[1]"],
+    ),
+    "a long cycle": (
+        {
+            "nodes": [IDENTITY] * 30,
+            "input_edges": [],
+            "intermediate_edges": [between((k, 0), ((k + 1) % 30, 0)) for k in range(30)],
+            "output_edges": [out_of(0, 0, 0)],
+        },
+        ["intermediate_edges[0] must not close a cycle, got nodes[0] to nodes[1] to nodes[2] to nodes[3] to 24 others to nodes[28] to nodes[29] to nodes[0]"],
+    ),
+    # Parts.
+    "a bad input": ({"inputs": [TensorDesc(F32, [2, 3], guaranteed_base_offset_alignment=3)]}, [
+        "inputs[0].guaranteed_base_offset_alignment must be 0 or a power of two from 4, the size of FLOAT32, on, got 3",
+    ]),
+    "inputs of other data types": (
+        {"inputs": [X, TensorDesc(TensorDataType.INT4, [8]), TensorDesc(TensorDataType.UNKNOWN, [8])]},
+        ["inputs[1].data_type must be one that torch has (FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, UINT64, INT64), got INT4",
+         "inputs[2].data_type must be a known type, got UNKNOWN"],
+    ),
+    "bad operators": (
+        {"nodes": [identity(X, Y), OperatorGraphNodeDesc(operator=op_desc("SPLIT", X, [X], 2), name="s")]},
+        ["nodes[0].output_tensor.sizes[0] must be 2, the size of input_tensor there, got 3",
+         "nodes[0].output_tensor.sizes[1] must be 3, the size of input_tensor there, got 2",
+         "nodes[1].axis of 's' must be from 0 to 1, a dimension of input_tensor, got 2"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_rules(case: str) -> None:
+    parts, sentences = RULES[case]
+    assert broken(described(**parts)) == sentences
+
+
+def test_all_that_is_wrong_is_told_together() -> None:
+    graph = described(
+        inputs=[TensorDesc(F32, [2, 0])], input_edges=[into(0, 0), into(3, 1)], output_edges=[out_of(1, 4, 0)]
+    )
+    assert [sentence.partition(" ")[0] for sentence in broken(graph)] == [
+        "inputs[0].sizes[1]",
+        "input_edges[0]",
+        "input_edges[1].graph_input_index",
+        "output_edges[0].from_node_output_index",
+        "nodes[1].output_tensor",
+    ]
+
+
+def test_rules_of_a_feature_level() -> None:
+    (sentence, *rest) = broken(described(), FeatureLevel.LEVEL_2_1)
+    assert (
+        sentence
+        == "nodes[0].input_tensor.dimension_count must be from 4 to 5 at feature level 2_1, got 2; allowed from feature level 3_0"
+    )
+    assert [s.partition(" ")[0] for s in rest] == [
+        "nodes[0].output_tensor.dimension_count",
+        "nodes[1].input_tensor.dimension_count",
+        "nodes[1].output_tensor.dimension_count",
+    ]
+    assert "of 'second' must be from 4 to 5" in rest[1]
+    assert broken(described(), FeatureLevel.LEVEL_3_0) == []
+
+
+def test_cycles_of_many_nodes() -> None:
+    count = 5000
+    edges = [between((k, 0), ((k + 1) % count, 0)) for k in range(count)]
+    graph = Graph.from_desc(
+        inputs=[], nodes=[IDENTITY] * count, input_edges=[], intermediate_edges=edges, output_edges=[out_of(0, 0, 0)]
+    )
+    (sentence,) = broken(graph)
+    assert "to 4994 others to" in sentence
+
+
+# Building.
+
+
+def test_expressions() -> None:
+    graph = Graph()
+    x = graph.input(X)
+    y = graph.add(IDENTITY, x, name="copy")
+    a, b = graph.add(HALVES, y)
+    graph.output(b, a)
+    assert repr(graph) == "<Graph of 1 inputs, 2 nodes, 2 outputs>"
+    assert repr(x) == "<Expression of input 0: TensorDesc(FLOAT32, [2, 3])>"
+    assert repr(b) == "<Expression of node 1, output 1: TensorDesc(FLOAT32, [2, 2])>"
+    assert graph == Graph.from_desc(
+        inputs=[X],
+        nodes=[OperatorGraphNodeDesc(operator=IDENTITY, name="copy"), HALVES],
+        input_edges=[into(0, 0)],
+        intermediate_edges=[between((0, 0), (1, 0))],
+        output_edges=[out_of(1, 1, 0), out_of(1, 0, 1)],
+    )
+    assert graph != chain()
+    assert graph.inputs == (X,)
+    assert graph.output_edges[0].from_node_output_index == 1
+
+
+def test_reinterpret() -> None:
+    x = Graph().input(TensorDesc(F32, [2, 3], strides=[4, 1], guaranteed_base_offset_alignment=16))
+    assert x.reinterpret().output_desc == x.output_desc
+    assert x.reinterpret(data_type=UINT32).output_desc.strides == (4, 1)
+    small = Graph().input(TensorDesc(U8, [8], guaranteed_base_offset_alignment=4))
+    for data_type, alignment in ((F32, 4), (F64, 0)):  # of which less than an element's size would be wrong
+        desc = small.reinterpret(data_type=data_type, sizes=[1]).output_desc
+        assert desc.guaranteed_base_offset_alignment == alignment
+        assert not list(desc.violations())
+    assert small.reinterpret(data_type=TensorDataType.UINT4, sizes=[16]).output_desc.minimum_size_in_bytes == 8
+    flat = x.reinterpret(sizes=[7]).output_desc
+    assert (flat.sizes, flat.strides, flat.dimension_count) == ((7,), None, 1)
+    assert (flat.total_tensor_size_in_bytes, flat.guaranteed_base_offset_alignment) == (28, 16)
+    assert x.reinterpret(strides=[1, 2]).output_desc.strides == (1, 2)
+    assert x.reinterpret(sizes=[3, 2], strides=[1, 3]).output_desc.effective_strides == (1, 3)
+
+
+def refused_by(kind: type[Exception], *rows: tuple[str, Callable[[Graph, Expression], object]]) -> list[Any]:
+    return [pytest.param(kind, call, sentence, id=sentence[:60]) for sentence, call in rows]
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "sentence"),
+    refused_by(
+        DescriptorError,
+        (
+            "ELEMENT_WISE_IDENTITY breaks a rule:\n  input_tensor must be described as inputs[0] is, TensorDesc(FLOAT32, [2, 3]), got TensorDesc(FLOAT32, [3, 2])",
+            lambda graph, x: graph.add(identity(Y, Y), x),
+        ),
+    )
+    + refused_by(
+        ValueError,
+        ("Graph.add: there must be 1 inputs for ELEMENT_WISE_IDENTITY, got 0", lambda *_: Graph().add(IDENTITY)),
+        (
+            "Graph.add: inputs[0] must be an expression of this graph, got one of another",
+            lambda _, x: Graph().add(IDENTITY, x),
+        ),
+        (
+            "Graph.output: outputs[0] must be an expression of this graph, got one of another",
+            lambda _, x: Graph().output(x),
+        ),
+        (
+            "Graph.output: outputs[0] must be an output of a node, got an input; ElementWiseIdentityOperatorDesc makes a copy",
+            lambda graph, x: graph.output(x),
+        ),
+        (
+            "Graph.output: outputs[0] must be described as by its operator, TensorDesc(FLOAT32, [2, 3]), got TensorDesc(FLOAT32, [6]); ElementWiseIdentityOperatorDesc makes a copy",
+            lambda graph, x: graph.output(graph.add(IDENTITY, x).reinterpret(sizes=[6])),
+        ),
+        ("CompiledGraph: there must be 2 input tensors, got 1", lambda *_: chain().compile()(torch.zeros(3, 4))),
+        (
+            "CompiledGraph: inputs[0] must have dtype float32, got float64",
+            lambda *_: line(1).compile()(torch.zeros(2, 3, dtype=torch.float64)),
+        ),
+    )
+    + refused_by(
+        TypeError,
+        (
+            "InputGraphEdgeDesc.__init__() takes 1 positional argument but 4 were given",
+            lambda *_: InputGraphEdgeDesc(0, 0, 0),
+        ),
+        ("CompiledGraph: inputs[0] must be a tensor, got list", lambda *_: line(1).compile()([[0.0] * 3] * 2)),
+    ),
+)
+def test_refused(kind: type[Exception], call: Callable[[Graph, Expression], object], sentence: str) -> None:
+    graph = Graph()
+    x = graph.input(X)
+    with pytest.raises(kind) as caught:
+        call(graph, x)
+    assert str(caught.value) == sentence
+
+
+def test_a_refused_call_leaves_the_graph_as_it_is() -> None:
+    graph = Graph()
+    x = graph.input(X)
+    y = graph.add(IDENTITY, x)
+    before = copy.deepcopy(graph)
+    for call in (lambda: graph.add(HALVES, x.reinterpret(sizes=[6])), lambda: graph.output(y, x)):
+        with pytest.raises(ValueError):
+            call()
+    assert graph == before
+
+
+# Derivatives and torch.compile.
+
+
+def differentiable() -> tuple[Callable[..., Any], list[Tensor]]:
+    """Every operator, edges that reinterpret, a tensor that is read twice, paddings that are read."""
+    x, padded = TensorDesc(F64, [3, 4]), TensorDesc(F64, [3, 4], strides=[5, 1], total_tensor_size_in_bytes=15 * 8)
+    walk = {"input_window_offsets": [0, 1], "input_window_sizes": [3, 3], "input_window_strides": [-2, 2]}
+    graph = Graph()
+    a, lengths = graph.input(x), graph.input(TensorDesc(UINT32, [3, 1]))
+    copied = graph.add(identity(x, padded), a)
+    whole = copied.reinterpret(sizes=[5, 3], strides=[1, 5])  # transposed, with the padding
+    row = graph.input(TensorDesc(F64, [1, 4]))
+    rows = row.reinterpret(sizes=[3, 4], strides=[0, 1])
+    both = graph.add(op_desc("JOIN", [x, rows.output_desc], TensorDesc(F64, [6, 4]), 0), a, rows)
+    reverse = op_desc("REVERSE_SUBSEQUENCES", x, lengths.output_desc, x, 1)
+    pieces = [TensorDesc(F64, [5, 1]), TensorDesc(F64, [5, 2])]
+    split = op_desc("SPLIT", whole.output_desc, pieces, 1)
+    graph.output(*graph.add(split, whole), both, graph.add(reverse, a, lengths))
+    window = op_desc("SLICE1", x, TensorDesc(F64, [2, 2]), **walk)
+    graph.output(graph.add(window, a))
+    run = graph.compile()
+    counts = torch.tensor([[2], [4], [0]]).to(torch.uint32)
+    inputs = [values((3, 4), torch.float64, 1), values((1, 4), torch.float64, 2)]
+    return lambda a, row: tuple(run(a, counts, row)), [t.requires_grad_() for t in inputs]
+
+
+def test_derivatives() -> None:
+    call, inputs = differentiable()
+    assert torch.autograd.gradcheck(call, inputs, check_forward_ad=True, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(call, inputs)
+
+
+def test_vmap() -> None:
+    call, inputs = differentiable()
+    many = [torch.stack([t.detach(), t.detach() * 2, t.detach() + 1]) for t in inputs]
+    for result, *wanted in zip(
+        torch.func.vmap(call)(*many), *(call(*ts) for ts in zip(*many, strict=True)), strict=True
+    ):
+        assert torch.equal(result, torch.stack(wanted))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiles_into_one_graph(backend: str) -> None:
+    torch._dynamo.reset()
+    call, inputs = differentiable()
+    counter = CompileCounterWithBackend(backend)
+    compiled = torch.compile(call, fullgraph=True, backend=counter)
+    with torch.no_grad():
+        for result, want in zip(compiled(*inputs), call(*inputs), strict=True):
+            assert torch.equal(result, want)
+            assert result.stride() == want.stride()
+    assert counter.frame_count == 1
+    torch._dynamo.reset()
+
+    def loss(f: Callable[..., Any]) -> list[Tensor]:
+        return list(torch.autograd.grad(sum((t**3).sum() for t in f(*inputs)), inputs))
+
+    for actual, want in zip(loss(compiled), loss(call), strict=True):
+        assert torch.equal(actual, want)
+    assert counter.frame_count == 2
+
+
+def test_data_types_that_change_compile_and_end_derivatives() -> None:
+    torch._dynamo.reset()
+    graph = Graph()
+    x = graph.input(X).reinterpret(data_type=UINT32)
+    y = graph.add(identity(x.output_desc, x.output_desc), x)
+    z = y.reinterpret(data_type=F32)
+    graph.output(graph.add(identity(X, X), z))
+    run = graph.compile()
+    counter = CompileCounterWithBackend("aot_eager")
+    given_tensor = values((2, 3), torch.float32).requires_grad_()
+    for call in (run, torch.compile(run, fullgraph=True, backend=counter)):
+        (result,) = call(given_tensor)
+        assert bits(result) == bits(given_tensor)
+        assert not result.requires_grad
+    assert counter.frame_count == 1
+
+
+def test_a_graph_of_many_nodes_compiles_into_one_graph() -> None:
+    torch._dynamo.reset()
+    run, x = line(201).compile(), torch.arange(6.0).reshape(2, 3)
+    counter = CompileCounterWithBackend("eager")
+    (result,) = torch.compile(run, fullgraph=True, backend=counter)(x)
+    assert torch.equal(result, x.flip(1))
+    assert counter.frame_count == 1

@@ -1,0 +1,280 @@
+"""JSON as DxDispatch reads it, and that all that is noted while it is read is raised."""
+
+import copy
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from descriptors.bad_models import good, places
+from descriptors.cases import DESCS
+from descriptors.rules import VALID
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from operator_cases import EXAMPLES, examples
+
+from torch_dml_ops.directml import Model, ModelError, ModelWarning, OperatorDesc, Problem, TensorDesc
+from torch_dml_ops.directml._schema.documents import Cursor, Wrong, load_json, read
+
+# Text: RapidJSON's grammar, with comments and with commas before closing brackets.
+
+TOKENS = [*"[]{},:1/ \n", "null", '"a"', '"b"', '",]"', "/*x*/", "/*", "*/", "//,]\n"]
+SCALAR = re.compile(r'"[^"]*"|0|[1-9][0-9]*|null')
+
+
+class NotJson(Exception):
+    pass
+
+
+class Grammar:
+    """RapidJSON's, written down from its documentation: kParseCommentsFlag and kParseTrailingCommasFlag."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at = text, 0
+
+    def skip(self) -> None:
+        while self.at < len(self.text):
+            rest = self.text[self.at :]
+            if rest[0] in " \t\r\n":
+                self.at += 1
+            elif rest.startswith("//"):
+                self.at += len(rest.split("\n")[0])
+            elif rest.startswith("/*"):
+                if "*/" not in rest[2:]:
+                    raise NotJson
+                self.at += rest.index("*/", 2) + 2
+            else:
+                return
+
+    def take(self, character: str) -> bool:
+        self.skip()
+        found = self.text.startswith(character, self.at)
+        self.at += found
+        return found
+
+    def need(self, character: str) -> None:
+        if not self.take(character):
+            raise NotJson
+
+    def value(self) -> object:
+        self.skip()
+        if self.take("["):
+            return self.items("]", self.value)
+        if self.take("{"):
+            members = self.items("}", self.member)
+            if len(dict(members)) < len(members):  # ours: RapidJSON takes a key twice
+                raise NotJson
+            return dict(members)
+        found = SCALAR.match(self.text, self.at)
+        if found is None:
+            raise NotJson
+        self.at = found.end()
+        return json.loads(found[0])
+
+    def member(self) -> tuple[object, object]:
+        key = self.value()
+        if not isinstance(key, str):
+            raise NotJson
+        self.need(":")
+        return key, self.value()
+
+    def items(self, close: str, item: Callable[[], Any]) -> list[Any]:
+        result: list[Any] = []
+        while not self.take(close):
+            result.append(item())
+            if self.take(close):
+                break
+            self.need(",")
+        return result
+
+    def whole(self) -> object:
+        result = self.value()
+        self.skip()
+        if self.at < len(self.text):
+            raise NotJson
+        return result
+
+
+def loaded(text: str) -> Any:
+    document = Cursor(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)
+        read(document, load_json)
+    return document.value
+
+
+texts = st.lists(st.sampled_from(TOKENS), max_size=12).map("".join)
+
+
+@st.composite
+def nearly_json(draw: st.DrawFn) -> str:
+    """A text with blanks and comments, and a comma too many or too few."""
+    values = st.recursive(
+        st.sampled_from([1, None, "a", ",]"]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b"]), inner, max_size=2),
+        max_leaves=8,
+    )
+    words = re.findall(r'"[^"]*"|\w+|\S', json.dumps(draw(values)))
+    k = draw(st.integers(0, len(words)))
+    words[k : k + draw(st.integers(0, 1))] = draw(
+        st.sampled_from([[], [","], [",", ","], [",", "/**/"], ["/*"], ["//"]])
+    )
+    return draw(st.sampled_from(["", " ", "\n", "/*,*/"])).join(words)
+
+
+@settings(examples, max_examples=3 * EXAMPLES)
+@given(texts | nearly_json())
+@example("[,]")
+@example("{,}")
+@example("[1,,]")
+@example("[[,],]")
+@example("[1, /* */ ,]")
+@example('{"a": ,}')
+@example("[1,]/*")
+@example("[1,] //")
+def test_texts_are_json_where_rapidjson_has_it_so(text: str) -> None:
+    try:
+        expected = Grammar(text).whole()
+    except NotJson:
+        with pytest.raises(ModelError):
+            loaded(text)
+        return
+    assert loaded(text) == expected
+
+
+@pytest.mark.parametrize("text", ["/*" * 200_000, "[" + " ," * 200_000, "[" + " " * 400_000 + ",]", '"' * 200_001])
+def test_long_texts_that_are_no_json(text: str) -> None:
+    """A search that began again at each of them would not end."""
+    with pytest.raises(ModelError, match=r"^\$ must be JSON: "):
+        loaded(text)
+
+
+# What is noted while something is read is raised, or warned of.
+
+
+WRONG = [None, True, -1, 1.5, 2**70, "X", [], [None], {}, {"Type": "X", "Desc": {}}, {"name": "X", "type": "X"}]
+
+
+def changes(value: Any) -> Iterator[None]:
+    """Changes the value, in one place at a time; each change is undone before the next."""
+    for owner, key in list(places(value)):
+        before = owner[key]
+        for wrong in WRONG:
+            owner[key] = wrong
+            yield
+        owner[key] = before
+        if isinstance(owner, dict):
+            del owner[key]
+            yield
+            owner[key] = before
+        if isinstance(before, dict):
+            before["X"] = 1
+            yield
+            del before["X"]
+        if isinstance(before, list):
+            before.append("X")
+            yield
+            before.pop()
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """The problems that were made, whoever was told of them."""
+    result: list[Problem] = []
+    made = Problem.__post_init__
+
+    def remember(problem: Problem) -> None:
+        made(problem)
+        result.append(problem)
+
+    monkeypatch.setattr(Problem, "__post_init__", remember)
+    return result
+
+
+def told_by(read: Callable[[Any], object], value: Any) -> set[str]:
+    """The problems and the warnings."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            read(value)
+            problems: Iterable[Problem] = ()
+        except ModelError as error:
+            problems = error.problems
+    return {*map(str, problems), *(str(warning.message) for warning in warned)}
+
+
+def check_all_is_raised(read: Callable[[Any], object], value: Any, noted: list[Problem]) -> None:
+    assert told_by(read, value) == set(noted) == set()
+    told = 0
+    for _ in changes(value):
+        assert told_by(read, value) == set(map(str, noted)), value
+        told += len(noted) > 0
+        noted.clear()
+    assert told > 20
+
+
+X = {"DataType": "INT32", "Sizes": [2], "Strides": [1], "Flags": "NONE", "GuaranteedBaseOffsetAlignment": 4}
+LONG = {"Type": "BUFFER", "Desc": X}
+
+
+@pytest.mark.parametrize("value", [X, LONG], ids=["short", "long"])
+def test_all_that_is_wrong_with_a_tensor_is_raised(value: Any, noted: list[Problem]) -> None:
+    check_all_is_raised(TensorDesc.from_json, copy.deepcopy(value), noted)
+
+
+@pytest.mark.parametrize("kind", [OperatorDesc, *DESCS.values()], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("op", VALID)
+def test_all_that_is_wrong_with_an_operator_is_raised(op: str, kind: Any, noted: list[Problem]) -> None:
+    value = VALID[op].to_json()
+    for owner, key in list(places(value)):
+        if key in ("InputTensor", "OutputTensor", "InputGradientTensor", 0) and isinstance(owner[key], dict):
+            owner[key] = {"Type": "BUFFER", "Desc": owner[key]}
+    if isinstance(VALID[op], kind):
+        check_all_is_raised(kind.from_json, value, noted)
+    else:
+        with pytest.raises(ModelError, match=r"^\$\.type must be DML_OPERATOR_"):
+            kind.from_json(value)
+
+
+def test_all_that_is_wrong_with_a_model_is_raised(tmp_path: Path, noted: list[Problem]) -> None:
+    (tmp_path / "full.dat").write_bytes(bytes(range(12)))
+    model = good()
+    model["resources"]["file"] = {"initialValuesDataType": "INT8", "initialValues": {"sourcePath": "full.dat"}}
+
+    def load(value: Any) -> object:
+        (tmp_path / "model.json").write_text(json.dumps(value))
+        return Model.load(tmp_path / "model.json")
+
+    check_all_is_raised(load, model, noted)
+
+
+def test_what_has_a_problem_has_no_result() -> None:
+    """Whatever a function returns; what lies beside it has one."""
+    document = Cursor({"x": [1, "two"], "y": [3]})
+
+    def complains(cursor: Cursor) -> int:
+        cursor.note("must be another")
+        return 4
+
+    with pytest.raises(Wrong):
+        document["x"].each(lambda cursor: cursor.require(int))
+    y = document["y"]
+    assert y.each(lambda cursor: cursor.require(int)) == y.whole([3])
+    with pytest.raises(Wrong):
+        y.each(complains)
+    for cursor in (y, document):
+        with pytest.raises(Wrong):
+            cursor.whole(4)
+    with pytest.raises(ModelError) as caught:
+        read(document, lambda document: 4)
+    sentences = ["$.x[1] must be a whole number, got 'two'", "$.y[0] must be another"]
+    assert [str(problem) for problem in caught.value.problems] == sentences
+
+
+def test_a_tensor_of_another_type_than_buffer() -> None:
+    for value in ({"Type": "X", "Desc": X}, {"Type": "X", **X}):
+        with pytest.raises(ModelError, match=r"^\$\.Type must be DML_TENSOR_TYPE_BUFFER, got 'X'$"):
+            TensorDesc.from_json(value)

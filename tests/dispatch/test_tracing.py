@@ -1,0 +1,209 @@
+"""Graphs that torch.fx and make_fx record of calls: of every pair of operators, and with every argument unknown.
+
+What a process did before must change neither these nor what is refused: they run in one that did nothing else too, and
+in one that has loaded all that the package can meet.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from processes import path_with_lib, run_python, test_file
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import torch_dml_ops as dml
+from torch_dml_ops._operators.records import OPERATORS
+
+TESTS = Path(__file__).parent
+TRACED: dict[str, Callable[..., Any]] = {
+    "symbolic_trace": lambda f, x: torch.fx.symbolic_trace(f),
+    "make_fx": lambda f, x: make_fx(f)(x),
+    "symbolic make_fx": lambda f, x: make_fx(f, tracing_mode="symbolic")(x),
+}
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Not by torch.testing, which imports torch.distributed.tensor."""
+    if isinstance(expected, (list, tuple)):
+        for one, other in zip(actual, expected, strict=True):
+            assert_same(one, other)
+    else:
+        assert torch.equal(actual, expected) if isinstance(expected, Tensor) else actual == expected
+
+
+# Every pair, of 1-D tensors. The second one gets the first one's result, also where that is a list.
+
+STEPS: dict[str, Callable[..., Any]] = {
+    "slice1": lambda ops, x, n: ops.slice1(x, [0], [n], [-1]),
+    "slice_grad": lambda ops, x, n: ops.slice_grad(x, [2 * n], [0], [2 * n], [-2]),
+    "split": lambda ops, x, n: ops.split(x, [2, n - 2], 0),
+    "join": lambda ops, x, n: ops.join([x, x], 0),
+    "reverse_subsequences": lambda ops, x, n: ops.reverse_subsequences(x, x.new_full((1,), 4, dtype=torch.int64), 0),
+    "index": lambda ops, x, n: dml.index(x)[n - 2 :: -1],
+}
+ENTRIES = {
+    "dml": dml,
+    "torch.ops": torch.ops.torch_dml_ops,
+    "overloads": SimpleNamespace(**{name: getattr(torch.ops.torch_dml_ops, name).default for name in OPERATORS}),
+}
+
+
+def pair(ops: Any, first: str, second: str) -> Callable[[Tensor], Any]:
+    def call(x: Tensor) -> Any:
+        y = STEPS[first](ops, x, 6)
+        if first == "split":
+            return ops.join(y, 0) if second == "join" else STEPS[second](ops, y[1], 4)
+        return STEPS[second](ops, y, size)
+
+    size = len(STEPS[first](dml, torch.zeros(6), 6))
+    return call
+
+
+@pytest.mark.parametrize(
+    ("way", "entry"),
+    [*(("symbolic_trace", entry) for entry in ENTRIES), ("make_fx", "dml"), ("symbolic make_fx", "dml")],
+)
+@pytest.mark.parametrize("second", [*OPERATORS, "index"])
+@pytest.mark.parametrize("first", [*OPERATORS, "index"])
+def test_every_pair(first: str, second: str, way: str, entry: str) -> None:
+    call = pair(ENTRIES[entry], first, second)
+    traced = TRACED[way](call, torch.zeros(6))
+    x = torch.arange(6.0)
+    assert_same(traced(x), call(x))
+
+
+# Every argument, and every number in one, stands for a value in the graph.
+
+X, COLUMN, ROWS = torch.arange(24.0).reshape(4, 6), torch.tensor([[2], [0], [6], [5]]), torch.tensor([2, 0, 6, 5])
+
+
+def _assigned(index: Any, value: Any) -> Tensor:
+    y = X.clone()
+    dml.index(y)[index] = value
+    return y
+
+
+def _in_the_mode(start: Any, stop: Any, number: Any, value: Any = None) -> Tensor:
+    y = X.clone()
+    with dml.negative_steps():
+        if value is None:
+            return y[start:stop:-2, number]
+        y[start:stop:-2, number] = value
+        return y
+
+
+CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    **{
+        f"{entry}: {name}": (getattr(ops, name), arguments)
+        for entry, ops in ENTRIES.items()
+        for name, arguments in {
+            "slice1": [X, [0, 1], [4, 4], [-2, 1], [2, 3]],
+            "slice_grad": [X, [8, 7], [0, 1], [8, 6], [-2, 1]],
+            "split": [X, [1, 2, 3], 1],
+            "join": [[X, 2 * X], 1],
+            "reverse_subsequences": [X, COLUMN, 1],
+        }.items()
+    },
+    "reverse_sequence": (dml.reverse_sequence, [X, ROWS, 1, 0]),
+    "sequence_lengths_like": (dml.sequence_lengths_like, [X, ROWS, 1, 0]),
+    "window": (dml.window, [[4, 6], (slice(3, 0, -2), ..., slice(1, 5, 2))]),
+    "index": (lambda x, index: dml.index(x)[index], [X, (slice(3, 0, -2), None, ..., 4)]),
+    "index by one": (lambda x, index: dml.index(x)[index], [X, 3]),
+    "assignment": (_assigned, [(slice(3, 0, -2), slice(5, 1, -1)), torch.arange(4.0)]),
+    "negative_steps": (_in_the_mode, [3, 0, 4]),
+    "negative_steps, assignment": (_in_the_mode, [3, 0, 4, 9.0]),
+}
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where in nested arguments there are tensors and numbers, and lists of them."""
+    if isinstance(value, (list, tuple)):
+        if isinstance(value, list) and at:
+            yield at
+        for k, inner in enumerate(value):
+            yield from places(inner, (*at, k))
+    elif isinstance(value, slice):
+        for part in ("start", "stop", "step"):
+            yield from places(getattr(value, part), (*at, part))
+    elif isinstance(value, (int, float, Tensor)):
+        yield at
+
+
+def taken(value: Any, at: tuple[Any, ...]) -> Any:
+    for k in at:
+        value = getattr(value, k) if isinstance(k, str) else value[k]
+    return value
+
+
+def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    if not at:
+        return new
+    k, *rest = at
+    inner = replaced(taken(value, (k,)), tuple(rest), new)
+    if isinstance(value, slice):
+        return slice(*(inner if part == k else getattr(value, part) for part in ("start", "stop", "step")))
+    return type(value)(inner if j == k else v for j, v in enumerate(value))
+
+
+PLACES = [
+    pytest.param(name, at, id=f"{name}{''.join(f'[{k}]' for k in at)}")
+    for name, (_, arguments) in CALLS.items()
+    for at in places(arguments)
+    # For the operators themselves torch looks at the first number of a list alone, as for its own.
+    if name.startswith("dml") or not name.endswith(tuple(OPERATORS)) or at[-1] == 0 or len(at) == 1
+]
+
+
+@pytest.mark.parametrize(("name", "at"), PLACES)
+def test_every_argument_is_unknown(name: str, at: tuple[Any, ...]) -> None:
+    function, arguments = CALLS[name]
+    traced = torch.fx.symbolic_trace(lambda unknown: function(*replaced(arguments, at, unknown)))
+    traced.graph.eliminate_dead_code()
+    traced.recompile()
+    assert_same(copy.deepcopy(traced)(taken(arguments, at)), function(*arguments))
+
+
+# What the process did before: nothing, as far as the package can tell, or everything.
+
+NOTHING = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]) or 'torch.distributed.tensor' in sys.modules)"
+EVERYTHING = "import sys, pytest, everything_loaded; sys.exit(pytest.main(sys.argv[1:]))"
+QUICK = (
+    "tracing or torch_function or symbolic_trace or fx_and_jit or subclass or sentences or (test_refused and functions)"
+)
+
+
+def assert_pass(before: str, names: tuple[str, ...], selected: str) -> None:
+    files = [test_file(name) for name in names]
+    run_python("-c", before, "-q", "-k", f"({selected}) and not a_process_that", *files, PYTHONPATH=path_with_lib())
+
+
+def test_in_a_process_that_did_nothing_else() -> None:
+    assert_pass(NOTHING, ("tracing",), "not make_fx")  # which imports torch.distributed.tensor
+
+
+def test_in_a_process_that_has_loaded_everything() -> None:
+    assert_pass(EVERYTHING, ("tracing", "arguments", "refusals", "index"), QUICK)
+
+
+@pytest.mark.thorough
+def test_more_in_a_process_that_has_loaded_everything() -> None:
+    names = ("arguments", "refusals", "index", "fast", "unusual_inputs", "negative_steps", "reverse_sequence")
+    assert_pass(EVERYTHING, names, "test")
+
+
+@pytest.mark.parametrize("name", ["index", *dml.ops.__all__])
+def test_script_is_refused_in_a_sentence(name: str) -> None:
+    function = getattr(dml, name)
+
+    def calls_it(x: Tensor) -> Tensor:
+        return function(x)  # type: ignore[no-any-return]
+
+    for scripted in (function, calls_it):
+        with pytest.raises(RuntimeError) as refused:
+            torch.jit.script(scripted)
+        assert str(refused.value) == f"{name}: torch.jit.script cannot compile this function; write torch.compile"

@@ -1,0 +1,518 @@
+"""dml.index: NumPy's basic indices, compared with NumPy, and what torch does around a call."""
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import oracle
+import pytest
+import torch
+import torch.autograd.forward_ad as forward_ad
+from backends import DEVICE
+from contract_cases import maker
+from hypothesis import given
+from hypothesis import strategies as st
+from operator_cases import WHOLE, Mine, PassingMode, examples, graphs, same
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import torch_dml_ops as dml
+
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
+
+
+def ordinary_way(x: Tensor, index: Any) -> Tensor:
+    with PassingMode():
+        return dml.index(x)[index]
+
+
+def with_gradient(x: Tensor, index: Any) -> Tensor:
+    differentiable = x.is_floating_point() or x.is_complex()
+    return dml.index(x.detach().requires_grad_(differentiable))[index].detach()
+
+
+def forward_mode(x: Tensor, index: Any) -> Tensor:
+    with forward_ad.dual_level():
+        return dml.index(x)[index]
+
+
+WAYS: dict[str, Callable[[Tensor, Any], Tensor]] = {
+    "plain": lambda x, index: dml.index(x)[index],
+    "ordinary way": ordinary_way,
+    "with gradient": with_gradient,
+    "forward mode": forward_mode,
+    "inference mode": torch.inference_mode()(lambda x, index: dml.index(x)[index]),
+}
+every_way = pytest.mark.parametrize("way", WAYS)
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.permute([*reversed(range(x.dim()))]),
+    "sliced": lambda x: x[..., ::2] if x.dim() else x,
+    "expanded": lambda x: x[:1].expand(x.shape) if x.dim() and x.shape[0] else x,
+}
+
+
+def selected(x: Tensor, index: Any) -> Any:
+    items = oracle.items(x)
+    return np.asarray(items[index], items.dtype)
+
+
+def assert_a_copy(result: Tensor, x: Tensor) -> None:
+    assert not result._is_view()
+    if result.numel():
+        assert result.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
+@st.composite
+def tensors_and_indices(draw: st.DrawFn) -> tuple[Tensor, Any]:
+    dtype = draw(st.sampled_from(oracle.DTYPES))
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=5))
+    x = LAYOUTS[draw(st.sampled_from(sorted(LAYOUTS)))](maker(DEVICE)(*shape, dtype=dtype))
+    index = draw(hnp.basic_indices(tuple(x.shape), allow_newaxis=True, allow_ellipsis=True, max_dims=8))
+    return x, index
+
+
+@every_way
+@examples
+@given(case=tensors_and_indices())
+def test_an_index_is_numpys(way: str, case: tuple[Tensor, Any]) -> None:
+    x, index = case
+    result, expected = WAYS[way](x, index), selected(x, index)
+    assert result.dtype == x.dtype
+    assert oracle.equal(result, expected), (index, result)
+    assert_a_copy(result, x)
+
+
+BOUNDS = [None, *range(-5, 6), sys.maxsize, -sys.maxsize - 1, 10**30, -(10**30)]
+STEPS = [None, 1, 2, 3, -1, -2, -3, sys.maxsize, -sys.maxsize - 1, 10**30, -(10**30)]
+
+
+@pytest.mark.parametrize("way", ["plain", "ordinary way"])
+def test_all_slices_of_small_sizes(way: str) -> None:
+    for size in range(4):
+        x = torch.arange(size, device=DEVICE)
+        for index in (slice(a, b, c) for a in BOUNDS for b in BOUNDS for c in STEPS):
+            assert WAYS[way](x, index).tolist() == x.cpu().numpy()[index].tolist(), index
+
+
+@every_way
+def test_the_layout_is_the_same_every_way(way: str) -> None:
+    x = maker(DEVICE)(3, 4, 5, 2)
+    for given_x in (x, x.permute(2, 0, 3, 1), x.contiguous(memory_format=torch.channels_last), x[:, ::2]):
+        for index in (np.s_[::-1], np.s_[:, 1], np.s_[..., 1], np.s_[1, ::-1, None], np.s_[:, :, None, ::-2, 0]):
+            assert WAYS[way](given_x, index).stride() == WAYS["plain"](given_x, index).stride()
+
+
+@every_way
+@pytest.mark.parametrize("kind", WHOLE)
+def test_whole_numbers_of_every_kind(kind: str, way: str) -> None:
+    make, x = WHOLE[kind], maker(DEVICE)(4, 6)
+    for index, given_index in (
+        (np.s_[2], make(2)),
+        (np.s_[2, ::-1], (make(2), slice(None, None, -1))),
+        (np.s_[1, 3], (make(1), make(3))),
+        (np.s_[1:4:2], slice(make(1), make(4), make(2))),
+    ):
+        assert oracle.equal(WAYS[way](x, given_index), selected(x, index))
+
+
+def test_negative_whole_numbers_of_every_kind() -> None:
+    x = maker(DEVICE)(4, 6)
+    for kind, make in WHOLE.items():
+        if "uint" not in kind:
+            assert oracle.equal(dml.index(x)[make(-3)], selected(x, -3))
+            assert oracle.equal(dml.index(x)[:: make(-3)], selected(x, np.s_[::-3]))
+
+
+def test_a_tuple_of_a_class_of_its_own() -> None:
+    class Pair(tuple):
+        pass
+
+    x = maker(DEVICE)(4, 6)
+    assert oracle.equal(dml.index(x)[Pair((1, slice(None, None, -1)))], selected(x, np.s_[1, ::-1]))
+
+
+# What is refused.
+
+S = np.s_
+MALFORMED: list[tuple[Any, str]] = [
+    (S[..., ...], "index must have at most one Ellipsis, got 2"),
+    (S[..., 1, ...], "index must have at most one Ellipsis, got 2"),
+    (S[:, :, 0], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
+    (S[:, None, 0, ..., 1], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
+    (S[4], "index[0] must be from -4 to 3, as dimension 0 has size 4, got 4"),
+    (S[-5], "index[0] must be from -4 to 3, as dimension 0 has size 4, got -5"),
+    (S[..., None, 6], "index[2] must be from -6 to 5, as dimension 1 has size 6, got 6"),
+    (S[10**30], f"index[0] must be from -4 to 3, as dimension 0 has size 4, got {10**30}"),
+    (S[np.int64(-7), ::-1], "index[0] must be from -4 to 3, as dimension 0 has size 4, got -7"),
+    (S[0:0, 6], "index[1] must be from -6 to 5, as dimension 1 has size 6, got 6"),
+    (S[::0], "the slice of dimension 0 must not have a step of 0"),
+    (S[..., None, 1 :: np.int8(0)], "the slice of dimension 1 must not have a step of 0"),
+    (S[::1.5], "the step of the slice of dimension 0 must be a whole number, got 1.5"),
+    (S["1":], "the start of the slice of dimension 0 must be a whole number, got '1'"),
+    (S[:, : object()], "the stop of the slice of dimension 1 must be a whole number, got object"),
+    (S["name"], "index[0] must be a slice, a whole number, None or an Ellipsis, got 'name'"),
+    (S[::-1, 1.0], "index[1] must be a slice, a whole number, None or an Ellipsis, got 1.0"),
+    (S[0, {1: 2}], "index[1] must be a slice, a whole number, None or an Ellipsis, got dict"),
+]
+ADVANCED: list[tuple[Any, str]] = [
+    ([0, 2], "[0, 2]"),
+    (S[::-1, [0, 2]], "[0, 2]"),
+    (True, "True"),
+    (np.False_, "False"),
+    (np.array(True), "True"),
+    (torch.tensor(True), "True"),
+    (S[:, np.array([1, 2])], "an array of sizes [2]"),
+    (np.array([1]), "an array of sizes [1]"),
+    (S[:, torch.tensor([1])], "a tensor of sizes [1]"),
+    (torch.ones(4, 6, dtype=torch.bool), "a tensor of sizes [4, 6]"),
+    (S[::-1, np.ones(6, bool)], "an array of sizes [6]"),
+]
+
+
+@every_way
+@pytest.mark.parametrize(("index", "sentence"), MALFORMED, ids=[sentence for _, sentence in MALFORMED])
+def test_a_malformed_index_gets_a_sentence_and_the_exception_of_numpy(index: Any, sentence: str, way: str) -> None:
+    x = torch.zeros(4, 6, device=DEVICE)
+    with pytest.raises(Exception) as numpys:
+        x.cpu().numpy()[index]
+    with pytest.raises(type(numpys.value)) as refused:
+        WAYS[way](x, index)
+    assert str(refused.value) == f"index: {sentence}"
+    assert type(refused.value) is type(numpys.value)
+
+
+@every_way
+@pytest.mark.parametrize(("index", "got"), ADVANCED, ids=lambda v: v if isinstance(v, str) else "")
+def test_advanced_indexing_gets_a_sentence(index: Any, got: str, way: str) -> None:
+    with pytest.raises(IndexError) as refused:
+        WAYS[way](torch.zeros(4, 6, device=DEVICE), index)
+    k = len(index) - 1 if isinstance(index, tuple) else 0
+    entry = index[k] if isinstance(index, tuple) else index
+    is_mask = getattr(entry, "ndim", 0) > 0 and str(entry.dtype).endswith("bool")
+    way_out = "index the result with it"
+    if is_mask:
+        way_out = f"{way_out}, as in x[::-1][:, mask]" if k else "x[mask] and torch.masked_select take masks"
+    assert str(refused.value) == (
+        f"index: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {got}; {way_out}"
+    )
+
+
+def test_a_tensors_number_of_64_bits() -> None:
+    with pytest.raises(IndexError, match=r"^index: index\[0\] must be from -4 to 3, .*, got 9223372036854775808$"):
+        dml.index(torch.zeros(4))[torch.tensor(2**63, dtype=torch.uint64)]
+
+
+def test_a_whole_number_of_an_empty_dimension() -> None:
+    with pytest.raises(IndexError, match=r"^index: index\[0\] must be a slice, as dimension 0 has size 0, got 0$"):
+        dml.index(torch.zeros(0, 3))[0]
+
+
+def test_what_an_indexer_is_not() -> None:
+    x = torch.tensor(1.0)
+    indexer = dml.index(x)
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(indexer)
+    with pytest.raises(TypeError):
+        assert 1 in indexer
+    assert repr(indexer) == f"index({x!r})"
+
+
+@pytest.mark.parametrize("index", [S[::-1], S[0], S[1:1], S[None]], ids=str)
+@pytest.mark.parametrize("kind", ["sparse", "quantized"])
+def test_a_tensor_without_strides(kind: str, index: Any) -> None:
+    x = torch.ones(2, 3)
+    x = x.to_sparse() if kind == "sparse" else torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+    with pytest.raises(RuntimeError, match=r"^index: input must .* first$"):
+        dml.index(x)[index]
+
+
+# The caller's own.
+
+
+def test_the_indexer_reads_its_tensor_when_it_is_indexed() -> None:
+    x = torch.arange(4)
+    indexer = dml.index(x)
+    before = indexer[::-1]
+    x += 10
+    assert before.tolist() == [3, 2, 1, 0]
+    assert indexer[::-1].tolist() == [13, 12, 11, 10]
+    x.resize_(2)
+    assert indexer[::-1].tolist() == [11, 10]
+
+
+def test_numbers_that_change_after_the_call_change_no_gradient() -> None:
+    step, start = torch.tensor(-2), np.array(3)
+    x = torch.arange(5.0).requires_grad_()
+    y = dml.index(x)[start::step]
+    step.fill_(-1)
+    start.fill(1)
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_a_result_without_grad_mode_may_be_written_with_it() -> None:
+    x, w = torch.arange(6.0).reshape(2, 3), torch.ones(3).requires_grad_()
+    for index in (S[1], S[::-1, None], S[1, 2], S[2:]):
+        with torch.no_grad():
+            y = dml.index(x)[index]
+        y += w[: 1 if y.dim() == 0 else 3].sum()
+        assert y.requires_grad
+
+
+# Derivatives and transforms.
+
+INDICES = {
+    "slices": S[::-2, 1:],
+    "numbers": S[-1, :, 2],
+    "new dimensions": S[None, ::-1, ..., None, 0],
+    "of a result of one element": S[1, 2, 3],
+    "an empty result": S[::-1, 2:2],
+    "huge steps": S[:: -sys.maxsize, :: sys.maxsize],
+}
+every_index = pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+
+
+def plain_torch(x: Tensor, index: Any) -> Tensor:
+    """The same by an advanced index."""
+    places = torch.tensor(np.arange(x.numel()).reshape(x.shape)[index].tolist(), dtype=torch.int64)
+    return x.reshape(-1)[places.reshape(-1)].reshape(np.empty(x.shape)[index].shape)
+
+
+def f(x: Tensor, index: Any, way: Callable[[Tensor, Any], Tensor]) -> Tensor:
+    y = way(x, index)
+    return (y * torch.linspace(0.5, 1.5, y.numel(), dtype=y.dtype).reshape(y.shape)).sin()
+
+
+def indexed(x: Tensor, index: Any) -> Tensor:
+    return dml.index(x)[index]
+
+
+@every_index
+def test_gradcheck(index: Any) -> None:
+    x = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
+    both = {"check_forward_ad": True, "check_batched_grad": True, "check_batched_forward_grad": True}
+    assert torch.autograd.gradcheck(lambda x: f(x, index, indexed), x, **both)
+    assert torch.autograd.gradgradcheck(lambda x: f(x, index, indexed), x, check_fwd_over_rev=True)
+
+
+TRANSFORMS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Any]] = {
+    "grad": lambda f, x: grad(lambda y: f(y).sum())(x),
+    "vjp": lambda f, x: vjp(f, x)[1](f(x)),
+    "jvp": lambda f, x: jvp(f, (x,), (x.cos(),)),
+    "jacrev": lambda f, x: jacrev(f)(x),
+    "jacfwd": lambda f, x: jacfwd(f)(x),
+    "hessian": lambda f, x: hessian(lambda y: f(y).sum())(x),
+    "vmap": lambda f, x: vmap(f)(torch.stack([x, x.cos()])),
+    "vmap, last": lambda f, x: vmap(f, in_dims=-1)(torch.stack([x, x.cos()], -1)),
+    "vmap of grad": lambda f, x: vmap(grad(lambda y: f(y).sum()))(torch.stack([x, x.cos()])),
+    "grad of vmap": lambda f, x: grad(lambda y: vmap(f)(y).sum())(torch.stack([x, x.cos()])),
+    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
+}
+
+
+@every_index
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_transforms(transform: str, index: Any) -> None:
+    x = torch.randn(3, 4, 5, dtype=torch.float64)
+    actual, expected = (TRANSFORMS[transform](lambda x, way=way: f(x, index, way), x) for way in (indexed, plain_torch))
+    same(actual, expected)
+
+
+def assigned_at(i: Any, x: Tensor) -> Tensor:
+    dml.index(x)[i, ::-2] = x[0, ::2].clone()
+    return x
+
+
+def test_vmap_over_whole_numbers() -> None:
+    x, i, j = torch.randn(3, 4, 5), torch.tensor([2, 0, -1]), torch.tensor([3, -4, 1])
+    for index in (
+        lambda i, j: (i,),
+        lambda i, j: (i, slice(None, None, -2)),
+        lambda i, j: (slice(None, None, -1), i, None, slice(1, None)),
+        lambda i, j: (i, slice(None, None, -1), j),
+        lambda i, j: (..., i, 3),
+        lambda i, j: (i, j, i),
+        lambda i, j: (i, slice(2, 1)),
+    ):
+        expected = torch.stack([dml.index(x)[index(*ij)] for ij in zip(i.tolist(), j.tolist(), strict=True)])
+        same(vmap(lambda i, j, index=index: dml.index(x)[index(i, j)])(i, j), expected)
+        xs = torch.stack([x, x + 1, x + 2], 1)
+        expected = torch.stack([dml.index(xs[:, k])[index(int(i[k]), int(j[k]))] for k in range(3)])
+        same(vmap(lambda x, i, j, index=index: dml.index(x)[index(i, j)], (1, 0, 0))(xs, i, j), expected)
+    # Of uint8, torch would take as many as the dimension has elements for a mask.
+    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64):
+        i = torch.tensor([1, 1, 2], dtype=dtype)
+        same(vmap(lambda i: dml.index(x)[i, ::-1])(i), torch.stack([x[k].flip(0) for k in i.tolist()]))
+        written = vmap(assigned_at, (0, 0))(i, torch.stack([x] * 3))
+        same(written, torch.stack([assigned_at(k, x.clone()) for k in i.tolist()]))
+    slices = vmap(lambda x, i: dml.index(x)[i:], (None, 0))
+    with pytest.raises(RuntimeError, match="vmap"):  # each item would have another size
+        slices(x, i)
+
+
+# Compiled, exported and traced.
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [None, True])
+@every_index
+def test_compiled(index: Any, dynamic: bool | None, backend: str) -> None:
+    x = torch.randn(3, 4, 5, requires_grad=True)
+    g = torch.compile(lambda x: dml.index(x)[index], fullgraph=True, dynamic=dynamic, backend=backend)
+    expected = indexed(x, index)
+    same(g(x), expected)
+    same(torch.autograd.grad(g(x).sum(), x), torch.autograd.grad(expected.sum(), x))
+    assert g(x).stride() == expected.stride()
+
+
+VARYING = [(torch.arange(40.0 * n).reshape(40, n), a, 40 - b, c) for n, a, b, c in zip(
+    (6, 6, 7, 8, 9), (2, 3, 4, 5, 6), (3, 4, 2, 9, 6), (2, 3, 4, 2, 3), strict=True)]  # fmt: skip
+
+
+def varying(x: Tensor, a: int, b: int, c: int) -> Tensor:
+    return dml.index(x)[b:a:-c, None, c]
+
+
+def test_numbers_that_vary_are_compiled_once() -> None:
+    assert graphs(varying, VARYING, dynamic=True) == 1
+    assert graphs(varying, VARYING) <= 3
+    assert graphs(lambda x, a, b, c: dml.index(x)[-a, ::-c], VARYING, dynamic=True) == 1
+
+
+def test_a_step_whose_sign_varies_is_compiled_once_for_each_sign() -> None:
+    calls = [(torch.arange(40.0), c) for c in (2, -2, 3, -3, 4, -4)]
+    assert graphs(lambda x, c: dml.index(x)[::c], calls, dynamic=True) == 2
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_exported_with_sizes_that_vary(strict: bool) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return dml.index(x)[::-2, -1, None]
+
+    rows, columns = torch.export.Dim("rows", min=3, max=99), torch.export.Dim("columns", min=2)
+    program = torch.export.export(
+        Module(), (torch.randn(5, 4),), dynamic_shapes={"x": {0: rows, 1: columns}}, strict=strict
+    )
+    for sizes in ((7, 3), (4, 8)):
+        x = torch.randn(sizes)
+        same(program.module()(x), indexed(x, S[::-2, -1, None]))
+
+
+def test_sizes_that_depend_on_data() -> None:
+    def f(x: Tensor) -> Tensor:
+        rows = torch.nonzero(x)
+        first = dml.index(rows)[::-1, 0] + dml.index(rows)[:, ::-1][:, 1]
+        return first + dml.slice1(rows, *dml.window(rows.shape, (slice(None, None, -1), slice(1))))[:, 0]
+
+    x = torch.eye(3)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+        for y in (x, x + 1):
+            same(compiled(y), f(y))
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+@every_index
+def test_make_fx(index: Any, tracing_mode: str) -> None:
+    traced = make_fx(lambda x: dml.index(x)[index], tracing_mode=tracing_mode)(torch.randn(3, 4, 5))
+    x = torch.randn(3, 4, 5)
+    same(traced(x), indexed(x, index))
+
+
+@every_index
+def test_fx_and_jit_trace(index: Any) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return dml.index(x * 2)[index]
+
+    x = torch.randn(3, 4, 5)
+    expected = indexed(x * 2, index)
+    symbolic = torch.fx.symbolic_trace(Module())
+    same(symbolic(x), expected)
+    same(torch.jit.trace(Module(), x)(x), expected)
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        torch.fx.symbolic_trace(lambda x: dml.index(x).__setitem__(index, 1))
+
+
+def test_fx_of_numbers_that_follow_from_the_input() -> None:
+    traced = torch.fx.symbolic_trace(lambda x, table: dml.index(table)[x.shape[0] :: -1, x.size(1)])
+    table = torch.randn(9, 9)
+    for n in (3, 4):
+        same(traced(torch.zeros(n, n + 2), table), indexed(table, S[n::-1, n + 2]))
+
+
+@every_index
+def test_tensors_without_data(index: Any) -> None:
+    expected = indexed(torch.randn(3, 4, 5), index)
+    meta = dml.index(torch.empty(3, 4, 5, device="meta"))[index]
+    with FakeTensorMode():
+        fake = dml.index(torch.empty(3, 4, 5))[index]
+    for result in (meta, fake):
+        assert (result.shape, result.stride()) == (expected.shape, expected.stride())
+
+
+@every_index
+def test_subclasses_stay_what_they_are(index: Any) -> None:
+    x = torch.randn(3, 4, 5)
+    result = dml.index(x.as_subclass(Mine))[index]
+    assert type(result) is Mine
+    same(result.as_subclass(Tensor), indexed(x, index))
+    assert type(dml.index(torch.nn.Parameter(x))[index]) is Tensor
+
+
+@every_index
+def test_lazy_conjugates(index: Any) -> None:
+    x = torch.randn(3, 4, 5, dtype=torch.complex64)
+    same(indexed(x.conj(), index).resolve_conj(), indexed(x, index).conj().resolve_conj())
+    same(indexed(x.conj().imag, index).resolve_neg(), -indexed(x.imag, index))
+
+
+# Assigning; tests/indexing/test_negative_steps.py has the rest.
+
+
+@examples
+@given(case=tensors_and_indices(), data=st.data())
+def test_assigning_is_numpys(case: tuple[Tensor, Any], data: st.DataObject) -> None:
+    x, index = case
+    x, items = x.clone(), oracle.items(x)
+    shape = items[index].shape
+    broadcast = tuple(data.draw(st.sampled_from([n, 1])) for n in shape)[data.draw(st.integers(0, len(shape))) :]
+    value = maker(DEVICE)(*broadcast, dtype=x.dtype)
+    if x.dtype == torch.bool:  # whose bytes torch makes 0 or 1 on assigning
+        x, value = x.view(torch.uint8), value.view(torch.uint8)
+    dml.index(x)[index] = value
+    items[index] = oracle.items(value)
+    assert oracle.equal(x, items)
+
+
+@pytest.mark.parametrize(("index", "sizes"), [(S[::-1], (1, 1, 4)), (S[::-1, 0], (1, 1, 3)), (S[0], (1, 1, 4))])
+def test_a_value_may_have_more_dimensions_of_size_1(index: Any, sizes: tuple[int, ...]) -> None:
+    x = torch.zeros(3, 4)
+    value = torch.arange(1.0, 1 + math.prod(sizes)).reshape(sizes)
+    expected = np.zeros((3, 4))
+    expected[index] = value.cpu().numpy()
+    dml.index(x)[index] = value
+    assert x.tolist() == expected.tolist()
+
+
+def test_values_that_overlap_what_they_are_assigned_to() -> None:
+    x = torch.arange(8)
+    dml.index(x)[1:] = x[:-1]
+    assert x.tolist() == [0, 0, 1, 2, 3, 4, 5, 6]
+
+
+def test_steps_larger_than_what_torch_multiplies_by_strides() -> None:
+    for step in (2**31, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**70, -(2**70)):
+        x = torch.arange(12).reshape(3, 4)
+        items = np.arange(12).reshape(3, 4)
+        dml.index(x)[1::step, ::step] = items[1::step, ::step] = 50
+        assert x.tolist() == items.tolist()
+        assert dml.index(x)[3:3:step, ::step].shape == items[3:3:step, ::step].shape

@@ -1,0 +1,57 @@
+"""Processes that tests start."""
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+LIB = Path(__file__).parent
+ROOT = LIB.parents[1]
+SECONDS = 1800  # after which a program counts as hanging
+
+
+def started(*command: object, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program when it has ended, however it did. If it hangs, it is killed with the processes that it started."""
+    words, variables = list(map(str, command)), os.environ | environment
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, cwd=cwd, env=variables, start_new_session=True, **pipes) as process:
+        try:
+            printed, errors = process.communicate(timeout=SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, process.returncode, printed, errors)
+
+
+def run_program(*command: object, cwd: Path | None = None, **environment: str) -> str:
+    """What the program prints; it must exit with 0."""
+    done = started(*command, cwd=cwd, **environment)
+    assert done.returncode == 0, f"exit status {done.returncode}: {done.args}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def run_python(*arguments: object, cwd: Path | None = None, **environment: str) -> str:
+    return run_program(sys.executable, *arguments, cwd=cwd, **environment)
+
+
+def path_with_lib() -> str:
+    """PYTHONPATH for a program that imports from this folder."""
+    return os.pathsep.join(filter(None, [str(LIB), str(ROOT), os.environ.get("PYTHONPATH")]))
+
+
+def test_file(name: str) -> Path:
+    """The file of tests of this name, in whatever folder it is."""
+    (path,) = (ROOT / "tests").rglob(f"test_{name}.py")
+    return path
+
+
+def assert_returns(function: Callable[..., None], *arguments: Any) -> None:
+    """In a process that is forked for it, which may not end otherwise than by returning."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    process.start()
+    process.join(SECONDS)
+    assert process.exitcode == 0, arguments

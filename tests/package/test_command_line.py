@@ -1,0 +1,128 @@
+"""The command line where its outputs are closed or full."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from descriptors.bad_models import changed, good
+
+import torch_dml_ops
+
+pytestmark = pytest.mark.thorough  # each test starts processes that import torch
+
+BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
+PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
+COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the exit status
+    "report": ([], good(), 0),
+    "help": (["--help"], good(), 0),
+    "run": (["run", "model.json"], good(), 0),
+    "run much": (["run", "model.json"], good() | {"commands": [{"type": "print", "resource": "x"}] * 2000}, 0),
+    "run bad": (["run", "model.json"], BAD_MODEL, 1),
+    "validate": (["validate", "model.json"], good(), 0),
+    "validate bad": (["validate", "model.json"], BAD_MODEL, 1),
+    "validate misspelt": (["validate", "model.json"], changed({"more": 1}), 0),
+    "run misspelt": (["run", "model.json"], changed({"more": 1}), 0),
+    "validate none": (["validate", "none.json"], good(), 1),
+    "bad arguments": (["walk"], good(), 2),
+}
+
+
+def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> tuple[int, str, str]:
+    """The command as a shell runs it, with an output that is closed, or full."""
+    arguments, model, _ = COMMANDS[name]
+    (tmp_path / "model.json").write_text(json.dumps(model))
+    line = f'exec "$0" "$@" {redirection}'
+    command = ["sh", "-c", line, sys.executable, "-m", "torch_dml_ops", *arguments]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    return run.returncode, run.stdout, run.stderr
+
+
+def test_version() -> None:
+    command = [sys.executable, "-m", "torch_dml_ops", "--version"]
+    assert subprocess.check_output(command, text=True) == f"{torch_dml_ops.__version__}\n"
+
+
+def test_examples_can_be_tried_from_any_folder(tmp_path: Path) -> None:
+    def command(*arguments: str) -> tuple[int, str]:
+        line = [sys.executable, "-m", "torch_dml_ops", *arguments]
+        path = os.pathsep.join(map(str, sys.path))
+        run = subprocess.run(
+            line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
+        return run.returncode, run.stdout + run.stderr
+
+    status, listed = command("example")
+    assert status == 0
+    assert {"chain.json", "slice1.json"} <= set(listed.split())
+    assert command("example", "slice1.json") == (
+        0,
+        "slice1.json is written; next: python -m torch_dml_ops run slice1.json\n",
+    )
+    assert command("run", "slice1.json") == (0, "Resource 'y': 14, 16, 6, 8\n")
+    assert command("example", "slice1.json") == (
+        1,
+        "example: slice1.json exists already; remove it, or call this in another folder\n",
+    )
+    status, said = command("example", "../x.json")
+    assert (status, said.startswith("example: name must be one of chain.json, ")) == (2, True)
+
+
+FULL = "No space left on device\n"
+WARNING = "warning: $.more is not a field here; those that are: $schema, resources, dispatchables, commands\n"
+STDERR_BEGINS = {"run misspelt": WARNING, "bad arguments": "usage: "}
+STDERR_IS = {"run bad": PROBLEM, "validate none": "there is no file none.json\n"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    ("name", "unbuffered"), [(name, "") for name in COMMANDS] + [("run", "1"), ("validate misspelt", "1")]
+)
+def test_an_output_that_is_full(tmp_path: Path, name: str, unbuffered: str) -> None:
+    returned, out, error = shell(tmp_path, name, ">/dev/full", unbuffered)
+    assert out == ""
+    assert returned == (120 if name == "help" else COMMANDS[name][2] or 1)  # argparse leaves it to Python
+    assert error.startswith(STDERR_BEGINS.get(name, ""))
+    if name in STDERR_IS:
+        assert error == STDERR_IS[name]
+    elif name != "bad arguments":
+        assert error.endswith(FULL)
+        assert "Traceback" not in error
+
+
+@pytest.mark.parametrize("name", ["report", "run", "validate bad", "bad arguments"])
+def test_an_output_that_is_closed(tmp_path: Path, name: str) -> None:
+    assert shell(tmp_path, name, ">&-") == (1, "", "standard output is closed\n")
+    assert not (tmp_path / "before.npy").exists()  # nothing was run
+
+
+@pytest.mark.parametrize("name", ["run", "run misspelt", "run bad", "validate bad", "validate none", "bad arguments"])
+def test_an_error_output_that_is_closed(tmp_path: Path, name: str) -> None:
+    status = COMMANDS[name][2]
+    returned, out, error = shell(tmp_path, name, "2>&-")
+    assert (returned, error) == (status, "")
+    if name in ("run bad", "validate none", "bad arguments"):
+        assert out == ""
+    else:
+        assert out
+        assert (out == PROBLEM) == (name == "validate bad")
+    if name == "run":  # and no library took the file for it
+        assert np.load(tmp_path / "before.npy").shape == (6,)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("name", ["run", "run misspelt", "run bad", "validate bad", "bad arguments"])
+def test_an_error_output_that_is_full(tmp_path: Path, name: str) -> None:
+    """What is told there is lost; Python says so by its own exit status."""
+    returned, out, _ = shell(tmp_path, name, "2>/dev/full")
+    assert returned == (COMMANDS[name][2] if name in ("run", "validate bad") else 120)
+    assert bool(out) == (name in ("run", "validate bad"))
+
+
+def test_all_outputs_closed(tmp_path: Path) -> None:
+    assert shell(tmp_path, "run", ">&- 2>&- <&-") == (1, "", "")

@@ -1,0 +1,319 @@
+"""The documents: they build without a warning, link to what is there, name what exists, and show what commands print.
+
+The examples in Python are run as doctests.
+"""
+
+import dataclasses
+import inspect
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+import torch_dml_ops
+from torch_dml_ops import directml, onnx, viz
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+
+
+# As HTML.
+
+
+class Anchors(HTMLParser):
+    """The links of a page, and the places in it that can be linked to."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.feed(page.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in ("href", "src") and value is not None:
+                self.links.append(value)
+            elif name in ("id", "name") and value:
+                self.places.add(value)
+
+
+def broken_links(folder: Path) -> list[str]:
+    """The links within a folder of HTML whose file is not there, or whose anchor is not in it."""
+    pages = {path.resolve(): Anchors(path) for path in sorted(folder.rglob("*.html"))}
+    broken = []
+    for path, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            anchor = unquote(parts.fragment)
+            if not target.is_file() or (anchor and target in pages and anchor not in pages[target].places):
+                broken.append(f"{path.relative_to(folder.resolve())}: {link}")
+    return broken
+
+
+def build(to: Path) -> subprocess.CompletedProcess[str]:
+    """As `make docs` does, into another folder."""
+    command = re.findall(
+        r"^docs:.*\n\t\$\(BIN\)/python (-m sphinx .*) build/docs$", (ROOT / "Makefile").read_text(), re.M
+    )
+    return subprocess.run(
+        [sys.executable, *shlex.split(command[0]), str(to)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.thorough
+def test_built_without_a_warning_with_every_link_and_every_public_name(tmp_path: Path) -> None:
+    sphinx = pytest.importorskip("sphinx.util.inventory", reason="needs Sphinx, which builds the documents")
+    done = build(tmp_path / "html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert broken_links(tmp_path / "html") == []
+    inventory = sphinx.InventoryFile.loads((tmp_path / "html" / "objects.inv").read_bytes(), uri="").data
+    described = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
+    assert PUBLIC.keys() - described == set()
+    for page in ("docs/index.html", "docs/architecture.html", "CONTRIBUTING.html", "notebooks/06-training.html"):
+        assert (tmp_path / "html" / page).is_file()
+
+
+def test_links_that_are_broken_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#here">1</a><a href="b.html#gone">2</a><a href="#top">3</a>')
+    (tmp_path / "b.html").write_text(
+        '<p id="here"><a href="c.html">4</a><img src="d.png"><a href="https://e.org/">5</a>'
+    )
+    assert broken_links(tmp_path) == ["a.html: b.html#gone", "a.html: #top", "b.html: c.html", "b.html: d.png"]
+
+
+# What README says of the installation.
+
+
+@pytest.mark.thorough
+def test_what_install_says(tmp_path: Path) -> None:
+    """Its commands are there on a machine that has nothing else. Without NumPy, there is the warning that it quotes."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (\w+)", text.partition("## Install")[2].partition("## In sixty")[0], re.M)
+    assert commands == ["apt", "pip", "pip", "cd"]
+    program = "import runpy, sys; sys.modules['numpy'] = None; runpy.run_module('torch_dml_ops', run_name='__main__')"
+    command = [sys.executable, "-W", "always:Failed", "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("torch_dml_ops ")
+    assert re.findall(r"^\S+: (\w*Warning: [^:]*):", done.stderr, re.M) == ["UserWarning: Failed to initialize NumPy"]
+    assert "`Failed to initialize NumPy`" in text
+
+
+# As they lie in the repository.
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```$|`[^`\n]+`", "", text, flags=re.M | re.S)
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of its headings, as repositories' hosts and the built pages name them."""
+    titles = re.findall(r"^#+ (.+)$", without_code(page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def markdown(page: Path) -> str:
+    if page.suffix != ".ipynb":
+        return page.read_text(encoding="utf-8")
+    cells = json.loads(page.read_text(encoding="utf-8"))["cells"]
+    return "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ROOT.glob("notebooks/*.ipynb"))], ids=lambda page: page.name)
+def test_links_between_files(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_code(markdown(page))):
+        path, _, anchor = link.partition("#")
+        if re.match(r"\w+:", link):
+            assert link.startswith("https://")
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link} is not there"
+        assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
+
+
+def test_the_reference_has_the_signatures_and_sentences_of_the_functions() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "reference.py"))["written"]
+    page = (ROOT / "docs" / "operators.md").read_text()
+    assert written(page) == page  # python docs/reference.py
+
+
+@each_page
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(
+        r"`((?:\.ci|benchmarks|csrc|docs|examples|notebooks|tests|torch_dml_ops)/[^`\s]*)`", page.read_text()
+    )
+    missing = [name for name in named if not list(ROOT.glob(name.replace("….", "*.").rstrip("/")))]
+    assert [name for name in missing if not name.endswith(".so")] == []  # which are not there before a build
+
+
+@each_page
+def test_make_targets_that_are_named_exist(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    text = page.read_text(encoding="utf-8")
+    assert set(re.findall(r"`make ([a-z-]+)", text) + re.findall(r"^\$ make ([a-z-]+)", text, re.M)) <= targets
+
+
+def test_every_make_target_is_described() -> None:
+    described = set(re.findall(r"^\| `make ([a-z-]+)`", (ROOT / "docs" / "building.md").read_text(), re.M))
+    assert described == set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.M)) - {"help"}
+
+
+def commands(page: Path) -> Iterator[tuple[str, str]]:
+    """The commands in a page's ```console blocks, and what the page says that they print."""
+    for block in re.findall(r"^```console\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S):
+        yield from re.findall(r"^\$ (.*)\n((?:(?![$>] ).*\n)*)", block, re.M)
+
+
+def run(command: str, elsewhere: Path) -> str:
+    """What a command of this package prints, whose exit status may tell of what it found. A command for .venv is run in
+    the checkout, and one for an environment that has the package in another folder."""
+    command = command.partition("  #")[0]
+    cwd = ROOT if command.startswith(".venv/") else elsewhere
+    command = re.sub(r"^(\.venv/bin/)?python ", f"{sys.executable} ", command)
+    done = subprocess.run(
+        shlex.split(command), cwd=cwd, env=os.environ | {"COLUMNS": "80"}, capture_output=True, text=True, check=False
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.thorough
+@each_page
+def test_commands_print_what_is_shown(page: Path, tmp_path: Path) -> None:
+    for command, printed in commands(page):
+        if printed:
+            assert run(command, tmp_path) == printed, command
+        for file in re.findall(r"(?:benchmarks|examples|tests)/[\w/.*-]+", command):
+            assert any(ROOT.glob(file)), command
+            assert ".venv/bin/python " in command, (
+                f"{command} does not work as typed: in a checkout, python lacks torch"
+            )
+
+
+def test_commands_are_found() -> None:
+    shown = [printed for page in PAGES for _, printed in commands(page) if printed]
+    assert len(shown) >= 3
+    assert all("\n" in printed for printed in shown)
+
+
+def test_the_words_of_the_architecture_are_in_the_code() -> None:
+    """Each word of the glossary with what to search for in csrc."""
+    _, _, rest = (
+        (ROOT / "docs" / "architecture.md").read_text().partition("| word | in the code | meaning |\n|---|---|---|\n")
+    )
+    rows = [row.split(" | ") for row in rest.partition("\n\n")[0].splitlines()]
+    code = "\n".join(path.read_text() for path in sorted((ROOT / "csrc").rglob("*.*")))
+    assert len(rows) > 20
+    for word, named, _ in rows:
+        for name in re.findall(r"`([^`]+)`", named):
+            assert re.search(rf"(?<!\w){re.escape(name)}\b", code), f"{word}: csrc does not have {name}"
+
+
+# Reference.
+
+
+def names_under(heading: str, described: object) -> list[str] | None:
+    """What a docstring describes there, in its order; None where it does not have the heading."""
+    block = re.search(rf"^{heading}:\n((?:    .*\n?|\n)+)", inspect.getdoc(described) or "", re.M)
+    entries = re.findall(r"^    (\w[\w, ]*):", block[1], re.M) if block else []
+    return ", ".join(entries).split(", ") if block else None
+
+
+PUBLIC = {f"{m.__name__}.{name}": getattr(m, name) for m in (torch_dml_ops, directml, onnx, viz) for name in m.__all__}
+METHODS = {
+    f"{owner}.{name}": getattr(value, "__func__", value)
+    for owner, of in PUBLIC.items()
+    if inspect.isclass(of)
+    for name, value in vars(of).items()
+}
+
+
+def test_every_field_is_described_and_every_parameter_beside_others_that_are() -> None:
+    wrong = []
+    for name, value in (PUBLIC | METHODS).items():
+        wanted = described = None
+        if inspect.isclass(value) and dataclasses.is_dataclass(value):
+            wanted, described = [f.name for f in dataclasses.fields(value)] or None, names_under("Attributes", value)
+        elif inspect.isfunction(value) and (described := names_under("Args", value)) is not None:
+            wanted = [p for p in inspect.signature(value).parameters if p not in ("self", "cls")]
+        if wanted != described:
+            wrong.append(f"{name} has {wanted}, and its docstring {described}")
+    assert wrong == []
+
+
+# What the front page claims of an installation.
+
+WITH_TORCH_ALONE = """
+import importlib.abc, sys
+class Missing(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in ("numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+import torch, torch_dml_ops as dml
+print(dml.slice1(torch.arange(6), *dml.window((6,), slice(None, None, -2))).tolist())
+from torch_dml_ops.directml import *
+x = TensorDesc.from_tensor(torch.arange(6))
+pieces = SplitOperatorDesc.infer_output(x, axis=0, output_axis_sizes=[2, 4])
+split = Operator(SplitOperatorDesc(input_tensor=x, output_tensors=pieces, axis=0))
+print([piece.tolist() for piece in split(torch.arange(6))])
+try:
+    split.desc.validate(FeatureLevel.LEVEL_1_0)
+except DescriptorError as error:
+    print(error.violations[0])
+"""
+
+
+@pytest.mark.thorough
+def test_operators_and_descriptors_need_torch_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", WITH_TORCH_ALONE], capture_output=True, text=True, check=False)
+    printed = """\
+[5, 3, 1]
+[[0, 1], [2, 3, 4, 5]]
+input_tensor.dimension_count must be 4 at feature level 1_0, got 1; allowed from feature level 3_0
+"""
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
+
+
+HIDDEN = """
+from importlib.machinery import PathFinder
+def hide(missing, found=PathFinder.find_spec):
+    PathFinder.find_spec = classmethod(
+        lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
+    )
+"""
+WITHOUT = f"""{HIDDEN}
+import doctest, sys
+page, *missing = sys.argv[1:]
+hide(missing)
+failed, tried = doctest.testfile(page, module_relative=False)
+assert tried > 0
+sys.exit(failed > 0)
+"""
+OPTIONAL = {"numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript", "onnx2torch", "sktime", "tqdm"}
+
+
+def unnamed(text: str) -> set[str]:
+    """The packages that a text does not say are needed."""
+    return OPTIONAL.difference(re.findall(r"\w+", text.lower()))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("page", [page for page in PAGES if ">>> " in page.read_text()], ids=lambda page: page.name)
+def test_examples_need_only_what_the_page_says_that_they_need(page: Path) -> None:
+    """It says so before its first example."""
+    missing = unnamed(page.read_text(encoding="utf-8").partition("```pycon")[0])
+    command = [sys.executable, "-c", WITHOUT, str(page), *missing]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,176 @@
+"""`make test-matrix`: the wheel of dist/ beside each torch and on each Python, and the whole suite on it.
+
+Every pair has a virtual environment of its own in a folder, which is made once: about 5 GB for a CUDA build of torch.
+Arguments after `--` go to pytest instead of the whole suite.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+TORCHES = ("2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")  # from the oldest that is supported to the newest known
+BUILT_WITH = "2.13.0"  # and tested on each of PYTHONS
+PYTHONS = ("3.10", "3.12", "3.13", "3.14")
+SUITE = ("tests", "README.md", "docs")
+# Of the development requirements, what the tests do not import, and what they can do without.
+NOT_TESTED = ("clang-format", "furo", "mypy", "myst", "onnx2torch", "ruff", "sphinx", "types-")
+
+
+@dataclass(frozen=True)
+class Pair:
+    torch: str
+    python: str  # its executable
+    version: str
+
+    @property
+    def name(self) -> str:
+        """t213 of torch 2.13 on this script's Python, t213-py310 of another."""
+        short = "t" + "".join(self.torch.split(".")[:2])
+        return short if self.python == sys.executable else f"{short}-py{self.version.replace('.', '')}"
+
+
+def run(*command: str | Path) -> None:
+    done = subprocess.run(list(map(str, command)), cwd=ROOT)
+    if done.returncode != 0:
+        raise RuntimeError(" ".join(map(str, command))[:200])
+
+
+def output(*command: str | Path) -> str:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True, cwd="/").stdout.strip()
+
+
+def newest_torch() -> str | None:
+    """On the registry; None where it does not answer."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "index", "versions", "torch"], capture_output=True, text=True)
+    found = re.match(r"torch \(([\d.]+)\)", listed.stdout)
+    return found[1] if found else None
+
+
+def python_of(version: str) -> str | None:
+    """pyenv's, or the one on the PATH."""
+    folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    candidates = [*sorted(folder.glob(f"{version}.*/bin/python{version}")), shutil.which(f"python{version}")]
+    for candidate in filter(None, candidates):
+        done = subprocess.run([candidate, "-c", "import ssl, ctypes"], capture_output=True)
+        if done.returncode == 0:  # a pyenv shim may lead nowhere
+            return str(candidate)
+    return None
+
+
+def pairs() -> list[Pair]:
+    ours = "{}.{}".format(*sys.version_info)
+    torches = list(TORCHES)
+    newest = newest_torch()
+    if newest is None:
+        print("The registry does not say what the newest torch is.")
+    elif tuple(map(int, newest.split("."))) > tuple(map(int, TORCHES[-1].split("."))):
+        torches.append(newest)
+    result = [Pair(torch, sys.executable, ours) for torch in torches]
+    for version in PYTHONS:
+        if version == ours:
+            continue
+        if python := python_of(version):
+            result.append(Pair(BUILT_WITH, python, version))
+        else:
+            print(f"There is no Python {version}, neither pyenv's nor on the PATH: left out.")
+    return result
+
+
+def requirements() -> list[str]:
+    """What the tests need besides torch, as pyproject.toml has it."""
+    import tomllib  # of Python 3.11
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [r for extra in project["optional-dependencies"].values() for r in extra]
+    return sorted({r for r in listed if not r.startswith(("torch_dml_ops", *NOT_TESTED))})
+
+
+def environment(folder: Path, pair: Pair) -> Path:
+    """The environment's folder, made unless it is there."""
+    result = folder / pair.name
+    if not (result / "bin" / "pytest").exists():
+        print(f"=== Making {result}: torch {pair.torch} on Python {pair.version}", flush=True)
+        run(pair.python, "-m", "venv", "--clear", result)
+        pip = [result / "bin" / "python", "-m", "pip", "install", "-q"]
+        run(*pip, f"torch=={pair.torch}")
+        installed = output(result / "bin" / "python", "-c", "import torch; print(torch.__version__)")
+        constraints = result / "constraints"
+        constraints.write_text(f"torch=={installed}\n")
+        if pair.version == "3.10":  # for which the pinned versions are too new
+            run(*pip, "-c", constraints, *(r.split("==")[0] for r in requirements()))
+        else:
+            run(*pip, "-c", constraints, *requirements())
+        run(*pip, "--no-deps", "onnx2torch==1.5.15")
+    return result
+
+
+def install(wheel: Path, place: Path) -> None:
+    python = place / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "--force-reinstall", "--no-deps", wheel)
+    imported = output(python, "-c", "import torch_dml_ops; print(torch_dml_ops.__file__)")
+    if not Path(imported).is_relative_to(place):
+        raise RuntimeError(f"{python} imports {imported} instead of the wheel")
+
+
+def checkout(folder: Path, wheel: Path) -> Path:
+    """A copy of what git tracks, with the wheel's package: some of what the tests start imports it from there."""
+    result = folder / "checkout"
+    shutil.rmtree(result, ignore_errors=True)
+    for name in [*output("git", "-C", ROOT, "ls-files").splitlines(), "build/ptxas.txt"]:
+        if (ROOT / name).exists():
+            (result / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, result / name, follow_symlinks=False)
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(result)
+    return result
+
+
+def test(place: Path, wheel: Path, arguments: Sequence[str]) -> str:
+    """What pytest says last."""
+    install(wheel, place)
+    command = [str(place / "bin" / "pytest"), "-p", "no:randomly", "-q", *(arguments or ["-n", "2", *SUITE])]
+    environment = os.environ | {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
+    last = ""
+    with subprocess.Popen(
+        command, cwd=checkout(place, wheel), env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    return last if process.returncode == 0 else f"failed with {process.returncode}: {last}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="of the environments")
+    parser.add_argument("--only", help="the name of one environment, such as t211 or t213-py310")
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    given = parser.parse_args(sys.argv[1:end])
+    wheels = sorted((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
+    if not wheels:
+        sys.exit("There is no wheel in dist/: run `make wheel` first")
+    outcomes = {}
+    for pair in pairs():
+        if given.only in (None, pair.name):
+            print(f"=== torch {pair.torch} on Python {pair.version}", flush=True)
+            try:
+                outcomes[pair] = test(environment(given.folder.resolve(), pair), wheels[-1], sys.argv[end + 1 :])
+            except (RuntimeError, subprocess.CalledProcessError) as error:
+                outcomes[pair] = f"failed: {error}"
+    for pair, outcome in outcomes.items():
+        print(f"torch {pair.torch}, Python {pair.version}: {outcome}")
+    if any(outcome.startswith("failed") for outcome in outcomes.values()):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

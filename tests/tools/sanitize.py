@@ -1,0 +1,170 @@
+"""`make sanitize`: the operators' tests on an extension with AddressSanitizer and UndefinedBehaviorSanitizer, inside
+torch, and the CPU engine on threads under ThreadSanitizer.
+
+Before that, each sanitizer has to find a fault that is put into a copy of the sources, to show that it looks.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1] / room) for room in ("lib", "native")]
+import host_build  # noqa: E402
+from host_build import ROOT  # noqa: E402
+from processes import test_file  # noqa: E402
+
+FOLDER = ROOT / "build" / "sanitized"
+SOURCES = FOLDER / "sources"
+CHANGED = Path("csrc", "kernels", "cpu", "affine_copy.cpp")
+TESTS = (
+    *("arguments", "fast", "negative_steps", "out", "planning", "properties", "refusals", "results"),
+    *("reverse_sequence", "unusual_inputs", "windows_and_lengths"),
+)
+CASES = os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`text` of the CPU engine's affine copies becomes `faulty`, and then `finding` is reported."""
+
+    text: str
+    faulty: str
+    finding: str
+
+
+PAST_THE_END = Fault(
+    "end = std::min(begin + fused.chunk_size, fused.copies.front().dims[fused.chunk_dim].size)",
+    "end = begin + fused.chunk_size",
+    "ERROR: AddressSanitizer: heap-buffer-overflow",
+)
+DIVISION = Fault("at /= along;", "at /= along - 1;", "runtime error: division by zero")
+RACE = Fault(
+    "executor.execute(begin, end);", "executor.execute(begin ? begin - 1 : 0, end);", "ThreadSanitizer: data race"
+)
+
+# Rows of 1000 items: a thousand are several chunks, the last of them smaller, and ten are one.
+ROWS = {PAST_THE_END: 1000, DIVISION: 10}
+
+
+def run(command: Sequence[str | Path], cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=os.environ | environment, capture_output=True, text=True
+    )
+    return subprocess.CompletedProcess(command, done.returncode, done.stdout + done.stderr)
+
+
+def require(done: subprocess.CompletedProcess[str], what: str) -> None:
+    if done.returncode != 0:
+        sys.exit(f"{done.stdout}\n{what}")
+
+
+def with_fault(fault: Fault) -> str:
+    text = (ROOT / CHANGED).read_text()
+    assert text.count(fault.text) == 1, fault.text
+    return text.replace(fault.text, fault.faulty)
+
+
+def build_extension() -> None:
+    flags = " ".join([*host_build.SANITIZERS, "-fno-omit-frame-pointer"])
+    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
+    require(run(command, SOURCES, TORCH_DML_OPS_CUDA="0", CFLAGS=flags, LDFLAGS=flags), "does not build")
+
+
+def run_with_extension(command: Sequence[str | Path], shown: bool = False) -> subprocess.CompletedProcess[str]:
+    """Runs python on the sanitized package. Python and torch themselves leak, by intention."""
+    libraries = [run(["g++", f"-print-file-name={name}"]).stdout.strip() for name in ("libasan.so", "libstdc++.so")]
+    environment = {
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "TORCH_DML_OPS_CASES": "100",
+    }
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        stdout=None if shown else subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        cwd=SOURCES,
+        env=os.environ | environment,
+        text=True,
+    )
+
+
+def check_extension() -> None:
+    print("=== Building the extension with AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
+    SOURCES.mkdir(parents=True, exist_ok=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy2(ROOT / name, SOURCES)
+    setup = (ROOT / "setup.py").read_text()
+    for without_lines, with_lines in (('"-g0"', '"-g1"'), ('"-Wl,-s"', '"-g"')):
+        assert setup.count(without_lines) == 1, without_lines
+        setup = setup.replace(without_lines, with_lines)
+    (SOURCES / "setup.py").write_text(setup)
+    for name in ("csrc", "torch_dml_ops"):  # with their times, so that only what has changed is compiled again
+        shutil.copytree(
+            ROOT / name, SOURCES / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+        )
+    for fault, rows in ROWS.items():
+        (SOURCES / CHANGED).write_text(with_fault(fault))
+        build_extension()
+        call = f"dml.slice1(torch.zeros({rows}, 1001), [0, 0], [{rows}, 1000], [1, 1])"
+        done = run_with_extension(["-c", f"import torch, torch_dml_ops as dml; {call}"])
+        if done.returncode == 0 or fault.finding not in done.stdout:
+            sys.exit(f"{done.stdout}\nnot found: {fault.faulty}")
+        print(f"found: {fault.finding}", flush=True)
+    shutil.copy(ROOT / CHANGED, SOURCES / CHANGED)
+    build_extension()
+    print("=== Running the operators' tests", flush=True)
+    files = [test_file(name) for name in TESTS]
+    chosen = "not on_host and not compile and not inductor"  # what is compiled by others is not what is checked
+    options = [
+        "-c",
+        ROOT / "pyproject.toml",
+        "--rootdir",
+        ROOT,
+        "-q",
+        "--capture=sys",
+        "-n",
+        "0",
+        "-k",
+        chosen,
+        "-m",
+        "not memory",
+    ]
+    done = run_with_extension(["-m", "pytest", *options, *files], shown=True)
+    if done.returncode != 0:
+        sys.exit("a finding, or a test that fails")
+
+
+def check_engines() -> None:
+    print("=== Random plans under AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
+    options = ["-q", "-n", "0", "-k", "sanitized", test_file("kernels")]
+    command = [sys.executable, "-m", "pytest", *options]
+    if subprocess.run(
+        list(map(str, command)), cwd=ROOT, env=os.environ | {"TORCH_DML_OPS_FUZZ_CASES": CASES}
+    ).returncode:
+        sys.exit("a finding")
+
+
+def check_threads() -> None:
+    print("=== Building the CPU engine with ThreadSanitizer", flush=True)
+    host_build.FAULTY_ENGINE.parent.mkdir(parents=True, exist_ok=True)
+    host_build.FAULTY_ENGINE.write_text(with_fault(RACE))
+    done = run([host_build.program("kernels_fuzz_threads_faulty"), "100", "0", "threads"])
+    if done.returncode == 0 or RACE.finding not in done.stdout:
+        sys.exit(f"{done.stdout}\nnot found: {RACE.faulty}")
+    print(f"found: {RACE.finding}", flush=True)
+    program = host_build.program("kernels_fuzz_threads")
+    for level in ("baseline", "avx2", "avx512", "avx512_gather"):
+        done = run([program, CASES, "0", "threads"], TORCH_DML_OPS_SIMD=level)
+        require(done, "a race")
+        print(f"{level}: {done.stdout.strip()}", flush=True)
+
+
+if __name__ == "__main__":
+    check_threads()
+    check_engines()
+    check_extension()

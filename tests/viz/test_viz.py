@@ -1,0 +1,549 @@
+"""The pictures: every cell shows the right element, every text is in its place, and nothing else is touched."""
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from descriptors.cases import op_desc
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from processes import run_python
+
+import torch_dml_ops as dml
+from torch_dml_ops import viz
+from torch_dml_ops.directml import DescriptorError, Slice1OperatorDesc, SplitOperatorDesc, TensorDataType, TensorDesc
+from torch_dml_ops.viz import _picture
+
+Index = tuple[int, ...]
+
+
+def numbered(sizes: list[int] | tuple[int, ...]) -> torch.Tensor:
+    """Values that are all different, and different from their places."""
+    return torch.arange(100, 100 + math.prod(sizes)).reshape(sizes)
+
+
+class Drawn:
+    """A picture's artists, by the names of what they show."""
+
+    def __init__(self, figure: Figure) -> None:
+        self.axes = figure.axes[0]
+        self.boxes = [patch for patch in self.axes.patches if isinstance(patch, Rectangle) and patch.get_gid()]
+        self.cells = {str(box.get_gid()): box for box in self.boxes}
+        self.texts = {str(text.get_gid()): text.get_text() for text in self.axes.texts if text.get_gid()}
+
+    def names(self) -> set[str]:
+        """Of all elements."""
+        return {gid.removesuffix(" text") for gid in self.texts if gid.endswith(" text")}
+
+    def text(self, name: str, index: Index) -> str:
+        return self.texts[f"{name}{list(index)} text"]
+
+    def tag(self, name: str, index: Index) -> str | None:
+        return self.texts.get(f"{name}{list(index)} tag")
+
+    def fill(self, name: str, index: Index) -> Any:
+        return self.cells[f"{name}{list(index)}"].get_facecolor()
+
+    def within(self, outline: str, name: str, sizes: tuple[int, ...]) -> set[Index]:
+        """The elements that lie in an outline."""
+        lines = [box.get_bbox() for box in self.boxes if box.get_gid() == outline]
+        middles = {index: self.middle(name, index) for index in np.ndindex(sizes)}
+        return {index for index, middle in middles.items() if any(line.contains(*middle) for line in lines)}
+
+    def middle(self, name: str, index: Index) -> tuple[float, float]:
+        (x0, y0), (x1, y1) = self.cells[f"{name}{list(index)}"].get_bbox().get_points()
+        return (x0 + x1) / 2, (y0 + y1) / 2
+
+
+def names(**sizes: tuple[int, ...]) -> set[str]:
+    return {f"{name}{list(index)}" for name, size in sizes.items() for index in np.ndindex(size)}
+
+
+# What the cells show.
+
+WINDOWS: list[tuple[list[int], list[int], list[int], list[int], list[int] | None]] = [
+    ([9], [1], [8], [-3], None),
+    ([4, 4], [0, 1], [4, 3], [-2, 2], None),
+    ([4, 4], [0, 1], [4, 3], [-2, 2], [1, 2]),
+    ([3, 4, 5], [0, 1, 0], [3, 3, 5], [-2, -1, 2], None),
+    ([1, 1, 4, 4], [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2], None),
+    ([2, 3, 3, 4], [1, 0, 0, 1], [1, 3, 3, 3], [1, -2, -1, 2], None),
+]
+SPLITS = [
+    ([7], [2, 4, 1], 0),
+    ([6, 2], [2, 1, 3], 0),
+    ([6, 2], [1, 1], 1),
+    ([3, 3, 2], [1, 2], 0),
+    ([2, 3, 2, 4], [3], 1),
+]
+SPLITS += [([2, 3, 2, 4], [1, 3], 3), ([2, 3, 2, 4], [1, 1], 0), ([2, 12], [1] * 12, 1)]
+REVERSALS = [
+    ([7], [5], 0),
+    ([3, 4], [[2], [4], [3]], 1),
+    ([3, 4], [[2, 3, 1, 0]], 0),
+    ([2, 3, 2], [[[3, 2]], [[9, -1]]], 1),
+    ([3, 2, 2], [[[0, 1], [2, 3]]], 0),
+    ([2, 2, 2, 3], [[[[0, 1, 2], [2, 1, 0]], [[1, 1, 2], [2, 2, 2]]]], 0),
+    ([2, 2, 2, 3], [[[[0, 1, 2], [2, 1, 0]]], [[[1, 1, 2], [2, 2, 2]]]], 1),
+    ([2, 2, 2, 3], [[[[3], [2]], [[1], [0]]]] * 2, 3),
+]
+
+each_window = pytest.mark.parametrize("case", WINDOWS, ids=str)
+each_split = pytest.mark.parametrize("case", SPLITS, ids=str)
+each_reversal = pytest.mark.parametrize("case", REVERSALS, ids=str)
+
+
+@each_window
+@pytest.mark.parametrize("with_values", [True, False])
+def test_slice1(case: Any, with_values: bool) -> None:
+    sizes, offsets, extents, strides, output_sizes = case
+    x = numbered(sizes)
+    result = dml.slice1(x, *case[1:])
+    drawn = Drawn(viz.plot_slice1(x if with_values else sizes, offsets, extents, strides, output_sizes))
+    assert drawn.names() == names(input=x.shape, output=result.shape)
+    places = {int(value): k for k, value in enumerate(result.flatten())}
+    for name, tensor in (("input", x), ("output", result)):
+        for index in np.ndindex(tensor.shape):
+            value = int(tensor[index])
+            number = str(places[value]) if value in places else None
+            if with_values:
+                assert (drawn.text(name, index), drawn.tag(name, index)) == (str(value), number)
+            else:
+                assert (drawn.text(name, index), drawn.tag(name, index)) == (number or "", None)
+            expected = _picture.BLANK if number is None else _picture.shade(int(number), len(places))
+            assert to_rgb(drawn.fill(name, index)) == to_rgb(expected)
+    window = itertools.product(*(range(o, o + e) for o, e in zip(offsets, extents, strict=True)))
+    assert drawn.within("input outline 0", "input", x.shape) == set(window)
+    start = tuple(o + (e - 1 if s < 0 else 0) for o, e, s in zip(offsets, extents, strides, strict=True))
+    assert drawn.within("input start", "input", x.shape) == {start}
+
+
+@each_split
+@pytest.mark.parametrize("with_values", [True, False])
+def test_split(case: Any, with_values: bool) -> None:
+    sizes, parts, axis = case
+    x = numbered(sizes)
+    pieces = dml.split(x, parts, axis)
+    drawn = Drawn(viz.plot_split(x if with_values else sizes, parts, axis))
+    expected_names = {f"output[{k}]": piece.shape for k, piece in enumerate(pieces)}
+    assert drawn.names() == names(input=x.shape, **expected_names)
+    owners = {int(value): k for k, piece in enumerate(pieces) for value in piece.flatten()}
+    for name, tensor in (("input", x), *((f"output[{k}]", piece) for k, piece in enumerate(pieces))):
+        for index in np.ndindex(tensor.shape):
+            value = int(tensor[index])
+            shown = value if with_values else value - 100
+            assert drawn.text(name, index) == str(shown)
+            assert drawn.tag(name, index) == f"[{owners[value]}]"
+            colors = _picture.PIECES
+            assert to_rgb(drawn.fill(name, index)) == to_rgb(colors[owners[value] % len(colors)])
+    for k, piece in enumerate(pieces):
+        inside = {index for index in np.ndindex(x.shape) if (x[index] == piece).any()}
+        assert drawn.within(f"input outline {k}", "input", x.shape) == inside
+
+
+@each_reversal
+@pytest.mark.parametrize("with_values", [True, False])
+def test_reverse_subsequences(case: Any, with_values: bool) -> None:
+    sizes, lengths, axis = case
+    x, lengths = numbered(sizes), torch.tensor(lengths)
+    result = dml.reverse_subsequences(x, lengths, axis)
+    drawn = Drawn(viz.plot_reverse_subsequences(x if with_values else sizes, lengths, axis))
+    assert drawn.names() == names(input=x.shape, output=x.shape, lengths=lengths.shape)
+    for name, tensor in (("input", x), ("output", result)):
+        for index in np.ndindex(tensor.shape):
+            value = int(tensor[index])
+            source = np.unravel_index(value - 100, sizes)
+            length = int(lengths[tuple(0 if d == axis else k for d, k in enumerate(source))])
+            assert drawn.text(name, index) == str(value if with_values else value - 100)
+            assert drawn.tag(name, index) == (str(source[axis]) if with_values else None)
+            moves = source[axis] < length
+            expected = _picture.shade(int(source[axis]), sizes[axis]) if moves else _picture.BLANK
+            assert to_rgb(drawn.fill(name, index)) == to_rgb(expected)
+    for index in np.ndindex(lengths.shape):
+        assert drawn.text("lengths", index) == str(int(lengths[index]))
+    if axis >= len(sizes) - 2:  # beside its row, or below its column
+        for index in np.ndindex(lengths.shape):
+            across = 1 if axis == len(sizes) - 1 else 0
+            assert drawn.middle("lengths", index)[across] == pytest.approx(drawn.middle("input", index)[across])
+
+
+def test_lengths_that_are_broadcast() -> None:
+    x = numbered([2, 3, 2])
+    lengths = dml.sequence_lengths_like(x, torch.tensor([3, 2], dtype=torch.uint32), axis=1)
+    drawn = Drawn(viz.plot_reverse_subsequences(x, lengths, 1))
+    assert [drawn.text("lengths", index) for index in np.ndindex(2, 1, 2)] == ["3", "3", "2", "2"]
+    assert drawn.text("output", (0, 0, 0)) == "104"
+
+
+def test_lengths_of_64_bits() -> None:
+    drawn = Drawn(viz.plot_reverse_subsequences([2], torch.tensor([2**64 - 1], dtype=torch.uint64), 0))
+    assert (drawn.text("lengths", (0,)), drawn.text("output", (0,))) == (str(2**64 - 1), "1")
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        (torch.tensor([0.1, -1234.5, float("nan"), float("-inf"), -0.0]), ["0.1", "-1.23e+03", "nan", "-inf", "-0"]),
+        (torch.tensor([True, False]), ["True", "False"]),
+        (torch.tensor([1 + 2j]), ["1+2j"]),
+        (torch.tensor([2**63], dtype=torch.uint64), ["9223372036854775808"]),
+        (torch.ones(2, dtype=torch.bfloat16, requires_grad=True), ["1", "1"]),
+        (torch.ones(2).to(torch.float8_e4m3fn), ["1", "1"]),
+    ],
+    ids=str,
+)
+def test_values_of_every_kind(values: torch.Tensor, shown: list[str]) -> None:
+    drawn = Drawn(viz.plot_split(values, [len(values)], 0))
+    assert [drawn.text("input", (k,)) for k in range(len(values))] == shown
+
+
+# Places.
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    **{f"slice1 {c}": lambda c=c: viz.plot_slice1(*c) for c in WINDOWS},
+    **{f"slice1 of values {c}": lambda c=c: viz.plot_slice1(torch.randn(c[0]) * 100, *c[1:]) for c in WINDOWS},
+    **{f"split {c}": lambda c=c: viz.plot_split(*c) for c in SPLITS},
+    **{
+        f"reverse {c}": lambda c=c: viz.plot_reverse_subsequences(numbered(c[0]), torch.tensor(c[1]), c[2])
+        for c in REVERSALS
+    },
+    "all in one": lambda: viz.plot_slice1([1], [0], [1], [1]),
+    "large": lambda: viz.plot_slice1([32, 32], [1, 1], [30, 31], [-3, 2]),
+    "long": lambda: viz.plot_split([24], [8, 16], 0),
+    "large reversal": lambda: viz.plot_reverse_subsequences([20, 20], torch.full((20, 1), 12), 1),
+    "wide values": lambda: viz.plot_split(torch.tensor([-(2**63), 2**63 - 1]), [1, 1], 0),
+}
+
+
+@pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES.keys())
+def test_texts_are_in_their_places(draw: Callable[[], Figure]) -> None:
+    """In their cells, in the figure, and none on another."""
+    figure = draw()
+    assert figure.get_figwidth() <= 9
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    drawn = Drawn(figure)
+    texts = [text for text in drawn.axes.texts if text.get_text()]
+    extents = np.array([text.get_window_extent(renderer).extents for text in texts])
+    width, height = canvas.get_width_height()
+    assert (extents >= 0).all()
+    assert (extents <= [width, height, width, height]).all()
+    for text, (x0, y0, x1, y1) in zip(texts, extents, strict=True):
+        assert text.get_fontsize() >= 5
+        if text.get_gid():
+            cell = drawn.cells[str(text.get_gid()).rsplit(" ", 1)[0]].get_window_extent(renderer)
+            assert cell.x0 <= x0 <= x1 <= cell.x1
+            assert cell.y0 <= y0 <= y1 <= cell.y1
+    apart = 0.5  # pixels: what rounding to them may take
+    left, bottom, right, top = (extents[:, k] for k in range(4))
+    over = (left[:, None] + apart < right) & (left < right[:, None] - apart)
+    over &= (bottom[:, None] + apart < top) & (bottom < top[:, None] - apart)
+    on_another = [(texts[a].get_text(), texts[b].get_text()) for a, b in np.argwhere(np.triu(over, 1))]
+    assert on_another == []
+
+
+@pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES.keys())
+def test_cells_do_not_overlap(draw: Callable[[], Figure]) -> None:
+    drawn = Drawn(draw())
+    corners = np.array([drawn.cells[name].get_bbox().extents for name in sorted(drawn.names())])
+    left, top, right, bottom = (np.round(corners[:, k], 6) for k in range(4))
+    over = (left[:, None] < right) & (left < right[:, None]) & (top[:, None] < bottom) & (top < bottom[:, None])
+    assert np.triu(over, 1).sum() == 0
+
+
+# Colours.
+
+# Machado, Oliveira and Fernandes (2009): how people without one kind of cones see, in linear RGB.
+SEEN_BY = {
+    "all cones": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def linear(color: str) -> Any:
+    rgb = np.array(to_rgb(color))
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: Any) -> Any:
+    """CIELAB, of linear RGB."""
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    f = np.cbrt(to_xyz @ np.clip(rgb, 0.01, 1) / [0.9505, 1, 1.089])
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("eyes", SEEN_BY)
+def test_pieces_differ_to_all_eyes(eyes: str) -> None:
+    seen = [lab(np.array(SEEN_BY[eyes]) @ linear(color)) for color in _picture.PIECES]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 9  # 2.3 can just be seen
+    assert min(np.linalg.norm(a - b) for a, b in itertools.pairwise([*seen, seen[0]])) > 25
+
+
+def test_text_stands_out_from_what_is_behind_it() -> None:
+    def luminance(color: str) -> float:
+        return float(linear(color) @ [0.2126, 0.7152, 0.0722])
+
+    fills = [*_picture.PIECES, _picture.BLANK, _picture.LENGTH_FILL, *(_picture.shade(k, 9) for k in range(9))]
+    pairs = [(_picture.INK, fill) for fill in fills] + [(_picture.PALE_INK, _picture.BLANK)]
+    for ink, fill in pairs:
+        assert (luminance(fill) + 0.05) / (luminance(ink) + 0.05) >= 4.5  # as the web's guidelines want it
+
+
+# Descriptors.
+
+
+def pixels(figure: Figure) -> Any:
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())
+
+
+@pytest.mark.parametrize("case", [case for case in WINDOWS if case[4] is None], ids=str)
+def test_descriptor_of_slice1(case: Any) -> None:
+    sizes, *walk, _ = case
+    x = TensorDesc(TensorDataType.FLOAT32, sizes)
+    desc = op_desc("SLICE1", x, Slice1OperatorDesc.infer_output(x, *walk), *walk)
+    assert np.array_equal(pixels(viz.plot_slice1(desc)), pixels(viz.plot_slice1(*case)))
+
+
+@each_split
+def test_descriptor_of_split(case: Any) -> None:
+    sizes, parts, axis = case
+    x = TensorDesc(TensorDataType.FLOAT32, sizes)
+    desc = op_desc("SPLIT", x, SplitOperatorDesc.infer_output(x, axis, parts), axis)
+    assert np.array_equal(pixels(viz.plot_split(desc)), pixels(viz.plot_split(*case)))
+
+
+@each_reversal
+def test_descriptor_of_reverse_subsequences(case: Any) -> None:
+    sizes, lengths, axis = case
+    x, lengths = TensorDesc(TensorDataType.FLOAT32, sizes), torch.tensor(lengths)
+    desc = op_desc("REVERSE_SUBSEQUENCES", x, TensorDesc(TensorDataType.UINT32, lengths.shape), x, axis)
+    drawn = pixels(viz.plot_reverse_subsequences(desc, lengths))
+    assert np.array_equal(drawn, pixels(viz.plot_reverse_subsequences(sizes, lengths, axis)))
+
+
+# Arguments of every kind.
+
+
+@pytest.mark.parametrize(
+    "kind", [iter, tuple, np.array, lambda ns: [np.int32(n) for n in ns], lambda ns: (n for n in ns)]
+)
+def test_numbers_of_every_kind(kind: Callable[[list[int]], Any]) -> None:
+    sizes, *window = WINDOWS[2]
+    figure = viz.plot_slice1(kind(sizes), *map(kind, window))
+    assert np.array_equal(pixels(figure), pixels(viz.plot_slice1(*WINDOWS[2])))
+    sizes, parts, axis = SPLITS[1]
+    figure = viz.plot_split(kind(sizes), kind(parts), next(iter(kind([axis]))))
+    assert np.array_equal(pixels(figure), pixels(viz.plot_split(*SPLITS[1])))
+
+
+def test_axis_of_numpy() -> None:
+    sizes, lengths, axis = REVERSALS[1]
+    figure = viz.plot_reverse_subsequences(np.array(sizes), torch.tensor(lengths), np.uint8(axis))
+    assert np.array_equal(pixels(figure), pixels(viz.plot_reverse_subsequences(sizes, torch.tensor(lengths), axis)))
+
+
+def test_a_tensor_without_data_is_drawn_by_its_sizes() -> None:
+    assert np.array_equal(
+        pixels(viz.plot_split(torch.empty(4, device="meta"), [4], 0)), pixels(viz.plot_split([4], [4], 0))
+    )
+
+
+# Refusals.
+
+X = TensorDesc(TensorDataType.FLOAT32, [4])
+SPLIT = op_desc("SPLIT", X, [X], 0)
+REVERSE = op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(TensorDataType.UINT32, [1]), X, 0)
+SLICE1, BROKEN = (op_desc("SLICE1", X, X, [0], [4], [stride]) for stride in (1, 0))
+LENGTHS = torch.tensor([2])
+WINDOW: dict[str, Any] = {"window_offsets": [0], "window_sizes": [4], "window_strides": [1]}
+
+REFUSALS: dict[type[Exception], list[tuple[Callable[[], Figure], str]]] = {
+    RuntimeError: [  # as the operators have it
+        (lambda: viz.plot_slice1([4], [0], [4], [0]), "slice1: window_strides[0] must not be 0"),
+        (
+            lambda: viz.plot_slice1([4], [1], [4], [1]),
+            "slice1: window_offsets[0] + window_sizes[0] must be at most 4, the size of input in dimension 0, got "
+            "1 + 4",
+        ),
+        (lambda: viz.plot_slice1([4], [0], [4], [2], [3]), "slice1: output_sizes[0] must be from 1 to 2, got 3"),
+        (lambda: viz.plot_split([4], [1, 0, 3], 0), "split: split_sizes[1] must be at least 1, got 0"),
+        (
+            lambda: viz.plot_split([4], [1, 2], 0),
+            "split: split_sizes must sum to 4, the size of input along axis 0, got [1, 2]",
+        ),
+        (lambda: viz.plot_split([4], [4], -1), "split: axis must be from 0 to 0, got -1; write 0 instead"),
+        (
+            lambda: viz.plot_reverse_subsequences([3, 4], torch.tensor([1, 2, 3]), 1),
+            "reverse_subsequences: sequence_lengths must have sizes [3, 1], those of input with 1 at axis 1, got [3]",
+        ),
+        (
+            lambda: viz.plot_reverse_subsequences([4], torch.tensor([2.0]), 0),
+            "reverse_subsequences: sequence_lengths must have dtype uint32, uint64, int32 or int64, got float32; write "
+            "sequence_lengths.long()",
+        ),
+    ],
+    ValueError: [
+        (
+            lambda: viz.plot_slice1([1] * 5, [0] * 5, [1] * 5, [1] * 5),
+            "plot_slice1: input must have from 1 to 4 dimensions to be drawn, got 5",
+        ),
+        (
+            lambda: viz.plot_split(torch.tensor(1), [1], 0),
+            "plot_split: input must have from 1 to 4 dimensions to be drawn, got 0",
+        ),
+        (
+            lambda: viz.plot_split(torch.empty(0, 3), [3], 1),
+            "plot_split: input must have sizes of at least 1 to be drawn, got [0, 3]",
+        ),
+        (
+            lambda: viz.plot_split([0, *[10**18] * 3], [1], 0),
+            f"plot_split: input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)",
+        ),
+        *(
+            (
+                lambda sizes=sizes: viz.plot_split(sizes, sizes[1:2], 1),
+                f"plot_split: input must have at most 1024 elements, so that they can be read, got {math.prod(sizes)}",
+            )
+            for sizes in ([25, 41], [10**6] * 4)
+        ),
+        (
+            lambda: viz.plot_slice1([1024], [0], [1024], [1]),
+            "plot_slice1: with the smallest text that can be read, the picture must fit into 9 by 12 inches, got",
+        ),
+        (
+            lambda: viz.plot_slice1([4], **WINDOW | {"window_sizes": [10**5000]}),
+            "plot_slice1: window_sizes[0] must be a whole number of 64 bits, got one of",
+        ),
+        (
+            lambda: viz.plot_slice1([4], **WINDOW | {"window_offsets": [-(2**63) - 1]}),
+            "plot_slice1: window_offsets[0] must be a whole number of 64 bits",
+        ),
+        (
+            lambda: viz.plot_slice1([10**4000] * 2, [0, 0], [1, 1], [1, 1]),
+            "plot_slice1: input[0] must be a whole number of 64 bits, got one of 13288 bits",
+        ),
+        (lambda: viz.plot_split([4], [4], 2**64), "plot_split: axis must be a whole number of 64 bits, got"),
+        *(
+            (
+                lambda tensor=tensor: viz.plot_split(tensor(), [4], 0),
+                f"plot_split: input must have values that can be shown, got a {kind}",
+            )
+            for tensor, kind in [
+                (lambda: torch.ones(4).to_sparse(), "sparse_coo tensor of float32 on cpu"),
+                (lambda: torch.empty(4, dtype=torch.bits8), "strided tensor of bits8 on cpu"),
+                (lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8), "strided "),
+            ]
+        ),
+        *(
+            (
+                lambda lengths=lengths: viz.plot_reverse_subsequences([4], lengths, 0),
+                f"plot_reverse_subsequences: sequence_lengths must have values that can be shown, got a {kind}",
+            )
+            for lengths, kind in [
+                (torch.ones(1, dtype=torch.int32, device="meta"), "strided tensor of int32 on meta"),
+                (torch.ones(1, dtype=torch.int32).to_sparse(), "sparse_coo tensor of int32 on cpu"),
+            ]
+        ),
+    ],
+    TypeError: [
+        (
+            lambda: viz.plot_reverse_subsequences([4], [2], 0),
+            "plot_reverse_subsequences: sequence_lengths must be a tensor, got list",
+        ),
+        (
+            lambda: viz.plot_slice1([4], [0], [4]),
+            "plot_slice1: window_strides is required, unless a descriptor is given",
+        ),
+        (lambda: viz.plot_split([4], [4]), "plot_split: axis is required, unless a descriptor is given"),
+        *(
+            (call, f"{field} must not be given beside a descriptor, which has it")
+            for call, field in [
+                (lambda: viz.plot_slice1(SLICE1, output_sizes=[4]), "plot_slice1: output_sizes"),
+                (lambda: viz.plot_split(SPLIT, [4]), "plot_split: split_sizes"),
+                (lambda: viz.plot_reverse_subsequences(REVERSE, LENGTHS, 0), "plot_reverse_subsequences: axis"),
+            ]
+        ),
+        (
+            lambda: viz.plot_slice1(SPLIT),
+            "plot_slice1: input must be a tensor, a list of sizes or a Slice1OperatorDesc, got SplitOperatorDesc",
+        ),
+        *(
+            (
+                lambda given=given: viz.plot_split(given, [2], 0),
+                f"plot_split: input must be a tensor, a list of sizes or a SplitOperatorDesc, got {kind}",
+            )
+            for given, kind in (([2.0], "list"), (b"\4", "bytes"))
+        ),
+        *(
+            (lambda given=given: viz.plot_slice1([4], **WINDOW | given), f"plot_slice1: {sentence}")
+            for given, sentence in [
+                ({"window_offsets": [0.0]}, "window_offsets[0] must be a whole number, got 0.0"),
+                ({"window_sizes": b"\4"}, "window_sizes must be a list of whole numbers, got b"),
+                ({"window_strides": 1}, "window_strides must be a list of whole numbers, got 1"),
+                ({"output_sizes": "4"}, "output_sizes must be a list of whole numbers, got '4'"),
+            ]
+        ),
+        (lambda: viz.plot_split([4], [4], 0.0), "plot_split: axis must be a whole number, got 0.0"),
+        (
+            lambda: viz.plot_reverse_subsequences([4], LENGTHS, 0.0),
+            "plot_reverse_subsequences: axis must be a whole number, got 0.0",
+        ),
+    ],
+    DescriptorError: [
+        (
+            lambda: viz.plot_slice1(BROKEN),
+            "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0",
+        )
+    ],
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize(
+    ("kind", "call", "sentence"),
+    [pytest.param(kind, *row, id=row[1][:60]) for kind, rows in REFUSALS.items() for row in rows],
+)
+def test_refusals(kind: type[Exception], call: Callable[[], Figure], sentence: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value).startswith(sentence)
+
+
+# Matplotlib.
+
+
+def test_settings_are_neither_changed_nor_used() -> None:
+    expected = pixels(viz.plot_slice1(*WINDOWS[1]))
+    strange = {"text.usetex": True, "font.size": 30, "lines.linewidth": 9, "figure.dpi": 17, "font.family": "serif"}
+    with mpl.rc_context(strange):
+        before = dict(mpl.rcParams)
+        figure = viz.plot_slice1(*WINDOWS[1])
+        assert dict(mpl.rcParams) == before
+        assert np.array_equal(pixels(figure), expected)
+
+
+def test_notebooks_show_it() -> None:
+    assert viz.plot_slice1(*WINDOWS[1])._repr_png_().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("code", "module"),
+    [
+        ("import torch_dml_ops.directml", "matplotlib"),
+        ("from torch_dml_ops import viz; viz.plot_split([2], [2], 0)", "matplotlib.pyplot"),
+    ],
+)
+def test_what_is_not_imported(code: str, module: str) -> None:
+    assert run_python("-c", f"import sys; {code}; print({module!r} in sys.modules)") == "False\n"
