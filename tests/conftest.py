@@ -10,10 +10,9 @@ from types import ModuleType
 
 import pytest
 import torch
-from backends import DEVICE, Backend, backends
+from backends import DEVICE, WAYS, Backend, backends
 from contract_cases import Make, maker
 from host_build import COVERAGE, HOST_DEVICE, host_device
-from ways import WAYS
 
 started = time.time()
 

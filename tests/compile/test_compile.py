@@ -10,7 +10,7 @@ import torch
 from contract_cases import same_sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import ANY_SHAPE, CASES, FIVE, Case, by_name, examples, same, values
+from operator_cases import ANY_SHAPE, CASES, FIVE, LAYOUTS, Case, by_name, examples, gradients, same, values
 from oracle import as_list, without_data
 from refusals import ARGUMENTS, OUT
 from torch import Tensor
@@ -37,13 +37,6 @@ def strides(results: Sequence[Tensor]) -> list[tuple[int, ...]]:
 
 
 # Layouts.
-
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "contiguous": lambda x: x,
-    "transposed": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
-    "sliced": lambda x: torch.stack([x, x], -1)[..., 1],
-    "expanded": lambda x: x[:1].expand(x.shape),
-}
 
 
 @st.composite
@@ -169,12 +162,6 @@ def test_a_join_without_data_has_the_strides_of_eager_mode(kind: str, tensors: t
 
 
 # Compiled calls.
-
-
-def gradients(f: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    leaves = [x.detach().requires_grad_() for x in tensors]
-    results = f(*leaves)
-    return results, torch.autograd.grad(results, leaves, [torch.arange(y.numel()).view(y.shape).cos() for y in results])
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

@@ -18,10 +18,9 @@ import oracle
 import plain_torch
 import pytest
 import torch
-from operator_cases import ANY_SHAPE, CASES, same, values
+from operator_cases import ANY_SHAPE, CASES, LAYOUTS, gradients, same, values
 from oracle import as_list
 from processes import run_python, started
-from test_compile import LAYOUTS, gradients
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._dynamo.utils import counters

@@ -14,7 +14,6 @@ import operator
 import re
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
+from contract_cases import CALLS_BY_NAME, HELPERS, Call
 from operator_cases import WHOLE, graphs, same
 from torch import Tensor
 from torch.func import grad, vmap
@@ -33,53 +33,7 @@ import torch_dml_ops as dml
 pytestmark = [pytest.mark.usefixtures("fresh_compiler"), pytest.mark.filterwarnings("ignore:.*is deprecated:")]
 
 
-@dataclass(frozen=True)
-class Call:
-    """A right call of a public function, its arguments by name."""
-
-    function: str
-    arguments: Callable[[Tensor], dict[str, Any]]  # of a 4 by 6 tensor
-
-    def __str__(self) -> str:
-        return self.function
-
-    @property
-    def linear(self) -> str:
-        return next(iter(self.arguments(torch.zeros(4, 6))))
-
-    def __call__(self, x: Tensor, **changed: Any) -> Any:
-        return getattr(dml, self.function)(**{**self.arguments(x), **changed})
-
-
-CALLS = (
-    Call(
-        "slice1",
-        lambda x: {
-            "input": x,
-            "window_offsets": [0, 1],
-            "window_sizes": [4, 4],
-            "window_strides": [-2, 1],
-            "output_sizes": [2, 3],
-        },
-    ),
-    Call(
-        "slice_grad",
-        lambda x: {
-            "grad_output": x,
-            "input_sizes": [8, 7],
-            "window_offsets": [0, 1],
-            "window_sizes": [8, 6],
-            "window_strides": [-2, 1],
-        },
-    ),
-    Call("split", lambda x: {"input": x, "split_sizes": [1, 2, 3], "axis": 1}),
-    Call("join", lambda x: {"inputs": [x, 2 * x], "axis": 1}),
-    Call(
-        "reverse_subsequences",
-        lambda x: {"input": x, "sequence_lengths": torch.tensor([[2], [0], [6], [5]], device=x.device), "axis": 1},
-    ),
-)
-every_call = pytest.mark.parametrize("call", CALLS, ids=str)
+every_call = pytest.mark.parametrize("call", CALLS_BY_NAME, ids=str)
 
 
 def one(results: Any) -> Tensor:
@@ -353,18 +307,7 @@ def test_arguments_of_wrong_types_under_torch_compile_get_one_sentence(call: Cal
         )
 
 
-HELPERS: dict[str, Callable[[], dict[str, Any]]] = {
-    "window": lambda: {"shape": (4, 6), "index": np.s_[::-1]},
-    **dict.fromkeys(
-        ("sequence_lengths_like", "reverse_sequence"),
-        lambda: {"input": torch.zeros(2, 3, 4), "lengths": torch.tensor([1, 2]), "axis": 1, "batch_axis": 0},
-    ),
-    "index": lambda: {"input": torch.zeros(2, 3, 4)},
-    "negative_steps": lambda: {"function": torch.add},
-    "set_fusion": lambda: {"mode": "rule"},
-    "get_fusion": dict,
-}
-RIGHT = {**{call.function: partial(call.arguments, matrix()) for call in CALLS}, **HELPERS}
+RIGHT = {**{call.function: partial(call.arguments, matrix()) for call in CALLS_BY_NAME}, **HELPERS}
 
 
 @pytest.mark.parametrize("kind", WRONG)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -13,8 +12,8 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import CASES, FIVE, Case, by_name, examples, same, values
-from test_properties import windows
+from operator_cases import CASES, FIVE, OUT_CASES, Case, OutCase, by_name, examples, same, values
+from random_calls import windows
 from torch import Tensor
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
 from torch.utils.checkpoint import checkpoint
@@ -278,35 +277,6 @@ def test_reverse_subsequences_is_its_own_transpose(sizes: list[int], data: st.Da
 # With out, as in ATen: no derivatives, and the write is counted.
 
 
-@dataclass(frozen=True)
-class OutCase:
-    op: str
-    sizes: dict[str, tuple[int, ...]]  # of the arguments, by the names that errors give them
-    call: Callable[..., Any]
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {name: values(sizes, seed=k) for k, (name, sizes) in enumerate(self.sizes.items())}
-
-
-OUT_CASES = (
-    OutCase("slice1", {"input": (4,), "out": (4,)}, lambda ops, x, out: ops.slice1(x, [0], [4], [-1], out=out)),
-    OutCase(
-        "slice_grad",
-        {"grad_output": (2,), "out": (4,)},
-        lambda ops, g, out: ops.slice_grad(g, [4], [0], [4], [-2], out=out),
-    ),
-    OutCase(
-        "split", {"input": (4,), "out[0]": (1,), "out[1]": (3,)}, lambda ops, x, *out: ops.split(x, [1, 3], 0, out=out)
-    ),
-    OutCase(
-        "join", {"inputs[0]": (1,), "inputs[1]": (3,), "out": (4,)}, lambda ops, a, b, out: ops.join([a, b], 0, out=out)
-    ),
-    OutCase(
-        "reverse_subsequences",
-        {"input": (4,), "out": (4,)},
-        lambda ops, x, out: ops.reverse_subsequences(x, torch.tensor([3]), 0, out=out),
-    ),
-)
 by_op = pytest.mark.parametrize("case", OUT_CASES, ids=lambda case: case.op)
 by_entry = pytest.mark.parametrize("ops", [dml, torch.ops.torch_dml_ops], ids=["functions", "operators"])
 by_argument = pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from backends import DEVICE, Backend, backends
+from backends import DEVICE, WAYS, Backend, backends
 from contract_cases import (
     CALLS,
     Make,
@@ -26,7 +26,6 @@ from contract_cases import (
 from fast_situations import ENTRIES, Form
 from oracle import as_list
 from torch import Tensor
-from ways import WAYS
 
 import torch_dml_ops as dml
 

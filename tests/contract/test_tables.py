@@ -9,8 +9,6 @@ import oracle
 import plain_torch
 import pytest
 import refusals
-import test_arguments
-import test_autograd
 import torch
 from backends import ON_HOST, Backend
 
@@ -35,8 +33,8 @@ TABLES: dict[str, Iterable[str]] = {
     "results that are too large": refusals.TOO_LARGE,
     "refused outs": refusals.OUT,
     "the contract": contract_cases.CALLS,
-    "arguments of wrong types": [call.function for call in test_arguments.CALLS],
-    "outs and derivatives": [case.op for case in test_autograd.OUT_CASES],
+    "arguments of wrong types": [call.function for call in contract_cases.CALLS_BY_NAME],
+    "outs and derivatives": [case.op for case in operator_cases.OUT_CASES],
 }
 
 
@@ -48,7 +46,7 @@ def test_each_table_has_each_operator(table: str) -> None:
 def test_each_operator_has_its_oracle_its_equivalent_in_plain_torch_and_its_function() -> None:
     assert set(vars(oracle)) >= OPERATORS
     assert set(vars(plain_torch)) >= OPERATORS
-    assert set(dml.__all__) == OPERATORS | set(test_arguments.HELPERS)
+    assert set(dml.__all__) == OPERATORS | set(contract_cases.HELPERS)
 
 
 def test_each_operator_has_a_form_with_out_and_two_for_fast_calls() -> None:

@@ -7,7 +7,7 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE
-from contract_cases import CALLS, assert_right, every_op, given_as_out, maker, tensors_in
+from contract_cases import CALLS, LAYOUTS_WITHOUT_STRIDES, assert_right, every_op, given_as_out, maker, tensors_in
 from operator_cases import Mine
 from oracle import as_list
 from processes import assert_returns
@@ -127,26 +127,6 @@ def test_lengths_that_their_storage_no_longer_holds_are_refused_though_nothing_i
     shrink(lengths, 0)
     with pytest.raises(RuntimeError, match=rf"^reverse_subsequences: sequence_lengths {BEYOND_STORAGE}$"):
         dml.reverse_subsequences(torch.zeros(1, 3, device=DEVICE), lengths, 0)
-
-
-# What has no strides, and the rest of the sentence that refuses it.
-LAYOUTS_WITHOUT_STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
-    "sparse_coo": (Tensor.to_sparse, "must have strides, got layout sparse_coo; call to_dense() first"),
-    "sparse_csr": (Tensor.to_sparse_csr, "must have strides, got layout sparse_csr; call to_dense() first"),
-    "mkldnn": (Tensor.to_mkldnn, "must have strides, got layout mkldnn; call to_dense() first"),
-    "quantized": (
-        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
-        "must not be quantized; call dequantize() or int_repr() first",
-    ),
-    "nested": (
-        lambda x: torch.nested.nested_tensor([x, x]),
-        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
-    ),
-    "jagged": (
-        lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
-        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
-    ),
-}
 
 
 WITHOUT_STRIDES = (

@@ -15,24 +15,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx_models
 import oracle
 import pytest
-import test_directml_graph
-import test_index
-import test_negative_steps
-import test_onnx_import
-import test_reverse_sequence
-import test_unusual_inputs
 import torch
 from backends import DEVICE, EVERY_DEVICE
-from contract_cases import CALLS, OPS, assert_right, every_op, given_as_out, lengths_of, maker, tensors_in
+from contract_cases import (
+    CALLS,
+    LAYOUTS_WITHOUT_STRIDES,
+    OPS,
+    assert_right,
+    every_op,
+    given_as_out,
+    lengths_of,
+    maker,
+    tensors_in,
+)
 from host_build import HOST_DEVICE, host_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import CASES, EXAMPLES, same, values
 from oracle import as_list
 from processes import run_python, test_file
-from test_properties import PROFILE, calls, check, dtypes, shapes
+from random_calls import PROFILE, calls, check, dtypes, shapes
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
@@ -105,7 +110,7 @@ def test_each_backend_has_a_kernel(op: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @every_op
 def test_each_backend_refuses_tensors_without_strides(op: str, kind: str) -> None:
-    convert, rule = test_unusual_inputs.LAYOUTS_WITHOUT_STRIDES[KINDS[kind]]
+    convert, rule = LAYOUTS_WITHOUT_STRIDES[KINDS[kind]]
     first, *others = CALLS[op](maker("cpu"))
     odd = [convert(t) for t in first] if op == "join" else convert(first)
     for backend in BACKENDS:
@@ -465,42 +470,32 @@ def test_traced(way: str, device: None) -> None:
     same(TRACED[way](AllFive(), x)(x), AllFive()(x))
 
 
-# Properties of other files, which make their tensors on DEVICE or on torch's default device.
-PROPERTIES: dict[str, Callable[[], None]] = {
-    "indices": partial(test_index.test_an_index_is_numpys, "plain"),
-    "negative steps": test_negative_steps.test_what_is_read_is_numpys,
-    "negative steps, assigned": test_negative_steps.test_what_is_assigned_is_numpys,
-    "a length per batch item": test_reverse_sequence.test_it_is_onnxs,
-    "emptied storages": partial(
-        test_unusual_inputs.test_a_tensor_that_its_storage_no_longer_holds_is_refused, "split", 0
-    ),
-    "graphs of DirectML": test_directml_graph.test_random_graphs,
-}
-
-
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_what_is_built_on_the_operators(name: str, device: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (test_index, test_negative_steps, test_reverse_sequence, test_unusual_inputs):
-        monkeypatch.setattr(module, "DEVICE", HOST_DEVICE)
-    PROPERTIES[name]()
-
-
 def test_imported_models() -> None:
     """The cases that the onnx package has of operators that move elements."""
     host_device()
-    for name, case in test_onnx_import.CASES.items():
-        if not test_onnx_import.reason(name):
+    for name, case in onnx_models.CASES.items():
+        if not onnx_models.reason(name):
             ((inputs, outputs),) = case.data_sets
             module = from_onnx(case.model).to(HOST_DEVICE)
-            results = as_list(module(*(test_onnx_import.tensor_of(array).to(HOST_DEVICE) for array in inputs)))
-            bits = [test_onnx_import.bits(result.cpu()) for result in results]
-            assert bits == [test_onnx_import.bits(np.asarray(output)) for output in outputs], name
+            results = as_list(module(*(onnx_models.tensor_of(array).to(HOST_DEVICE) for array in inputs)))
+            bits = [onnx_models.bits(result.cpu()) for result in results]
+            assert bits == [onnx_models.bits(np.asarray(output)) for output in outputs], name
 
 
 # Files of tests that run there as they are, but for what there is not on that device, and for what compiles for long.
 FILES = ("autograd", "directml_graph", "directml_operator", "index", "negative_steps", "reverse_sequence")
 FILES += ("unusual_inputs", "vmap", "windows_and_lengths")
 LEFT_OUT = "inductor", "compil", "gradcheck", "without_strides", "short_way_within", "recurrent"
+
+
+# Of them, and quickly.
+PROPERTIES = "index_is_numpys or is_read_is_numpys or is_assigned_is_numpys or it_is_onnxs or random_graphs"
+
+
+def test_properties_of_what_is_built_on_the_operators() -> None:
+    files = [test_file(name) for name in ("directml_graph", "index", "negative_steps", "reverse_sequence")]
+    options = ["-q", "-m", "not thorough", "-k", PROPERTIES]
+    run_python("-m", "pytest", *options, *files, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE)
 
 
 @pytest.mark.thorough

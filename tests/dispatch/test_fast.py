@@ -24,7 +24,7 @@ import oracle
 import pytest
 import refusals
 import torch
-from backends import DEVICE
+from backends import DEVICE, WAYS, ordinary_way
 from contract_cases import given_as_out, maker, tensors_in
 from fast_situations import (
     ARGUMENTS,
@@ -53,7 +53,6 @@ from private_names import assert_works
 from processes import assert_returns
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from ways import WAYS, ordinary_way
 
 import torch_dml_ops as dml
 from torch_dml_ops.__main__ import report

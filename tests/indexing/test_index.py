@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from operator_cases import WHOLE, Mine, PassingMode, examples, graphs, same
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.func import vmap
 from torch.fx.experimental.proxy_tensor import make_fx
+from transforms import TORCH_FUNC
 
 import torch_dml_ops as dml
 
@@ -302,26 +303,11 @@ def test_gradcheck(index: Any) -> None:
     assert torch.autograd.gradgradcheck(lambda x: f(x, index, indexed), x, check_fwd_over_rev=True)
 
 
-TRANSFORMS: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Any]] = {
-    "grad": lambda f, x: grad(lambda y: f(y).sum())(x),
-    "vjp": lambda f, x: vjp(f, x)[1](f(x)),
-    "jvp": lambda f, x: jvp(f, (x,), (x.cos(),)),
-    "jacrev": lambda f, x: jacrev(f)(x),
-    "jacfwd": lambda f, x: jacfwd(f)(x),
-    "hessian": lambda f, x: hessian(lambda y: f(y).sum())(x),
-    "vmap": lambda f, x: vmap(f)(torch.stack([x, x.cos()])),
-    "vmap, last": lambda f, x: vmap(f, in_dims=-1)(torch.stack([x, x.cos()], -1)),
-    "vmap of grad": lambda f, x: vmap(grad(lambda y: f(y).sum()))(torch.stack([x, x.cos()])),
-    "grad of vmap": lambda f, x: grad(lambda y: vmap(f)(y).sum())(torch.stack([x, x.cos()])),
-    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
-}
-
-
 @every_index
-@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("transform", TORCH_FUNC)
 def test_transforms(transform: str, index: Any) -> None:
     x = torch.randn(3, 4, 5, dtype=torch.float64)
-    actual, expected = (TRANSFORMS[transform](lambda x, way=way: f(x, index, way), x) for way in (indexed, plain_torch))
+    actual, expected = (TORCH_FUNC[transform](lambda x, way=way: f(x, index, way), x) for way in (indexed, plain_torch))
     same(actual, expected)
 
 

@@ -15,17 +15,16 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE
-from contract_cases import maker
+from contract_cases import instructions, maker
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_cases import Mine, PassingMode, examples, graphs, same
-from test_index import TRANSFORMS as TORCH_FUNC
-from test_planning import instructions
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
+from transforms import TORCH_FUNC
 
 import torch_dml_ops as dml
 from torch_dml_ops._torch.short_way import available, fast

@@ -3,12 +3,12 @@ TORCH_DML_OPS_TEST_DEVICE=cuda; `make gpu-check` does both.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import oracle
 import pytest
 import torch
-from processes import run_python
+from operator_cases import all_operators
+from processes import LIB, run_python
 
 import torch_dml_ops as dml
 
@@ -18,20 +18,6 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an 
 def reversed_by_length(x, lengths):
     """x of shape (batch, time, channels), reversed along time."""
     return torch.stack([torch.cat([row[:n].flip(0), row[n:]]) for row, n in zip(x, lengths.tolist(), strict=True)])
-
-
-def all_operators(x, lengths):
-    """A result of each operator; lengths of shape (batch, 1, channels)."""
-    window = dml.window(x.shape, (slice(None, None, -1), slice(1, None, 2)))
-    y = dml.slice1(x, *window)
-    pieces = dml.split(x, [1, x.shape[2] - 1], 2)
-    return [
-        y,
-        dml.slice_grad(y, x.shape, *window),
-        *pieces,
-        dml.join(pieces[::-1], 2),
-        dml.reverse_subsequences(x, lengths, 1),
-    ]
 
 
 @pytest.fixture
@@ -85,7 +71,7 @@ def test_graph_of_out_forms_and_backward(x):
 
 FIRST_CALLS = """
 import torch
-from test_cuda import all_operators
+from operator_cases import all_operators
 x = torch.randn(6, 50, 33, device="cuda")
 lengths = torch.randint(0, 60, (6, 1, 33), device="cuda")
 graph = torch.cuda.CUDAGraph()
@@ -99,7 +85,7 @@ assert all(torch.equal(a, b) for a, b in zip(results, all_operators(x, lengths),
 @pytest.mark.parametrize("loading", ["LAZY", "EAGER"])
 def test_the_first_calls_of_a_process_may_be_captured_into_a_graph(loading):
     """LAZY, which is CUDA's default, loads a kernel when it is first called."""
-    run_python("-c", FIRST_CALLS, cwd=Path(__file__).parent, CUDA_MODULE_LOADING=loading)
+    run_python("-c", FIRST_CALLS, cwd=LIB, CUDA_MODULE_LOADING=loading)
 
 
 def reversed_columns(x, lengths):

@@ -8,19 +8,17 @@ import itertools
 import math
 import os
 import random
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import host_build
 import pytest
 import torch
-from contract_cases import OPS, given_as_out, same_sizes
+from backends import ordinary_way
+from contract_cases import OPS, given_as_out, instructions, same_sizes
 from oracle import on_tensors, without_data
 from processes import run_program
 from torch import Tensor
-from ways import ordinary_way
 
 import torch_dml_ops as dml
 
@@ -184,27 +182,6 @@ def test_steps_in_cpp(name: str) -> None:
         return host_build.take_steps()
 
     assert_no_faster_than_n_log_n(steps)
-
-
-def instructions(call: Callable[[], object]) -> int:
-    """How many the interpreter carries out."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    for _ in range(2):  # Python 3.12 reports no instructions to the first trace of a process
-        count = 0
-        sys.settrace(trace)
-        try:
-            call()
-        finally:
-            sys.settrace(before)
-    return count
 
 
 @pytest.mark.parametrize("place", ["cpu", "meta"])

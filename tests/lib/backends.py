@@ -4,8 +4,9 @@ TORCH_DML_OPS_TEST_DEVICE=cuda in the environment runs them on the GPU instead o
 kernels (host_device.cpp).
 """
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,3 +48,17 @@ def backends() -> list[Backend]:
     on_device = Backend(DEVICE, DEVICE)
     others = [Backend("cuda_on_host", "cpu", ON_HOST, slow=True), EVERY_DEVICE]
     return [on_device, *others] if DEVICE == "cpu" else [on_device]
+
+
+# The two ways of a call: the short one of torch_dml_ops/_torch/short_way.py, and the ordinary one.
+
+
+@contextlib.contextmanager
+def ordinary_way() -> Iterator[None]:
+    """All calls go it while somebody else has registered a kernel for an operator; this one does nothing."""
+    with torch.library._scoped_library("torch_dml_ops", "IMPL") as library:
+        library.impl("slice1", torch.library.fallthrough_kernel, "AutocastCUDA")
+        yield
+
+
+WAYS = {"short way": contextlib.nullcontext, "ordinary way": ordinary_way}

@@ -1,7 +1,10 @@
 """What the tests of the contract are made of: calls, forms of the operators, and what they must refuse."""
 
 import math
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -117,3 +120,105 @@ def assert_refused(form: Backend, message: str, op: str, *arguments: Any, out: A
     assert type(caught.value) is RuntimeError
     assert [oracle.storage_bytes(t).tobytes() for t in tensors] == before
     assert [t.shape for t in tensors] == shapes
+
+
+@dataclass(frozen=True)
+class Call:
+    """A right call of a public function, its arguments by name."""
+
+    function: str
+    arguments: Callable[[Tensor], dict[str, Any]]  # of a 4 by 6 tensor
+
+    def __str__(self) -> str:
+        return self.function
+
+    @property
+    def linear(self) -> str:
+        return next(iter(self.arguments(torch.zeros(4, 6))))
+
+    def __call__(self, x: Tensor, **changed: Any) -> Any:
+        return getattr(dml, self.function)(**{**self.arguments(x), **changed})
+
+
+CALLS_BY_NAME = (
+    Call(
+        "slice1",
+        lambda x: {
+            "input": x,
+            "window_offsets": [0, 1],
+            "window_sizes": [4, 4],
+            "window_strides": [-2, 1],
+            "output_sizes": [2, 3],
+        },
+    ),
+    Call(
+        "slice_grad",
+        lambda x: {
+            "grad_output": x,
+            "input_sizes": [8, 7],
+            "window_offsets": [0, 1],
+            "window_sizes": [8, 6],
+            "window_strides": [-2, 1],
+        },
+    ),
+    Call("split", lambda x: {"input": x, "split_sizes": [1, 2, 3], "axis": 1}),
+    Call("join", lambda x: {"inputs": [x, 2 * x], "axis": 1}),
+    Call(
+        "reverse_subsequences",
+        lambda x: {"input": x, "sequence_lengths": torch.tensor([[2], [0], [6], [5]], device=x.device), "axis": 1},
+    ),
+)
+
+
+HELPERS: dict[str, Callable[[], dict[str, Any]]] = {
+    "window": lambda: {"shape": (4, 6), "index": np.s_[::-1]},
+    **dict.fromkeys(
+        ("sequence_lengths_like", "reverse_sequence"),
+        lambda: {"input": torch.zeros(2, 3, 4), "lengths": torch.tensor([1, 2]), "axis": 1, "batch_axis": 0},
+    ),
+    "index": lambda: {"input": torch.zeros(2, 3, 4)},
+    "negative_steps": lambda: {"function": torch.add},
+    "set_fusion": lambda: {"mode": "rule"},
+    "get_fusion": dict,
+}
+
+
+def instructions(call: Callable[[], object]) -> int:
+    """How many the interpreter carries out."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    for _ in range(2):  # Python 3.12 reports no instructions to the first trace of a process
+        count = 0
+        sys.settrace(trace)
+        try:
+            call()
+        finally:
+            sys.settrace(before)
+    return count
+
+
+# What has no strides, and the rest of the sentence that refuses it.
+LAYOUTS_WITHOUT_STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
+    "sparse_coo": (Tensor.to_sparse, "must have strides, got layout sparse_coo; call to_dense() first"),
+    "sparse_csr": (Tensor.to_sparse_csr, "must have strides, got layout sparse_csr; call to_dense() first"),
+    "mkldnn": (Tensor.to_mkldnn, "must have strides, got layout mkldnn; call to_dense() first"),
+    "quantized": (
+        lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8),
+        "must not be quantized; call dequantize() or int_repr() first",
+    ),
+    "nested": (
+        lambda x: torch.nested.nested_tensor([x, x]),
+        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
+    ),
+    "jagged": (
+        lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
+        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
+    ),
+}

@@ -19,6 +19,8 @@ from oracle import as_list
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+import torch_dml_ops as dml
+
 EXAMPLES = int(os.environ.get("TORCH_DML_OPS_CASES", "100"))
 examples = settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)  # the same every time
 
@@ -158,3 +160,62 @@ ANY_SHAPE = (
     Case("join", lambda ops, x: ops.join([x, x], _last_axis(x)), ((4, 5),)),
     Case("reverse_subsequences", _reverse_subsequences, ((4, 5),)),
 )
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.movedim(0, -1).contiguous().movedim(-1, 0),
+    "sliced": lambda x: torch.stack([x, x], -1)[..., 1],
+    "expanded": lambda x: x[:1].expand(x.shape),
+}
+
+
+def gradients(f: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> tuple[list[Tensor], tuple[Tensor, ...]]:
+    leaves = [x.detach().requires_grad_() for x in tensors]
+    results = f(*leaves)
+    return results, torch.autograd.grad(results, leaves, [torch.arange(y.numel()).view(y.shape).cos() for y in results])
+
+
+@dataclass(frozen=True)
+class OutCase:
+    op: str
+    sizes: dict[str, tuple[int, ...]]  # of the arguments, by the names that errors give them
+    call: Callable[..., Any]
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {name: values(sizes, seed=k) for k, (name, sizes) in enumerate(self.sizes.items())}
+
+
+OUT_CASES = (
+    OutCase("slice1", {"input": (4,), "out": (4,)}, lambda ops, x, out: ops.slice1(x, [0], [4], [-1], out=out)),
+    OutCase(
+        "slice_grad",
+        {"grad_output": (2,), "out": (4,)},
+        lambda ops, g, out: ops.slice_grad(g, [4], [0], [4], [-2], out=out),
+    ),
+    OutCase(
+        "split", {"input": (4,), "out[0]": (1,), "out[1]": (3,)}, lambda ops, x, *out: ops.split(x, [1, 3], 0, out=out)
+    ),
+    OutCase(
+        "join", {"inputs[0]": (1,), "inputs[1]": (3,), "out": (4,)}, lambda ops, a, b, out: ops.join([a, b], 0, out=out)
+    ),
+    OutCase(
+        "reverse_subsequences",
+        {"input": (4,), "out": (4,)},
+        lambda ops, x, out: ops.reverse_subsequences(x, torch.tensor([3]), 0, out=out),
+    ),
+)
+
+
+def all_operators(x: Tensor, lengths: Tensor) -> list[Tensor]:
+    """A result of each operator; lengths of shape (batch, 1, channels)."""
+    window = dml.window(x.shape, (slice(None, None, -1), slice(1, None, 2)))
+    y = dml.slice1(x, *window)
+    pieces = dml.split(x, [1, x.shape[2] - 1], 2)
+    return [
+        y,
+        dml.slice_grad(y, x.shape, *window),
+        *pieces,
+        dml.join(pieces[::-1], 2),
+        dml.reverse_subsequences(x, lengths, 1),
+    ]

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -55,3 +56,20 @@ def assert_returns(function: Callable[..., None], *arguments: Any) -> None:
     process.start()
     process.join(SECONDS)
     assert process.exitcode == 0, arguments
+
+
+HIDDEN = """
+from importlib.machinery import PathFinder
+def hide(missing, found=PathFinder.find_spec):
+    PathFinder.find_spec = classmethod(
+        lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
+    )
+"""
+
+
+OPTIONAL = {"numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript", "onnx2torch", "sktime", "tqdm"}
+
+
+def unnamed(text: str) -> set[str]:
+    """The packages that a text does not say are needed."""
+    return OPTIONAL.difference(re.findall(r"\w+", text.lower()))

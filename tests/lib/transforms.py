@@ -81,3 +81,18 @@ TRANSFORMS: dict[str, Callable[[Problem, Tensors], Any]] = {
 
 def point(problem: Problem, transform: str) -> Tensors:
     return problem.batch if "vmap" in transform else problem.at
+
+
+TORCH_FUNC: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Any]] = {
+    "grad": lambda f, x: grad(lambda y: f(y).sum())(x),
+    "vjp": lambda f, x: vjp(f, x)[1](f(x)),
+    "jvp": lambda f, x: jvp(f, (x,), (x.cos(),)),
+    "jacrev": lambda f, x: jacrev(f)(x),
+    "jacfwd": lambda f, x: jacfwd(f)(x),
+    "hessian": lambda f, x: hessian(lambda y: f(y).sum())(x),
+    "vmap": lambda f, x: vmap(f)(torch.stack([x, x.cos()])),
+    "vmap, last": lambda f, x: vmap(f, in_dims=-1)(torch.stack([x, x.cos()], -1)),
+    "vmap of grad": lambda f, x: vmap(grad(lambda y: f(y).sum()))(torch.stack([x, x.cos()])),
+    "grad of vmap": lambda f, x: grad(lambda y: vmap(f)(y).sum())(torch.stack([x, x.cos()])),
+    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
+}

@@ -17,6 +17,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import helper
+from onnx_models import DTYPES_OF_EXPORTS, Model, affine_calls, affine_inputs, exported, random_bits
 from processes import run_python
 from torch import Tensor
 from torch.onnx import ONNXProgram
@@ -27,38 +28,12 @@ import torch_dml_ops.onnx
 ops = torch.ops.torch_dml_ops
 OLDEST, *BETWEEN, NEWEST = range(17, 24)
 OPSETS = [OLDEST, *(pytest.param(opset, marks=pytest.mark.thorough) for opset in BETWEEN), NEWEST]
-DTYPES = [
-    *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool),
-    *(torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
-]
 
 # Of torch's own.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore:# The axis name:UserWarning"),
 ]
-
-
-def exported(module: Any, inputs: Sequence[Tensor], *, dynamic: bool = False, **options: Any) -> ONNXProgram:
-    """With static sizes alone, or where an input has the first one's size in dimension 0, with that one dynamic."""
-    if dynamic:
-        batch = inputs[0].shape[0]
-        options["dynamic_shapes"] = (tuple({0: "batch"} if x.shape[0] == batch else None for x in inputs),)
-    program = torch.onnx.export(module.eval(), tuple(inputs), dynamo=True, verbose=False, **options)
-    assert program is not None
-    return program
-
-
-class Model(torch.nn.Module):
-    """A function of tensors, as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.function(*inputs)
 
 
 def session(program: ONNXProgram) -> onnxruntime.InferenceSession:
@@ -106,57 +81,13 @@ def nodes(program: ONNXProgram) -> list[str]:
     return [node.op_type for node in program.model.graph if node.op_type not in ("Constant", "Shape", "Squeeze")]
 
 
-def bits(sizes: Sequence[int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
-    """Random ones, NaN of every kind among them."""
-    most = 2 if dtype == torch.bool else 256
-    count = torch.Size(sizes).numel() * dtype.itemsize
-    memory = torch.randint(0, most, (count,), dtype=torch.uint8, generator=generator)
-    return memory.view(dtype).reshape(tuple(sizes))
-
-
 # Random calls.
-
-
-def random_window(rng: random.Random, x: Tensor) -> tuple[list[Any], ...]:
-    """Offsets, sizes, strides and output sizes. The size of dimension 0, which is at least 2, may be dynamic."""
-    window: list[tuple[Any, ...]] = []
-    for d, n in enumerate(x.shape):
-        stride = rng.choice([1, 1, -1, 2, -2, 3, -3])
-        offset = rng.randint(0, n - 1 if d else 1)
-        size = rng.randint(1, n - offset) if d else n - offset
-        most = 1 + (size - 1) // abs(stride)
-        window.append((offset, size, stride, rng.randint(1, most) if d else most))
-        if d and rng.random() < 0.25:
-            window[-1] = 0, n, 1, n
-    return tuple(map(list, zip(*window, strict=True)))
-
-
-def affine_calls(seed: int, *inputs: Tensor) -> list[Tensor]:
-    """A call of each operator on each input; the numbers are the same for inputs of the same dtypes and ranks."""
-    rng = random.Random(seed)
-    found: list[Tensor] = []
-    for x in inputs:
-        *window, steps = random_window(rng, x)
-        part = dml.slice1(x, *window, steps if rng.random() < 0.5 else None)
-        axis = rng.randrange(x.dim())
-        size = x.shape[axis]
-        sizes = rng.choice([[1, size - 1], [size - 2, 1, 1], [size]])
-        pieces = dml.split(x, sizes, axis)
-        shuffled = rng.sample(pieces, rng.randint(1, len(pieces)))
-        found += [part, dml.slice_grad(part, x.shape, *window), *pieces, dml.join([*shuffled, x], axis)]
-    return found
-
-
-def affine_inputs(batch: int, dtypes: Sequence[torch.dtype]) -> list[Tensor]:
-    rng, generator = random.Random(len(dtypes)), torch.Generator().manual_seed(batch)
-    sizes = [[batch, *(rng.randint(3, 6) for _ in range(rng.randint(0, 3)))] for _ in dtypes]
-    return [bits(n, dtype, generator) for n, dtype in zip(sizes, dtypes, strict=True)]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_random_windows_and_pieces(opset: int) -> None:
     """Dimension 0 is dynamic, the others are static. Each opset has a few dtypes, and each dtype a few opsets."""
-    dtypes = [DTYPES[(2 * opset + k) % len(DTYPES)] for k in range(3)]
+    dtypes = [DTYPES_OF_EXPORTS[(2 * opset + k) % len(DTYPES_OF_EXPORTS)] for k in range(3)]
     module = Model(lambda *inputs: affine_calls(opset, *inputs))
     program = exported(module, affine_inputs(4, dtypes), dynamic=True, opset_version=opset)
     assert program.model.opset_imports == {"": max(opset, 18)}  # has Split
@@ -165,8 +96,8 @@ def test_random_windows_and_pieces(opset: int) -> None:
 
 def test_random_windows_and_pieces_of_static_sizes() -> None:
     module = Model(lambda *inputs: affine_calls(0, *inputs))
-    program = exported(module, affine_inputs(4, DTYPES))
-    check(program, module, affine_inputs(4, DTYPES))
+    program = exported(module, affine_inputs(4, DTYPES_OF_EXPORTS))
+    check(program, module, affine_inputs(4, DTYPES_OF_EXPORTS))
     assert not {node.op_type for node in program.model.graph} & {"Shape", "Max"}  # nothing is left to compute
 
 
@@ -181,7 +112,7 @@ def random_lengths(sizes: Sequence[int], dtype: torch.dtype, generator: torch.Ge
 def reversal_inputs(batch: int, dtype: torch.dtype, length_dtype: torch.dtype) -> list[Tensor]:
     generator = torch.Generator().manual_seed(batch)
     lengths = [random_lengths(n, length_dtype, generator) for n in ([batch, 1, 4], [batch], [1, 5, 4])]
-    return [bits([batch, 5, 4], dtype, generator), *lengths]
+    return [random_bits([batch, 5, 4], dtype, generator), *lengths]
 
 
 def reversals(x: Tensor, rows: Tensor, column: Tensor, across: Tensor) -> list[Tensor]:
@@ -203,7 +134,7 @@ def reversals(x: Tensor, rows: Tensor, column: Tensor, across: Tensor) -> list[T
 
 @pytest.mark.parametrize("opset", OPSETS)
 def test_reversals(opset: int) -> None:
-    dtypes = DTYPES[2 * (opset - 17) % len(DTYPES)], oracle.LENGTH_DTYPES[opset % 4]
+    dtypes = DTYPES_OF_EXPORTS[2 * (opset - 17) % len(DTYPES_OF_EXPORTS)], oracle.LENGTH_DTYPES[opset % 4]
     program = exported(Model(reversals), reversal_inputs(4, *dtypes), dynamic=True, opset_version=opset)
     assert program.model.opset_imports == {"": opset}
     check(program, Model(reversals), *(reversal_inputs(batch, *dtypes) for batch in (4, 7, 1, 0)))
@@ -220,7 +151,7 @@ def few_reversals(*inputs: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("length_dtype", oracle.LENGTH_DTYPES, ids=str)
 def test_reversals_of_static_sizes(length_dtype: torch.dtype) -> None:
-    dtypes = DTYPES[oracle.LENGTH_DTYPES.index(length_dtype) :: 4]
+    dtypes = DTYPES_OF_EXPORTS[oracle.LENGTH_DTYPES.index(length_dtype) :: 4]
     _, rows, column, _ = reversal_inputs(4, torch.int8, length_dtype)
     inputs = [*(reversal_inputs(4, dtype, length_dtype)[0] for dtype in dtypes), rows, column]
     check(exported(Model(few_reversals), inputs), Model(few_reversals), inputs)

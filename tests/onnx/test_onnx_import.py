@@ -4,15 +4,12 @@ Compared with the test cases that the onnx package has for its operators, and wi
 """
 
 import copy
-import importlib
 import inspect
 import io
 import keyword
 import pickle
-import pkgutil
 import re
 import shutil
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,11 +35,29 @@ from onnx import (
     parser,
 )
 from onnx.reference import ReferenceEvaluator
+from onnx_models import (
+    CASES,
+    DTYPES_OF_EXPORTS,
+    LEAST,
+    MOST,
+    REFUSED_CASES,
+    Model,
+    affine_calls,
+    affine_inputs,
+    bits,
+    by_onnx2torch,
+    each_importer,
+    exported,
+    filled,
+    model_of,
+    onnxruntime_outputs,
+    outputs_of,
+    random_bits,
+    reason,
+    tensor_of,
+)
 from oracle import as_list
 from processes import run_python
-from test_onnx_export import DTYPES as DTYPES_OF_EXPORTS
-from test_onnx_export import Model, affine_calls, affine_inputs, exported
-from test_onnx_export import bits as random_bits
 from torch import Tensor, fx
 
 import torch_dml_ops as dml
@@ -56,73 +71,7 @@ from torch_dml_ops.onnx._importer.graph import (
 )
 from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES, DataMovement
 
-LEAST, MOST = -(2**63), 2**63 - 1
-
-register_onnx2torch()  # before the import, as there may be no torchvision
-import onnx2torch  # noqa: E402
-
-
-def by_onnx2torch(model: ModelProto) -> torch.nn.Module:
-    return onnx2torch.convert(copy.deepcopy(model))  # which changes what it is given
-
-
-each_importer = pytest.mark.parametrize("importer", [from_onnx, by_onnx2torch])
-
-
 # Values.
-
-
-def tensor_of(array: np.ndarray) -> Tensor:
-    """Whatever the dtype; its bytes."""
-    tensor = torch.empty(array.size, dtype=getattr(torch, array.dtype.name))
-    tensor.view(torch.uint8).numpy()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return tensor.reshape(array.shape)
-
-
-def bits(value: Tensor | np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
-    """Name of the dtype, sizes and bytes."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.name, value.shape, value.tobytes()
-    content = value.detach().reshape(-1).repeat(1).view(torch.uint8).numpy().tobytes()
-    return str(value.dtype).removeprefix("torch."), tuple(value.shape), content
-
-
-def outputs_of(module: torch.nn.Module, feeds: Sequence[np.ndarray]) -> list[Any]:
-    return [bits(output) for output in as_list(module(*map(tensor_of, feeds)))]
-
-
-def onnxruntime_outputs(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    return session_of(model).run(None, dict(feeds))
-
-
-def session_of(model: ModelProto) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-
-
-def model_of(
-    nodes: Sequence[NodeProto],
-    feeds: Mapping[str, np.ndarray],
-    outputs: Mapping[str, np.dtype],
-    constants: Mapping[str, np.ndarray | TensorProto] | None = None,
-    opset: int = 18,
-) -> ModelProto:
-    def info(name: str, dtype: np.dtype, rank: int | None) -> onnx.ValueInfoProto:
-        sizes = None if rank is None else [f"{name}_{d}" for d in range(rank)]
-        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
-
-    graph = helper.make_graph(
-        list(nodes),
-        "graph",
-        [info(name, array.dtype, array.ndim) for name, array in feeds.items()],
-        [info(name, dtype, None) for name, dtype in outputs.items()],
-        [
-            c if isinstance(c, TensorProto) else numpy_helper.from_array(c, name)
-            for name, c in (constants or {}).items()
-        ],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
 
 def one(
@@ -140,40 +89,6 @@ def one(
 
 
 # The cases of the onnx package.
-
-
-with warnings.catch_warnings():  # of numbers that overflow in what is expected
-    warnings.simplefilter("ignore")
-    for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
-        importlib.import_module(module.name)
-
-# Those of the operators that move data, without what they are made of.
-CASES = {
-    case.name: case
-    for case in node_cases._NodeTestCases
-    if case.model.graph.node[0].op_type in OPERATOR_TYPES | {"Constant"} and "_expanded" not in case.name
-}
-
-# All of these that are refused, and why.
-REFUSED_CASES = {
-    "cast_.*(U?INT[24]|FLOAT4E2M1).*": r"must have an element type that torch has, got (U?INT[24]|FLOAT4E2M1)",
-    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of B?(FLOAT|DOUBLE)\w*",
-    "clip_(?!.*int8).*|clip": "must move data, got Clip of FLOAT",
-    "identity_opt": "must be a tensor, got optional_type",
-    "identity_sequence": "must be a tensor, got sequence_type",
-    "less(_bcast)?": "must move data, got Less of FLOAT",
-    "range_b?float.*": r"must move data, got Range of B?FLOAT\d*",
-    "resize_.*(linear|cubic|tf_crop).*": "must be Resize with mode nearest, got '(linear|cubic)'",
-    "scatter_elements_with_(duplicate|reduction).*": "must be ScatterElements with reduction none, got '.*'",
-    "scatternd_(add|multiply|max|min).*": "must be ScatterND with reduction none, got '.*'",
-    "sub(_bcast|_example)?": "must move data, got Sub of FLOAT",
-}
-
-
-def reason(name: str) -> str | None:
-    (*reasons,) = [why for names, why in REFUSED_CASES.items() if re.fullmatch(f"test_({names})", name)]
-    assert len(reasons) <= 1
-    return reasons[0] if reasons else None
 
 
 def outputs_of_case(case: Any, importer: Callable[[ModelProto], torch.nn.Module]) -> None:
@@ -261,14 +176,6 @@ DTYPES = [np.dtype(name) for name in ("float32", "float64", "float16", "int64", 
 SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=4)
 BOUNDS = st.integers(-8, 8) | st.sampled_from([LEAST, LEAST + 1, -(2**31), 2**31 - 1, MOST])
 STEPS = st.sampled_from([1, 2, 3, -1, -2, -3, 100, -100, 2**31 - 1, -(2**31), MOST, LEAST + 1])
-
-
-def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """Any bits, NaN of any payload among them."""
-    raw = np.random.default_rng(len(sizes)).integers(0, 256, int(np.prod(sizes)) * dtype.itemsize, np.uint8)
-    if dtype.kind == "f" and raw.size:  # a signaling NaN, which arithmetic and changes of the dtype make quiet
-        raw[: dtype.itemsize] = (np.array([np.inf], dtype).view(f"u{dtype.itemsize}") + 5).view(np.uint8)
-    return (raw % 2 if dtype.kind == "b" else raw).view(dtype).reshape(sizes)
 
 
 def agrees(node: NodeProto, feeds: Mapping[str, np.ndarray], opset: int, constants: Sequence[str] = ()) -> None:

@@ -10,7 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from test_onnx_import import bits, by_onnx2torch, each_importer, filled, model_of, onnxruntime_outputs, outputs_of
+from onnx_models import bits, by_onnx2torch, each_importer, filled, model_of, onnxruntime_outputs, outputs_of
 
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.files import _DTYPES

@@ -20,7 +20,7 @@ import torch
 from onnx import ModelProto, helper, numpy_helper
 from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
-from test_onnx_import import LEAST, MOST, bits, by_onnx2torch, filled, outputs_of, session_of
+from onnx_models import LEAST, MOST, bits, by_onnx2torch, filled, outputs_of, session_of
 
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.graph import IGNORED_ATTRIBUTES, OPERATORS

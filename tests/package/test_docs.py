@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from processes import HIDDEN, unnamed
 
 import torch_dml_ops
 from torch_dml_ops import directml, onnx, viz
@@ -286,13 +287,6 @@ input_tensor.dimension_count must be 4 at feature level 1_0, got 1; allowed from
     assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
-HIDDEN = """
-from importlib.machinery import PathFinder
-def hide(missing, found=PathFinder.find_spec):
-    PathFinder.find_spec = classmethod(
-        lambda cls, name, *more: None if name.partition(".")[0] in missing else found(name, *more)
-    )
-"""
 WITHOUT = f"""{HIDDEN}
 import doctest, sys
 page, *missing = sys.argv[1:]
@@ -301,12 +295,6 @@ failed, tried = doctest.testfile(page, module_relative=False)
 assert tried > 0
 sys.exit(failed > 0)
 """
-OPTIONAL = {"numpy", "matplotlib", "onnx", "onnxruntime", "onnxscript", "onnx2torch", "sktime", "tqdm"}
-
-
-def unnamed(text: str) -> set[str]:
-    """The packages that a text does not say are needed."""
-    return OPTIONAL.difference(re.findall(r"\w+", text.lower()))
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from test_docs import HIDDEN, unnamed
+from processes import HIDDEN, unnamed
 
 pytestmark = pytest.mark.thorough
 

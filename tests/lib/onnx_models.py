@@ -1,0 +1,208 @@
+"""Models in ONNX for the tests of both directions, and their results by all that runs them."""
+
+import copy
+import importlib
+import pkgutil
+import random
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test.case.node as node_cases
+import onnxruntime
+import pytest
+import torch
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from oracle import as_list
+from torch import Tensor
+from torch.onnx import ONNXProgram
+
+import torch_dml_ops as dml
+from torch_dml_ops.onnx import from_onnx, register_onnx2torch
+from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES
+
+register_onnx2torch()  # before the import, as there may be no torchvision
+import onnx2torch  # noqa: E402
+
+LEAST, MOST = -(2**63), 2**63 - 1
+
+
+def by_onnx2torch(model: ModelProto) -> torch.nn.Module:
+    return onnx2torch.convert(copy.deepcopy(model))  # which changes what it is given
+
+
+each_importer = pytest.mark.parametrize("importer", [from_onnx, by_onnx2torch])
+
+
+def tensor_of(array: np.ndarray) -> Tensor:
+    """Whatever the dtype; its bytes."""
+    tensor = torch.empty(array.size, dtype=getattr(torch, array.dtype.name))
+    tensor.view(torch.uint8).numpy()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return tensor.reshape(array.shape)
+
+
+def bits(value: Tensor | np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
+    """Name of the dtype, sizes and bytes."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.name, value.shape, value.tobytes()
+    content = value.detach().reshape(-1).repeat(1).view(torch.uint8).numpy().tobytes()
+    return str(value.dtype).removeprefix("torch."), tuple(value.shape), content
+
+
+def outputs_of(module: torch.nn.Module, feeds: Sequence[np.ndarray]) -> list[Any]:
+    return [bits(output) for output in as_list(module(*map(tensor_of, feeds)))]
+
+
+def onnxruntime_outputs(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    return session_of(model).run(None, dict(feeds))
+
+
+def session_of(model: ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def model_of(
+    nodes: Sequence[NodeProto],
+    feeds: Mapping[str, np.ndarray],
+    outputs: Mapping[str, np.dtype],
+    constants: Mapping[str, np.ndarray | TensorProto] | None = None,
+    opset: int = 18,
+) -> ModelProto:
+    def info(name: str, dtype: np.dtype, rank: int | None) -> onnx.ValueInfoProto:
+        sizes = None if rank is None else [f"{name}_{d}" for d in range(rank)]
+        return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
+
+    graph = helper.make_graph(
+        list(nodes),
+        "graph",
+        [info(name, array.dtype, array.ndim) for name, array in feeds.items()],
+        [info(name, dtype, None) for name, dtype in outputs.items()],
+        [
+            c if isinstance(c, TensorProto) else numpy_helper.from_array(c, name)
+            for name, c in (constants or {}).items()
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+with warnings.catch_warnings():  # of numbers that overflow in what is expected
+    warnings.simplefilter("ignore")
+    for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
+        importlib.import_module(module.name)
+
+# Those of the onnx package with the operators that move data, without what they are made of.
+CASES = {
+    case.name: case
+    for case in node_cases._NodeTestCases
+    if case.model.graph.node[0].op_type in OPERATOR_TYPES | {"Constant"} and "_expanded" not in case.name
+}
+
+
+# All of these that are refused, and why.
+REFUSED_CASES = {
+    "cast_.*(U?INT[24]|FLOAT4E2M1).*": r"must have an element type that torch has, got (U?INT[24]|FLOAT4E2M1)",
+    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of B?(FLOAT|DOUBLE)\w*",
+    "clip_(?!.*int8).*|clip": "must move data, got Clip of FLOAT",
+    "identity_opt": "must be a tensor, got optional_type",
+    "identity_sequence": "must be a tensor, got sequence_type",
+    "less(_bcast)?": "must move data, got Less of FLOAT",
+    "range_b?float.*": r"must move data, got Range of B?FLOAT\d*",
+    "resize_.*(linear|cubic|tf_crop).*": "must be Resize with mode nearest, got '(linear|cubic)'",
+    "scatter_elements_with_(duplicate|reduction).*": "must be ScatterElements with reduction none, got '.*'",
+    "scatternd_(add|multiply|max|min).*": "must be ScatterND with reduction none, got '.*'",
+    "sub(_bcast|_example)?": "must move data, got Sub of FLOAT",
+}
+
+
+def reason(name: str) -> str | None:
+    (*reasons,) = [why for names, why in REFUSED_CASES.items() if re.fullmatch(f"test_({names})", name)]
+    assert len(reasons) <= 1
+    return reasons[0] if reasons else None
+
+
+def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """Any bits, NaN of any payload among them."""
+    raw = np.random.default_rng(len(sizes)).integers(0, 256, int(np.prod(sizes)) * dtype.itemsize, np.uint8)
+    if dtype.kind == "f" and raw.size:  # a signaling NaN, which arithmetic and changes of the dtype make quiet
+        raw[: dtype.itemsize] = (np.array([np.inf], dtype).view(f"u{dtype.itemsize}") + 5).view(np.uint8)
+    return (raw % 2 if dtype.kind == "b" else raw).view(dtype).reshape(sizes)
+
+
+# To be exported.
+
+
+DTYPES_OF_EXPORTS = [
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.bool),
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+]
+
+
+def exported(module: Any, inputs: Sequence[Tensor], *, dynamic: bool = False, **options: Any) -> ONNXProgram:
+    """With static sizes alone, or where an input has the first one's size in dimension 0, with that one dynamic."""
+    if dynamic:
+        batch = inputs[0].shape[0]
+        options["dynamic_shapes"] = (tuple({0: "batch"} if x.shape[0] == batch else None for x in inputs),)
+    program = torch.onnx.export(module.eval(), tuple(inputs), dynamo=True, verbose=False, **options)
+    assert program is not None
+    return program
+
+
+class Model(torch.nn.Module):
+    """A function of tensors, as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.function(*inputs)
+
+
+def random_bits(sizes: Sequence[int], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """Random ones, NaN of every kind among them."""
+    most = 2 if dtype == torch.bool else 256
+    count = torch.Size(sizes).numel() * dtype.itemsize
+    memory = torch.randint(0, most, (count,), dtype=torch.uint8, generator=generator)
+    return memory.view(dtype).reshape(tuple(sizes))
+
+
+def random_window(rng: random.Random, x: Tensor) -> tuple[list[Any], ...]:
+    """Offsets, sizes, strides and output sizes. The size of dimension 0, which is at least 2, may be dynamic."""
+    window: list[tuple[Any, ...]] = []
+    for d, n in enumerate(x.shape):
+        stride = rng.choice([1, 1, -1, 2, -2, 3, -3])
+        offset = rng.randint(0, n - 1 if d else 1)
+        size = rng.randint(1, n - offset) if d else n - offset
+        most = 1 + (size - 1) // abs(stride)
+        window.append((offset, size, stride, rng.randint(1, most) if d else most))
+        if d and rng.random() < 0.25:
+            window[-1] = 0, n, 1, n
+    return tuple(map(list, zip(*window, strict=True)))
+
+
+def affine_calls(seed: int, *inputs: Tensor) -> list[Tensor]:
+    """A call of each operator on each input; the numbers are the same for inputs of the same dtypes and ranks."""
+    rng = random.Random(seed)
+    found: list[Tensor] = []
+    for x in inputs:
+        *window, steps = random_window(rng, x)
+        part = dml.slice1(x, *window, steps if rng.random() < 0.5 else None)
+        axis = rng.randrange(x.dim())
+        size = x.shape[axis]
+        sizes = rng.choice([[1, size - 1], [size - 2, 1, 1], [size]])
+        pieces = dml.split(x, sizes, axis)
+        shuffled = rng.sample(pieces, rng.randint(1, len(pieces)))
+        found += [part, dml.slice_grad(part, x.shape, *window), *pieces, dml.join([*shuffled, x], axis)]
+    return found
+
+
+def affine_inputs(batch: int, dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    rng, generator = random.Random(len(dtypes)), torch.Generator().manual_seed(batch)
+    sizes = [[batch, *(rng.randint(3, 6) for _ in range(rng.randint(0, 3)))] for _ in dtypes]
+    return [random_bits(n, dtype, generator) for n, dtype in zip(sizes, dtypes, strict=True)]
