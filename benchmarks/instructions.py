@@ -75,7 +75,7 @@ def counted_cases() -> list[Case]:
     return list({case.key: case for case in (*gpu_cases(), *large)}.values())
 
 
-# ---- Plans, as tests/native/cuda_compiled/count_instructions.cpp reads them ----
+# ---- Plans, as tests/native/cuda_compiled/programs/count_instructions.cpp reads them ----
 
 ORDERS = {"transposed": [0, 2, 1], "channels last": [0, 2, 3, 1]}  # of dimensions in memory, the innermost last
 Numbers = list[int]

@@ -29,7 +29,7 @@ from cuda_compiled import traces
 ROOT = Path(__file__).parents[1]
 WORK = ROOT / "build" / "simulated"
 RESULTS = ROOT / "benchmarks" / "results" / "gpu-simulated.json"
-PLAIN_KERNELS = ROOT / "tests" / "native" / "cuda_compiled" / "plain_kernels.cu"
+PLAIN_KERNELS = ROOT / "tests" / "native" / "cuda_compiled" / "programs" / "plain_kernels.cu"
 
 SMS, GIGAHERTZ = 11, 1.755  # a twelfth of an H200
 CHANNELS, BUS_BYTES, L2_KB = 16, 8, 512  # so little that what is written reaches the memory

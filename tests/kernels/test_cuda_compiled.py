@@ -133,7 +133,7 @@ def self_test(bodies):
     """What self_test.cpp says of kernels with these bodies, by their names."""
     text = HEAD + "".join(ENTRY.format(name=name, body=body) for name, body in bodies.items())
     kernels = [entry.kernel() for entry in ptx.entries(text)]
-    host = host_build.objects([build.HERE / "self_test.cpp"], jobs=1)
+    host = host_build.objects([build.PROGRAMS / "self_test.cpp"], jobs=1)
     objects = [*build.translated_objects(kernels, jobs=2), *host]
     program = build.linked(build.FOLDER / f"self_test_{next(iter(bodies))}", objects, checked=False)
     return {name: started(program, name).stdout for name in bodies}

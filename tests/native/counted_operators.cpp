@@ -2,7 +2,7 @@
 // takes, which unlike its time is the same every time. Nothing is copied here: plans are dropped.
 #include <cstdint>
 
-#include "../csrc/ops/execute.h"
+#include "../../csrc/ops/execute.h"
 
 namespace torch_dml_ops {
 

@@ -29,9 +29,9 @@
 #include <string>
 #include <thread>
 
-#include "../csrc/kernels/cpu/engine.h"
-#include "../csrc/kernels/cpu/huge_pages.h"
-#include "../csrc/kernels/cuda/device.h"
+#include "../../csrc/kernels/cpu/engine.h"
+#include "../../csrc/kernels/cpu/huge_pages.h"
+#include "../../csrc/kernels/cuda/device.h"
 #include "plan_items.h"
 #include "random_numbers.h"
 

@@ -11,7 +11,7 @@
 #include <map>
 #include <set>
 
-#include "../csrc/ops/overlap.h"
+#include "../../csrc/ops/overlap.h"
 #include "random_numbers.h"
 
 using namespace torch_dml_ops;

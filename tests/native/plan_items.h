@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "../csrc/kernels/affine_copy.h"
-#include "../csrc/kernels/reverse_copy.h"
+#include "../../csrc/kernels/affine_copy.h"
+#include "../../csrc/kernels/reverse_copy.h"
 
 namespace torch_dml_ops {
 

@@ -20,14 +20,14 @@ from host_build import CPU_KERNELS, CUDA_KERNELS
 from . import ptx, sass
 from .kernels import Kernel, plain_name, readable_names
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+ROOT = PROGRAMS.parents[3]
 FOLDER = ROOT / "build" / "cuda_compiled"
 HEADERS = sorted((ROOT / "csrc" / "kernels").rglob("*.[hi]*"))
 
 # As setup.py and torch's extensions compile the kernels.
 NVCC = ["nvcc", "-O3", "-std=c++20", "--expt-relaxed-constexpr"]
-TRANSLATED = ["g++", "-std=c++20", "-O1", "-w", "-fno-pie", "-fwrapv", "-fno-strict-aliasing", f"-I{HERE}"]
+TRANSLATED = ["g++", "-std=c++20", "-O1", "-w", "-fno-pie", "-fwrapv", "-fno-strict-aliasing", f"-I{PROGRAMS}"]
 
 SHARDS = 16  # files of about the same size that the translated kernels are in, to be compiled side by side
 
@@ -133,7 +133,7 @@ def translated_objects(kernels: Sequence[Kernel], jobs: int) -> list[Path]:
         text = translation(shard)
         cpp = _write(FOLDER / "translated" / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.cpp", text)
         target = cpp.with_suffix(".o")
-        return make(target, [cpp, HERE / "machine.h"], [*TRANSLATED, "-c", str(cpp), "-o", str(target)])
+        return make(target, [cpp, PROGRAMS / "machine.h"], [*TRANSLATED, "-c", str(cpp), "-o", str(target)])
 
     with ThreadPoolExecutor(jobs) as pool:
         return list(pool.map(compiled, shards))
@@ -155,7 +155,7 @@ def linked(program: Path, objects: Sequence[Path], checked: bool) -> Path:
 
 def counting_program(arch: str, with_sass: bool, plans: str, jobs: int = 2) -> tuple[Path, dict[str, Kernel]]:
     """count_instructions.cpp with the kernels that the plans launch, and these by their names."""
-    host = host_build.objects([*CUDA_KERNELS, HERE / "count_instructions.cpp"], jobs)
+    host = host_build.objects([*CUDA_KERNELS, PROGRAMS / "count_instructions.cpp"], jobs)
     names_only = linked(FOLDER / "kernels_of_plans", host, checked=False)
     names = subprocess.run([names_only, "kernels"], input=plans, capture_output=True, text=True, check=True).stdout
     entries = [entry for entry in ptx_entries(arch) if entry.name in names.split()]
@@ -167,18 +167,18 @@ def counting_program(arch: str, with_sass: bool, plans: str, jobs: int = 2) -> t
 
 def random_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """random_plans.cpp with these kernels."""
-    host = host_build.objects([*CUDA_KERNELS, HERE / "check_plans.cpp", HERE / "random_plans.cpp"], jobs)
+    host = host_build.objects([*CUDA_KERNELS, PROGRAMS / "check_plans.cpp", PROGRAMS / "random_plans.cpp"], jobs)
     return linked(folder / "random_plans", [*translated_objects(kernels, jobs), *host], checked=True)
 
 
 def large_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """large_plans.cpp with these kernels."""
-    host = host_build.objects([*CUDA_KERNELS, HERE / "large_plans.cpp"], jobs)
+    host = host_build.objects([*CUDA_KERNELS, PROGRAMS / "large_plans.cpp"], jobs)
     return linked(folder / "large_plans", [*translated_objects(kernels, jobs), *host], checked=False)
 
 
 def kernels_fuzz(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
     """tests/native/kernels_fuzz.cpp with these kernels."""
-    fuzz = HERE.parent / "kernels_fuzz.cpp"
-    host = host_build.objects([*CUDA_KERNELS, *CPU_KERNELS, HERE / "check_plans.cpp", fuzz], jobs)
+    fuzz = PROGRAMS.parents[1] / "kernels_fuzz.cpp"
+    host = host_build.objects([*CUDA_KERNELS, *CPU_KERNELS, PROGRAMS / "check_plans.cpp", fuzz], jobs)
     return linked(folder / "kernels_fuzz", [*translated_objects(kernels, jobs), *host], checked=True)

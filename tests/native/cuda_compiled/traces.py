@@ -79,7 +79,7 @@ def write(folder: Path, plans: str, sm_count: int, others: Iterable[Path] = ()) 
     returns the launches of each plan."""
     arch, tables = "sm_90", folder / "tables"
     tables.mkdir(parents=True, exist_ok=True)
-    host = host_build.objects([*CUDA_KERNELS, build.HERE / "trace_plans.cpp"], jobs=2)
+    host = host_build.objects([*CUDA_KERNELS, build.PROGRAMS / "trace_plans.cpp"], jobs=2)
     names = build.linked(folder / "names", host, checked=False)
     launched = subprocess.run(
         [names, "kernels"], input=plans, capture_output=True, text=True, check=True

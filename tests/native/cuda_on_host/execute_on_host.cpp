@@ -1,9 +1,9 @@
 // The operators' engine for the namespace torch_dml_ops_on_host: the CUDA engine, compiled for the host.
-#include "../../csrc/ops/execute.h"
+#include "../../../csrc/ops/execute.h"
 
 #include <cstring>
 
-#include "../../csrc/kernels/cuda/device.h"
+#include "../../../csrc/kernels/cuda/device.h"
 
 namespace torch_dml_ops {
 

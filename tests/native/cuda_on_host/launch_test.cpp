@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../csrc/kernels/cuda/launch.h"
+#include "../../../csrc/kernels/cuda/launch.h"
 
 static std::atomic<int64_t> allocations = 0;
 

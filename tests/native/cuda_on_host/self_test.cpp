@@ -6,10 +6,10 @@
 #include <limits>
 #include <random>
 
-#include "../../csrc/kernels/affine_copy.h"
-#include "../../csrc/kernels/cuda/dims.h"
-#include "../../csrc/kernels/cuda/launch.h"
-#include "../../csrc/kernels/cuda/vec_partition.h"
+#include "../../../csrc/kernels/affine_copy.h"
+#include "../../../csrc/kernels/cuda/dims.h"
+#include "../../../csrc/kernels/cuda/launch.h"
+#include "../../../csrc/kernels/cuda/vec_partition.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "../../csrc/kernels/cuda/launch.h"
+#include "../../../../csrc/kernels/cuda/launch.h"
 #include "machine.h"
 
 namespace cuda_compiled {

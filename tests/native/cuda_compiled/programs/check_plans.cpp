@@ -6,7 +6,7 @@
 #include <functional>
 #include <numeric>
 
-#include "../plan_items.h"
+#include "../../plan_items.h"
 #include "launches.h"
 
 using namespace torch_dml_ops;

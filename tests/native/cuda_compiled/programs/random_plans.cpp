@@ -8,9 +8,9 @@
 #include <regex>
 #include <utility>
 
-#include "../../csrc/kernels/cuda/access_pattern.h"
-#include "../plan_items.h"
-#include "../random_numbers.h"
+#include "../../../../csrc/kernels/cuda/access_pattern.h"
+#include "../../plan_items.h"
+#include "../../random_numbers.h"
 #include "addresses.h"
 #include "check_plans.h"
 #include "launches.h"
