@@ -34,11 +34,21 @@ const torch_dml_ops_explore = (() => {
     return found;
   }
 
-  // "::-2, 1:" as objects: a number, {start, stop, step}, "...", or "None".
+  // What stands between commas, but for those within brackets, and for one at the end.
+  function entriesOf(text) {
+    const parts = text.trim().replace(/,$/, "").split(/,(?![^[]*\])/);
+    return text.trim() === "" ? [] : parts.map((part) => part.trim());
+  }
+
+  // What is between the brackets of "x[::-2, 1:]" and "dml.index(x)[::-2, 1:]", and all of "::-2, 1:".
+  const indexIn = (text) => /^\s*[\w.]+(?:\([\w.]*\))?\[(.*)\]\s*$/.exec(text)?.[1] ?? text;
+
+  // An index as objects: a number, {start, stop, step}, "...", or "None".
   function parse(text) {
-    const parts = text.trim() === "" ? [] : text.trim().replace(/,$/, "").split(",");
-    return parts.map((part, k) => {
-      part = part.trim();
+    return entriesOf(indexIn(text)).map((part, k) => {
+      const numbers = /^\[(.*)\]$/.exec(part);
+      if (numbers)
+        throw new Error(`index: index[${k}] must be a slice, a whole number, None or an Ellipsis, got ${list(entriesOf(numbers[1]))}; index the result with it`);
       if (part === "..." || part === "None") return part;
       if (/^[+-]?\d+$/.test(part)) return Number(part);
       const bounds = part.split(":").map((bound) => bound.trim());
@@ -142,47 +152,74 @@ const torch_dml_ops_explore = (() => {
     page.shape.textContent = list(found.sizes);
   }
 
+  // "4, 6", or "(4, 6)", "[4, 6]", "torch.Size([4, 6])".
+  function numbersIn(text, name) {
+    const within = /^\s*(?:torch\.Size\()?[([]?([^()[\]]*)[)\]]{0,2}\s*$/.exec(text);
+    return entriesOf(within ? within[1] : text).map((part, k) => {
+      if (!/^[+-]?\d+$/.test(part)) throw new Error(`${name}[${k}] must be a whole number, got ${part || "nothing"}`);
+      return Number(part);
+    });
+  }
+
+  const NAMES = {offsets: "window_offsets", windows: "window_sizes", strides: "window_strides"};
+
   function start(root) {
     const page = Object.fromEntries([...root.querySelectorAll("[data-part]")].map((part) => [part.dataset.part, part]));
-    const numbersOf = (field, name) => {
-      const parts = field.value.split(",").map((part) => part.trim()).filter((part) => part !== "");
-      parts.forEach((part, k) => {
-        if (!/^[+-]?\d+$/.test(part)) throw new Error(`${name}[${k}] must be a whole number, got ${part}`);
-      });
-      return parts.map(Number);
-    };
-    const fields = [page.offsets, page.windows, page.strides];
+    const fields = Object.keys(NAMES).map((part) => page[part]);
+
+    // The address has what the page shows, so that it can be sent.
+    function keep(parts) {
+      const text = parts.map((part) => `${part}=${encodeURIComponent(page[part].value.replace(/\s/g, ""))}`).join("&");
+      history.replaceState(null, "", `#${text.replace(/%2C/g, ",").replace(/%3A/g, ":")}`);
+    }
 
     function show(byWindow) {
+      let field = page.sizes;  // which is read, and at fault if that fails
       try {
-        const sizes = numbersOf(page.sizes, "input");
+        const sizes = numbersIn(field.value, "sizes");
         if (sizes.length < 1 || sizes.length > 4 || sizes.some((size) => size < 1) || product(sizes) > MOST_ELEMENTS)
-          throw new Error(`input must have 1 to 4 sizes from 1 on, of at most ${MOST_ELEMENTS} elements, got ${list(sizes)}`);
+          throw new Error(`sizes must be 1 to 4 numbers from 1 on, of at most ${MOST_ELEMENTS} elements, got ${list(sizes)}`);
         let found, window;
+        field = page.index;
         if (byWindow) {
-          window = ["window_offsets", "window_sizes", "window_strides"].map((name, k) => numbersOf(fields[k], `slice1: ${name}`));
+          window = Object.entries(NAMES).map(([part, name]) => numbersIn((field = page[part]).value, `slice1: ${name}`));
+          field = null;
           found = walk(sizes, ...window);
           page.index.value = "";
           page.code.textContent = `dml.slice1(x, ${window.map(list).join(", ")})`;
         } else {
           found = read(sizes, page.index.value);
           window = found.window;
-          page.code.textContent = `dml.index(x)[${page.index.value.trim() || "..."}]` +
+          page.code.textContent = `dml.index(x)[${indexIn(page.index.value).trim() || "..."}]` +
             (window ? `\ndml.slice1(x, ${window.map(list).join(", ")})` : "");
           fields.forEach((field, k) => { field.value = window ? window[k].join(", ") : ""; });
         }
         draw(page, sizes, found, window);
+        field = null;
         page.error.textContent = "";
+        keep(byWindow ? ["sizes", ...Object.keys(NAMES)] : ["sizes", "index"]);
       } catch (error) {
         page.error.textContent = error.message;
+        field ??= fields.find((_, k) => error.message.startsWith(`slice1: ${Object.values(NAMES)[k]}`));
       }
+      // What is shown is of the last numbers that were right.
+      page.copy.disabled = field !== null;
+      root.classList.toggle("stale", field !== null);
+      [page.sizes, page.index, ...fields].forEach((each) => each.setAttribute("aria-invalid", each === field));
+    }
+
+    function open() {
+      const given = new URLSearchParams(location.hash.slice(1).replace(/\+/g, "%2B"));
+      for (const [part, text] of given) if (page[part] instanceof HTMLInputElement) page[part].value = text.replace(/,/g, ", ");
+      show(given.has("offsets"));
     }
 
     fields.forEach((field) => field.addEventListener("input", () => show(true)));
     page.index.addEventListener("input", () => show(false));
     page.sizes.addEventListener("input", () => show(false));
     page.copy.addEventListener("click", () => navigator.clipboard.writeText(page.code.textContent));
-    show(false);
+    window.addEventListener("hashchange", open);
+    open();
   }
 
   return {walk, read, start};

@@ -50,6 +50,9 @@ return {
   output: [...document.querySelectorAll("[data-part=output] td")].map((cell) => Number(cell.firstChild.textContent)),
   start: [...document.querySelectorAll("[data-part=input] td.start")].map((cell) => cell.firstChild.textContent),
   outlined: document.querySelectorAll("[data-part=input] td.window").length,
+  wrong: [...document.querySelectorAll("[aria-invalid=true]")].map((field) => field.dataset.part),
+  stale: document.querySelector("button").disabled && document.querySelector(".stale") !== null,
+  address: location.hash,
 };
 """
 
@@ -75,12 +78,29 @@ def test_an_index_and_its_window(page: Browser) -> None:
         "output": [9, 10, 11, 1, 2, 3],
         "start": ["9"],
         "outlined": 9,
+        "wrong": [],
+        "stale": False,
+        "address": "#sizes=3,4&index=::-2,1:",
     }
     shown = type_into(page, "strides", "-1, 2")
     assert (shown["code"], shown["output"]) == ("dml.slice1(x, [0, 1], [3, 3], [-1, 2])", [9, 11, 5, 7, 1, 3])
     shown = type_into(page, "strides", "-1, 0")
     assert (shown["error"], shown["output"]) == ("slice1: window_strides[1] must not be 0", [9, 11, 5, 7, 1, 3])
+    assert (shown["wrong"], shown["stale"]) == (["strides"], True)
     assert type_into(page, "index", "0, None, ::-1")["code"] == "dml.index(x)[0, None, ::-1]"
+
+
+def test_what_is_pasted_and_what_is_sent(page: Browser) -> None:
+    type_into(page, "index", "dml.index(x)[0, 1]")
+    for sizes in ("(3, 4)", "[3, 4]", "torch.Size([3, 4])", "3, 4,"):
+        shown = type_into(page, "sizes", sizes)
+        assert (shown["code"], shown["output"], shown["wrong"]) == ("dml.index(x)[0, 1]", [1], [])
+    shown = type_into(page, "sizes", "3,,4")
+    assert (shown["error"], shown["wrong"]) == ("sizes[1] must be a whole number, got nothing", ["sizes"])
+    page.run("location.hash = '#offsets=0,1&windows=3,3&strides=-2,1&sizes=3,4'")
+    page.until("return document.querySelector('.stale') === null")
+    shown = page.run(SHOWN)
+    assert (shown["code"], shown["error"]) == ("dml.slice1(x, [0, 1], [3, 3], [-2, 1])", "")
 
 
 def outcome(call: Any) -> Any:
@@ -97,7 +117,7 @@ def test_the_page_reads_what_the_package_reads_and_refuses_it_with_the_same_sent
     for _ in range(400):
         sizes = [rng.randint(1, 5) for _ in range(rng.randint(1, 3))]
         bound = [None, *range(-7, 8)]
-        entries = ["...", "None", *(str(rng.randint(-6, 5)) for _ in range(2))]
+        entries = ["...", "None", "[0, 2]", *(str(rng.randint(-6, 5)) for _ in range(2))]
         for _ in range(8):
             entries.append(":".join("" if b is None else str(b) for b in rng.choices(bound, k=rng.choice([2, 3]))))
         indices.append([sizes, ", ".join(rng.choices(entries, k=rng.randint(1, len(sizes) + 1)))])
