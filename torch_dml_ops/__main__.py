@@ -50,7 +50,7 @@ def report() -> dict[str, str]:
 
 
 def _calls() -> str:
-    if short_way.available:
+    if short_way.is_set_up:
         return "short way for plain tensors"
     if not libraries.FAST_CALLS_LIBRARY.exists():
         return "ordinary way only: this build had no Python headers (on Debian, apt install python3-dev; build again)"

@@ -30,10 +30,10 @@ from torch.overrides import handle_torch_function
 
 from torch_dml_ops._indexing.slices import Window, as_slice, numbers_in, text_of, walk_of
 from torch_dml_ops._operators import checks
-from torch_dml_ops._operators.layout import known
+from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.arguments import (
     is_boolean,
-    recorded_among,
+    proxy_among,
     refused_layout,
     require_tensor,
     whole_number,
@@ -296,8 +296,8 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     if isinstance(shape, Tensor):
         raise TypeError("window: shape must be a list of sizes, got a tensor; write its shape")
     sizes = shape if isinstance(shape, (list, tuple)) else ()
-    if (recorded := recorded_among(shape, *sizes, *numbers_in(index))) is not None:
-        result: Window = handle_torch_function(_window, (recorded,), shape, index, recorded)
+    if (proxy := proxy_among(shape, *sizes, *numbers_in(index))) is not None:
+        result: Window = handle_torch_function(_window, (proxy,), shape, index, proxy)
         return result
     shape = whole_numbers("window: shape", shape)
     for d, size in enumerate(shape):
@@ -323,7 +323,7 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     for d, (s, size) in enumerate(zip([*before, *whole, *after], shape, strict=True)):
         assert isinstance(s, slice)
         walk = walk_of("window", s, size, d)
-        if known(walk.length == 0) and size != 0:
+        if known_true(walk.length == 0) and size != 0:
             raise ValueError(
                 f"window: the slice of dimension {d} must select something, got {text_of(s)} for size {size}"
             )
@@ -332,8 +332,8 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     return offsets, sizes, tuple(walk.step for walk in walks)
 
 
-def _window(shape: Sequence[int], index: Any, _recorded: Any) -> Window:
-    """As `window`, in a graph. `_recorded` is an argument because torch.fx finds nothing of its own within slices."""
+def _window(shape: Sequence[int], index: Any, _proxy: Any) -> Window:
+    """As `window`, in a graph. `_proxy` is an argument because torch.fx finds nothing of its own within slices."""
     return window(shape, index)
 
 
@@ -363,9 +363,9 @@ def sequence_lengths_like(input: Tensor, lengths: Tensor, axis: int, batch_axis:
     tensor([[ 4,  2,  0],
             [ 8,  6, 10]])
     """
-    if (recorded := recorded_among(input, lengths, axis, batch_axis)) is not None:
+    if (proxy := proxy_among(input, lengths, axis, batch_axis)) is not None:
         result: Tensor = handle_torch_function(
-            sequence_lengths_like, (recorded,), input, lengths, axis, batch_axis=batch_axis
+            sequence_lengths_like, (proxy,), input, lengths, axis, batch_axis=batch_axis
         )
         return result
     return _lengths_like("sequence_lengths_like", input, lengths, axis, batch_axis)[0]
@@ -403,10 +403,8 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
     tensor([[2, 1, 3, 4],
             [8, 7, 6, 5]])
     """
-    if (recorded := recorded_among(input, lengths, axis, batch_axis)) is not None:
-        result: Tensor = handle_torch_function(
-            reverse_sequence, (recorded,), input, lengths, axis, batch_axis=batch_axis
-        )
+    if (proxy := proxy_among(input, lengths, axis, batch_axis)) is not None:
+        result: Tensor = handle_torch_function(reverse_sequence, (proxy,), input, lengths, axis, batch_axis=batch_axis)
         return result
     column, axis = _lengths_like("reverse_sequence", input, lengths, axis, batch_axis)
     checks.lengths("reverse_sequence", "lengths", lengths, input, "long()")

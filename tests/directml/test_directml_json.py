@@ -260,9 +260,9 @@ def test_what_has_a_problem_has_no_result() -> None:
         return 4
 
     with pytest.raises(Wrong):
-        document["x"].each(lambda cursor: cursor.require(int))
+        document["x"].each(lambda cursor: cursor.expect(int))
     y = document["y"]
-    assert y.each(lambda cursor: cursor.require(int)) == y.whole([3])
+    assert y.each(lambda cursor: cursor.expect(int)) == y.whole([3])
     with pytest.raises(Wrong):
         y.each(complains)
     for cursor in (y, document):

@@ -61,7 +61,7 @@ from torch_dml_ops._torch import short_way
 
 pytestmark = [
     pytest.mark.skipif(
-        not short_way.available,
+        not short_way.is_set_up,
         reason="no Python headers, or a torch without names of the short way",
     ),
     pytest.mark.filterwarnings("ignore"),  # of torch's own, about kinds of tensors and ways to trace
@@ -805,7 +805,7 @@ def work(moment):
     from torch_dml_ops._torch import short_way
     x = torch.arange(6.0)
     window = [0], [6], [-2]
-    assert short_way.available and short_way.fast.slice1(x, *window, None, None).tolist() == [5, 3, 1]
+    assert short_way.is_set_up and short_way.fast.slice1(x, *window, None, None).tolist() == [5, 3, 1]
     leaf = x.clone().requires_grad_()
     dml.slice1(leaf, *window).sum().backward()
     assert leaf.grad.tolist() == [0, 1, 0, 1, 0, 1]

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from processes import run_python, started
 
 import torch_dml_ops
-from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.packages import need_packages
 
 MODEL = str(Path(__file__).parents[2] / "examples" / "models" / "strided_and_padded.json")
 
@@ -193,7 +193,7 @@ def test_all_that_is_missing_is_named_at_once() -> None:
     with pytest.raises(
         ImportError, match=r"^it needs no_such_package and nor_this: pip install no_such_package nor_this$"
     ):
-        require("it", "no_such_package", "json", "nor_this")
+        need_packages("it", "no_such_package", "json", "nor_this")
 
 
 THE_INTERFACE = """

@@ -34,7 +34,7 @@ def test_every_name_is_in_the_table_and_looked_up_by_it() -> None:
 def test_the_short_way_is_there_with_its_library_and_its_names() -> None:
     """Were it not, for a mistake in setting it up, its tests would be skipped."""
     built = find_spec("torch_dml_ops._fast_calls") is not None
-    assert short_way.available == (built and not private.SHORT_WAY.missing)
+    assert short_way.is_set_up == (built and not private.SHORT_WAY.missing)
 
 
 SHORT_WAY = """
@@ -44,7 +44,7 @@ def work(name):
         import torch_dml_ops as dml
         from torch_dml_ops._torch import short_way
         from torch_dml_ops.__main__ import report
-    assert not short_way.available
+    assert not short_way.is_set_up
     assert report()["calls"].startswith("ordinary way only"), report()["calls"]
 
     import plain_torch

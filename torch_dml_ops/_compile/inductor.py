@@ -24,7 +24,7 @@ import torch
 from torch_dml_ops._torch import libraries
 from torch_dml_ops._torch.private import INDUCTOR as private
 
-private.require()
+private.need()
 FloorDiv, ModularIndexing = private.FloorDiv, private.ModularIndexing
 V, ir, ops, free_unbacked_symbols = private.V, private.ir, private.ops, private.free_unbacked_symbols
 _cat = private.lowerings[torch.ops.aten.cat.default]

@@ -13,12 +13,12 @@ from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._indexing.slices import Walk, numbers_in, walk_of
-from torch_dml_ops._operators.layout import is_exporting, known
+from torch_dml_ops._operators.layout import is_exporting, known_true
 from torch_dml_ops._sentences.arguments import (
     index_of,
     is_boolean,
-    recorded_among,
-    records_calls,
+    is_proxy,
+    proxy_among,
     refused_layout,
     require_tensor,
     whole_numbers,
@@ -107,19 +107,19 @@ def index(input: Tensor) -> Indexer:
     return Indexer(input)
 
 
-def read(op: str, input: Tensor, index: Any, _recorded: Any = None) -> Tensor:
+def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
     """A copy of what the index selects. Sentences begin with `op`.
 
-    Where the call is recorded, what stands for a value is handed on by itself too: torch.fx finds none within a slice.
+    Where torch.fx traces the call, a proxy is handed on by itself too: torch.fx finds none within a slice.
     """
-    if (recorded := recorded_among(input, *numbers_in(index))) is not None:
-        result: Tensor = handle_torch_function(read, (recorded,), op, input, index, recorded)
+    if (proxy := proxy_among(input, *numbers_in(index))) is not None:
+        result: Tensor = handle_torch_function(read, (proxy,), op, input, index, proxy)
         return result
     parts = _parts(op, index, input)
     if any(isinstance(part, Tensor) for part in parts):
         input = input[tuple(part if isinstance(part, Tensor) else slice(None) for part in parts if part is not None)]
         parts = [part for part in parts if not isinstance(part, Tensor)]
-    if any(isinstance(part, Walk) and known(part.length == 0) for part in parts):
+    if any(isinstance(part, Walk) and known_true(part.length == 0) for part in parts):
         return input[tuple(map(_for_torch, parts))].clone()
     if is_exporting():
         input, parts = _narrowed(input, parts)
@@ -153,7 +153,7 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
             offset, size = part.window()
             available = input.shape[d]
             least = torch.sym_min(available, 1) if isinstance(available, torch.SymInt) else min(available, 1)
-            if not known(size >= least):
+            if not known_true(size >= least):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
         elif part is not None and isinstance(part + input.shape[d], torch.SymInt):
@@ -174,13 +174,13 @@ def reshaped(copy: Tensor, sizes: Sequence[int]) -> Tensor:
 
 
 @torch.fx.node.has_side_effect  # graphs keep it, although nothing reads its result
-def assign(op: str, input: Tensor, index: Any, value: Any, _recorded: Any = None) -> None:
-    """Assigns to what the index selects. Sentences begin with `op`. `_recorded` is as for `read`."""
-    if records_calls(input):
+def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -> None:
+    """Assigns to what the index selects. Sentences begin with `op`. `_proxy` is as for `read`."""
+    if is_proxy(input):
         input[index] = value
         return
-    if (recorded := recorded_among(value, *numbers_in(index))) is not None:
-        handle_torch_function(assign, (recorded,), op, input, index, value, recorded)
+    if (proxy := proxy_among(value, *numbers_in(index))) is not None:
+        handle_torch_function(assign, (proxy,), op, input, index, value, proxy)
         return
     parts = _parts(op, index, input)
     _check_not_sharded(op, input, parts)
@@ -208,7 +208,7 @@ def _for_torch(part: Part) -> slice | int | Tensor | None:
     """As an index of torch's: what a walk reads, in ascending order."""
     if not isinstance(part, Walk):
         return part
-    if known(abs(part.step) >= _LARGE) and known(part.length <= 1):
+    if known_true(abs(part.step) >= _LARGE) and known_true(part.length <= 1):
         return slice(part.start, part.start + part.length)
     if part.step > 0:
         return slice(part.start, part.stop, part.step)
@@ -233,7 +233,7 @@ def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
     if not (sharded := _sharded(input)):
         return
     for d, part in enumerate(part for part in parts if part is not None):
-        whole = isinstance(part, Walk) and abs(part.step) == 1 and known(part.length == input.shape[d])
+        whole = isinstance(part, Walk) and abs(part.step) == 1 and known_true(part.length == input.shape[d])
         if d in sharded and not whole:
             raise RuntimeError(
                 f"{op}: input must not be sharded along dimension {d}, in which the index leaves out elements; torch "

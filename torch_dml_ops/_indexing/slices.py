@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torch_dml_ops._operators.layout import is_exporting, known
+from torch_dml_ops._operators.layout import is_exporting, known_true
 from torch_dml_ops._sentences.arguments import whole_number
 from torch_dml_ops._sentences.text import shown
 
@@ -29,7 +29,7 @@ class Walk(NamedTuple):
 
     def least_window(self) -> tuple[int, int]:
         """Offset and size of the window from the lowest to the highest of the indices."""
-        if known(self.length == 0):
+        if known_true(self.length == 0):
             return 0, 0
         extent = (self.length - 1) * abs(self.step) + 1
         if is_exporting() and isinstance(extent, torch.SymInt):
@@ -73,7 +73,7 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
     if symbolic:
         return Walk(start, stop, step, length)
     length = max(length, 0)
-    return Walk(0, 0, step, 0) if known(length == 0) else Walk(start, stop, step, length)
+    return Walk(0, 0, step, 0) if known_true(length == 0) else Walk(start, stop, step, length)
 
 
 _PERIOD = 2**62  # larger than any bound
@@ -84,8 +84,8 @@ def _clamped(index: int, size: int, least: int, most: int) -> int:
 
     To compare the sizes would be a guard, which an exported program has, and a model in ONNX no longer.
     """
-    if isinstance(index, torch.SymInt) and index.node.expr.is_Symbol and known(index >= 0):  # a size
-        within: int = index if isinstance(most, int) and known(index <= most) else torch.sym_min(index, most)
+    if isinstance(index, torch.SymInt) and index.node.expr.is_Symbol and known_true(index >= 0):  # a size
+        within: int = index if isinstance(most, int) and known_true(index <= most) else torch.sym_min(index, most)
     elif isinstance(index, torch.SymInt):
         # Not by comparing with 0, or torch would decide it for sizes from 1 on, of which -size is always negative.
         is_negative = (index % _PERIOD - index) // _PERIOD

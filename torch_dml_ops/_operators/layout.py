@@ -22,7 +22,7 @@ def is_exporting() -> bool:
     return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
 
 
-def known(condition: bool) -> bool:
+def known_true(condition: bool) -> bool:
     """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
     if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
         return condition
@@ -35,7 +35,7 @@ def known(condition: bool) -> bool:
 
 def _at_least(a: int, b: int) -> bool:
     """Whether a >= b, or if that is unknown, as for strides (n, 1) where n depends on data, a is a multiple of b."""
-    return known(a >= b) or (not known(a < b) and known(a % b == 0))
+    return known_true(a >= b) or (not known_true(a < b) and known_true(a % b == 0))
 
 
 def memory_order(tensor: Tensor) -> list[int]:
@@ -43,8 +43,8 @@ def memory_order(tensor: Tensor) -> list[int]:
     sizes, strides = tensor.shape, tensor.stride()
 
     def compare(a: int, b: int) -> int:
-        keys = sizes if known(strides[a] == strides[b]) else strides
-        if known(keys[a] == keys[b]):
+        keys = sizes if known_true(strides[a] == strides[b]) else strides
+        if known_true(keys[a] == keys[b]):
             return 0
         return -1 if _at_least(keys[a], keys[b]) else 1
 
@@ -54,7 +54,7 @@ def memory_order(tensor: Tensor) -> list[int]:
 def _dense_in(order: Sequence[int], tensor: Tensor) -> bool:
     expected = 1
     for d in reversed(order):
-        if not (known(tensor.shape[d] == 1) or known(tensor.stride(d) == expected)):
+        if not (known_true(tensor.shape[d] == 1) or known_true(tensor.stride(d) == expected)):
             return False
         expected *= torch.sym_max(tensor.shape[d], 1)
     return True
@@ -68,7 +68,9 @@ def shared_order(tensors: Sequence[Tensor]) -> list[int]:
     # A dimension of size 1 can be anywhere in an order, so the tensor with the fewest of them fits the fewest orders.
     # Its dimensions larger than 1 include those of every other tensor. So if all are dense in some order, they are
     # dense in the order of that tensor.
-    widest = min(tensors, key=lambda t: sum(known(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
+    widest = (
+        min(tensors, key=lambda t: sum(known_true(size == 1) for size in t.shape)) if len(tensors) > 1 else tensors[0]
+    )
     order = memory_order(widest)
     if not all(_dense_in(order, t) for t in tensors):
         return list(range(widest.dim()))

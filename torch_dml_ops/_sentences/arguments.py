@@ -22,25 +22,25 @@ from torch_dml_ops._sentences.text import JsonPath, cut, shown
 T = TypeVar("T")
 
 
-def records_calls(value: Any) -> bool:
-    """Whether this stands for a value in a graph that is being recorded, as torch.fx's Proxy does."""
+def is_proxy(value: Any) -> bool:
+    """Whether this stands for a value in a graph that is being traced, as torch.fx's Proxy does."""
     # The types of None, an Ellipsis and a shape are left out because torch.compile of torch 2.11 cannot ask them.
     if value is None or value is ... or type(value) is int or isinstance(value, (Tensor, torch.Size)):
         return False
     return hasattr(type(value), "__torch_function__")
 
 
-def recorded_among(*values: Any) -> Any:
-    """The first of these that stands for a value in a graph that is being recorded, or None."""
+def proxy_among(*values: Any) -> Any:
+    """The first of these that is a proxy, or None."""
     for value in values:
-        if records_calls(value):
+        if is_proxy(value):
             return value
     return None
 
 
 def whole_number(name: str, value: Any) -> int:
     """An int, or a torch.SymInt as it is; raises TypeError for what `operator.index` does not take."""
-    if type(value) is int or isinstance(value, torch.SymInt) or records_calls(value):
+    if type(value) is int or isinstance(value, torch.SymInt) or is_proxy(value):
         return value  # type: ignore[no-any-return]
     if isinstance(value, Tensor) and value.dim() == 0 and not value.is_meta and value.dtype != torch.bool:
         with suppress(TypeError):
@@ -84,7 +84,7 @@ def whole_numbers(name: str, values: Any) -> Sequence[int]:
     if kind is list or kind is tuple or kind is torch.Size:
         if are_plain_numbers(values):
             return tuple(values)
-    elif records_calls(values):
+    elif is_proxy(values):
         return values  # type: ignore[no-any-return]
     elif getattr(values, "ndim", 1) != 1:
         what = "tensor" if isinstance(values, Tensor) else type(values).__name__
@@ -112,7 +112,7 @@ def _is_list(values: Any) -> bool:
 
 def require_tensor(name: str, value: Any, kind: str = "a tensor") -> None:
     """Raises TypeError for what is no tensor."""
-    if not (isinstance(value, Tensor) or records_calls(value)):
+    if not (isinstance(value, Tensor) or is_proxy(value)):
         raise TypeError(f"{name} must be {kind}, got {shown(value)}{_as_tensor(name, value)}")
 
 
@@ -137,7 +137,7 @@ def require_tensors(name: str, values: Any) -> None:
                 break
         else:
             return
-    elif records_calls(values):
+    elif is_proxy(values):
         return
     elif isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
         way_out = ""

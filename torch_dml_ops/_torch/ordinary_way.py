@@ -14,7 +14,7 @@ from torch_dml_ops._operators.signature import NUMBER, NUMBERS, TENSOR, TENSORS,
 from torch_dml_ops._sentences.arguments import (
     are_plain_numbers,
     explanation,
-    recorded_among,
+    proxy_among,
     require_tensor,
     require_tensors,
     whole_number,
@@ -62,7 +62,7 @@ def _call(signature: Signature, arguments: Sequence[Any], function: Callable[...
     try:
         return function(*arguments)
     except _REFUSALS:
-        return _recorded_or_refused(signature, signature.default, arguments)
+        return _traced_or_refused(signature, signature.default, arguments)
 
 
 def _call_out(signature: Signature, arguments: Sequence[Any], out: Any, function: Callable[..., Any]) -> None:
@@ -77,14 +77,14 @@ def _call_out(signature: Signature, arguments: Sequence[Any], out: Any, function
         )
         function(*arguments, out=out)
     except _REFUSALS:
-        _recorded_or_refused(signature, signature.out, arguments, out=out)
+        _traced_or_refused(signature, signature.out, arguments, out=out)
 
 
-def _recorded_or_refused(signature: Signature, overload: Any, arguments: Sequence[Any], **out: Any) -> Any:
+def _traced_or_refused(signature: Signature, overload: Any, arguments: Sequence[Any], **out: Any) -> Any:
     """Of a call that torch refuses: the node where a number in a list stands for one while torch.fx records, as torch
     itself looks at the first number only; otherwise the refusal is raised, in one sentence."""
     lists = [a for a in signature.numbers(arguments) if isinstance(a, (list, tuple))]
-    if (given := recorded_among(*(n for numbers in lists for n in numbers))) is not None:
+    if (given := proxy_among(*(n for numbers in lists for n in numbers))) is not None:
         return handle_torch_function(overload, (given,), *arguments, **out)
     if (reason := explanation(signature, arguments, **out)) is not None:
         raise reason from None

@@ -47,7 +47,7 @@ class Section:
                 return path
         return ""
 
-    def require(self) -> None:
+    def need(self) -> None:
         """Raises AttributeError where a name is missing."""
         if self.missing:
             raise AttributeError(self.missing)

@@ -10,7 +10,7 @@ call their `_op`, whose place a function in C takes that calls it where a call i
 an overload would not do: Inductor asks for the very type.)
 
 It uses names that are private to torch. On a torch that lacks one of them, and in a build without Python's headers,
-every call goes the ordinary way, and `available` is False.
+every call goes the ordinary way, and `is_set_up` is False.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ def names_of_torch() -> SimpleNamespace:
 
 def own_kernels_are_registered() -> None:
     """Takes the package's own off torch's list of kernels: one that replaces them is a foreign one, and adds to it."""
-    if available:
+    if is_set_up:
         private._impls.difference_update(foreign_kernels)
 
 
 def not_plain(*arguments: Any) -> None:
-    """Takes the place of every function where the short way is not available: every call goes the ordinary way."""
+    """Takes the place of every function where the short way is not set up: every call goes the ordinary way."""
 
 
 fast: Any = SimpleNamespace(window=not_plain, index=not_plain)
@@ -96,15 +96,15 @@ fast: Any = SimpleNamespace(window=not_plain, index=not_plain)
 recorders: dict[str, Any] = {}
 recorded: dict[str, Any] = {}
 try:
-    private.require()
-    DERIVATIVES.require()  # by which calls are recorded
+    private.need()
+    DERIVATIVES.need()  # by which calls are recorded
     fast_calls: Any = importlib.import_module("torch_dml_ops._fast_calls")
     fast_calls.set_up(names_of_torch())
-    available = True
+    is_set_up = True
     fast.window, NotPlain = fast_calls.window, fast_calls.NotPlain
     harmless_modes.add(private.DeviceContext)  # that of torch.set_default_device
 except (ImportError, AttributeError):
-    available = False
+    is_set_up = False
 
 
 def add(signature: Signature, recorder: Any) -> None:
@@ -114,7 +114,7 @@ def add(signature: Signature, recorder: Any) -> None:
     the call has to be made in the ordinary way.
     """
     name, packet = signature.name, signature.packet
-    if not available:
+    if not is_set_up:
         setattr(fast, name, not_plain)
         return
     foreign_kernels.update(f"torch_dml_ops/{name}{form}/{key}" for form in ("", ".out") for key in _KEYS)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._sentences.arguments import instance, listed, string, true_or_false
-from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.directml._models.commands import Bound, Command, Dispatch, Print, Resource, WriteFile
 from torch_dml_ops.directml._schema.documents import Cursor, read
@@ -113,7 +113,7 @@ class Model:
         check_level(feature_level)
         true_or_false("Model.load: allow_outside", allow_outside)
         true_or_false("Model.load: strict", strict)
-        require("torch_dml_ops: reading model files", "numpy")
+        need_packages("torch_dml_ops: reading model files", "numpy")
         from torch_dml_ops.directml._models.load_model import load_model
 
         options = feature_level, allow_outside, input_path, output_path

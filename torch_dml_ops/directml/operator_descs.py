@@ -295,7 +295,7 @@ class SplitOperatorDesc(OperatorDesc):
         """
 
         def sizes_of(given: Any) -> list[tuple[int, ...]]:
-            cls._require(rules.axis_within(given.axis, given.input_tensor, "input_tensor"))
+            cls._refuse_if_any(rules.axis_within(given.axis, given.input_tensor, "input_tensor"))
             return [_with_size(given.input_tensor, given.axis, size) for size in given.output_axis_sizes]
 
         given = {"input_tensor": input_tensor, "axis": axis, "output_axis_sizes": output_axis_sizes}
@@ -350,9 +350,9 @@ class JoinOperatorDesc(OperatorDesc):
         """
 
         def sizes_of(given: Any) -> list[tuple[int, ...]]:
-            cls._require(rules.some(given.input_tensors, "input_tensors"))
+            cls._refuse_if_any(rules.some(given.input_tensors, "input_tensors"))
             first, axis = given.input_tensors[0], given.axis
-            cls._require(rules.axis_within(axis, first, "output_tensor"))
+            cls._refuse_if_any(rules.axis_within(axis, first, "output_tensor"))
             return [_with_size(first, axis, sum(sum(piece.sizes[axis : axis + 1]) for piece in given.input_tensors))]
 
         return cls._infer(tensor_policy, sizes_of, input_tensors=input_tensors, axis=axis)[0]

@@ -17,7 +17,7 @@ from torch_dml_ops.distributed._placements import rank_along
 from torch_dml_ops.distributed._shards import Run, Transfer, leaving, received, shard, transfers
 
 
-class Window(NamedTuple):
+class Span(NamedTuple):
     """The numbers of slice1 or slice_grad for one dimension."""
 
     offset: int
@@ -34,14 +34,14 @@ class Window(NamedTuple):
         return self[0] == 0 and self[1] == size and self[3] == size and (self[2] == 1 or size <= 1)
 
 
-def whole(size: int) -> Window:
-    return Window(0, size, 1, size)
+def whole(size: int) -> Span:
+    return Span(0, size, 1, size)
 
 
-def walk(start: int, stride: int, steps: int) -> Window:
+def walk(start: int, stride: int, steps: int) -> Span:
     """The least window for so many steps."""
     far = (steps - 1) * stride
-    return Window(min(start, start + far), abs(far) + 1, stride, steps)
+    return Span(min(start, start + far), abs(far) + 1, stride, steps)
 
 
 class Exchange:
@@ -59,7 +59,7 @@ class Exchange:
         runs: Sequence[Run],
         source_sizes: Sequence[int],
         target_sizes: Sequence[int],
-        windows: Sequence[Window],
+        windows: Sequence[Span],
         order: list[int],
     ) -> None:
         ranks, here = mesh.size(mesh_dim), rank_along(mesh, mesh_dim)

@@ -14,7 +14,7 @@ from torch_dml_ops._operators.layout import dense_strides, shared_order
 from torch_dml_ops._operators.records import OPERATORS
 from torch_dml_ops._operators.signature import Signature, call, signatures
 from torch_dml_ops._torch.private import DTENSORS as private
-from torch_dml_ops.distributed._exchange import Exchange, Window, depending, in_order, is_plain, walk, whole
+from torch_dml_ops.distributed._exchange import Exchange, Span, depending, in_order, is_plain, walk, whole
 from torch_dml_ops.distributed._placements import (
     Placements,
     check_part,
@@ -40,10 +40,8 @@ class Plan(NamedTuple):
 Planned = tuple[list[Placements], Placements, list[Step]]  # before the call, of the results, and between the two
 
 
-def _windows(
-    offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int], counts: Sequence[int]
-) -> list[Window]:
-    return [Window(*numbers) for numbers in zip(offsets, sizes, strides, counts, strict=True)]
+def _windows(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int], counts: Sequence[int]) -> list[Span]:
+    return [Span(*numbers) for numbers in zip(offsets, sizes, strides, counts, strict=True)]
 
 
 def _locally(name: str, *numbers: Any) -> Step:

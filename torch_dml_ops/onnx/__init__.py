@@ -13,9 +13,9 @@ and :func:`register_onnx2torch` go the other way.
 ['Slice']
 """
 
-from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.packages import need_packages
 
-require("torch_dml_ops.onnx", "numpy", "onnx", "onnxscript")
+need_packages("torch_dml_ops.onnx", "numpy", "onnx", "onnxscript")
 
 from torch_dml_ops.onnx._export import register, translation_table
 from torch_dml_ops.onnx._importer.graph import from_onnx

@@ -252,7 +252,7 @@ def register() -> None:
     leave alone.
     """
     try:
-        ONNX.require()
+        ONNX.need()
         for target, function in translation_table().items():
             for is_complex in (False, True):
                 ONNX.onnx_impl(target, no_compile=True, complex=is_complex)(function)

@@ -14,7 +14,7 @@ import torch
 from onnx import TensorProto
 from torch import Tensor, nn
 
-from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer import indexing as indexing
 from torch_dml_ops.onnx._importer import operators as operators
@@ -103,7 +103,7 @@ def register_onnx2torch() -> None:
 
 def _registry() -> Any:
     # With what it depends on, pip would install torchvision, and the torch that this one was built for.
-    require("register_onnx2torch", "onnx2torch", options="--no-deps ")
+    need_packages("register_onnx2torch", "onnx2torch", options="--no-deps ")
     # onnx2torch imports torchvision, of which it needs three functions in two operators. Without it, or with one that
     # was built for another torch, the rest of onnx2torch works as well.
     parts = {name: ModuleType(name) for name in ("torchvision", "torchvision.ops")}

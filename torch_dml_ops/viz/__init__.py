@@ -8,9 +8,9 @@ saves. :func:`explore` shows widgets in a notebook, with a picture that changes 
 >>> figure = viz.plot_slice1([4, 4], window_offsets=[0, 1], window_sizes=[4, 3], window_strides=[-2, 2])
 """
 
-from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.packages import need_packages
 
-require("torch_dml_ops.viz", "matplotlib", "numpy")
+need_packages("torch_dml_ops.viz", "matplotlib", "numpy")
 
 from torch_dml_ops.viz._explore import explore
 from torch_dml_ops.viz.plots import plot_reverse_subsequences, plot_slice1, plot_split

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._sentences.required import require
+from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.viz.plots import _input, plot_reverse_subsequences, plot_slice1, plot_split
 
@@ -48,7 +48,7 @@ def explore(operator: str, input: Tensor | Sequence[int]) -> Any:
     """
     if operator not in _CONTROLS:
         raise ValueError(f"explore: operator must be one of {', '.join(_CONTROLS)}, got {shown(operator)}")
-    require("torch_dml_ops.viz.explore", "ipywidgets")
+    need_packages("torch_dml_ops.viz.explore", "ipywidgets")
     widgets = import_module("ipywidgets")
     given = input if isinstance(input, Tensor) else tuple(input)
     sizes = _input("explore", given).sizes

@@ -460,14 +460,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
             ],
             "torch_dml_ops/_operators/layout.py": [
-                ("keys = «sizes if known(strides[a] == strides[b]) else strides»", "strides"),
+                ("keys = «sizes if known_true(strides[a] == strides[b]) else strides»", "strides"),
                 (
                     "next((«own for own in map(memory_order, before) if _dense_in(own, widest)»), order)",
                     "order for _ in ()",
                     JOINS,
                 ),
                 ("expected *= «torch.sym_max(tensor.shape[d], 1)»", "tensor.shape[d]"),
-                ("known(tensor.shape[d] == 1) or ", ""),
+                ("known_true(tensor.shape[d] == 1) or ", ""),
             ],
         },
     ),
@@ -500,8 +500,8 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/dispatch/test_tracing.py::test_every_argument_is_unknown",
         {
             "torch_dml_ops/_indexing/index.py": [
-                ("recorded_among(input«, *numbers_in(index)»)", ""),
-                ("any(isinstance(part, Walk) and known(«part.length == 0») for part in parts)", "False"),
+                ("proxy_among(input«, *numbers_in(index)»)", ""),
+                ("any(isinstance(part, Walk) and known_true(«part.length == 0») for part in parts)", "False"),
                 ("return number + size if «number < 0» else number", "False"),
                 ("if not -size <= number «< size»:", "<= size"),
                 ("«d + shift >= 0 and »backwards[d + shift]", ""),
@@ -668,9 +668,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             ],
             "torch_dml_ops/onnx/_importer/operators.py": [
                 ("start = larger(start, -sizes[d])", "pass"),
-                ("if must_divide and «known(size % num_outputs != 0)»", "False"),
+                ("if must_divide and «known_true(size % num_outputs != 0)»", "False"),
                 ("larger(«smaller(each, size - k * each)», 0) for", "size - k * each"),
-                ("if all(«known(piece > 0)» for piece", "True"),
+                ("if all(«known_true(piece > 0)» for piece", "True"),
                 ("each = («size + num_outputs - 1») // num_outputs", "size"),
                 ("if size == 0 and «not allowzero»", "True"),
                 ("d = «axis if axis == rank else »axis_of", ""),
@@ -695,7 +695,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("half += «2 ** max(bits - 25, 0)» *", "1"),
                 ("(size * factor) «+ 0.5») for size", ""),
                 ("torch.where(«by == 1», at", "by == 0"),
-                ("«many = any(known(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))»", "many = False"),
+                ("«many = any(known_true(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))»", "many = False"),
                 (
                     "x.unsqueeze(0).index_select(d + 1, index.to(x.device)).squeeze(0)",
                     "x.index_select(d, index.to(x.device))",

@@ -180,7 +180,7 @@ class OperatorDesc(Struct):
         return outputs
 
     @classmethod
-    def _require(cls, violations: Iterable[Violation]) -> None:
+    def _refuse_if_any(cls, violations: Iterable[Violation]) -> None:
         """What the sizes of the output cannot be inferred without."""
         if found := list(violations):
             raise DescriptorError(cls.operator_type, found)
@@ -223,7 +223,7 @@ class _LongDispatchable(_Dispatchable):
 
 def _operator_of(dispatchable: Cursor) -> type[OperatorDesc]:
     """What describes the operator that it runs."""
-    name = _field(dispatchable, "type").required().require(str).removeprefix(PREFIX)
+    name = _field(dispatchable, "type").required().expect(str).removeprefix(PREFIX)
     if name not in OPERATOR_DESCS:
         dispatchable.fail(not_run(_OTHER_KINDS.get(name.lower(), f"the operator {as_json(name)}")))
     return OPERATOR_DESCS[name]
@@ -231,7 +231,7 @@ def _operator_of(dispatchable: Cursor) -> type[OperatorDesc]:
 
 def read_operator(dispatchable: Cursor) -> OperatorDesc:
     """The descriptor that a dispatchable holds."""
-    dispatchable.require(dict)
+    dispatchable.expect(dict)
     desc = _operator_of(dispatchable)
     with suppress(Wrong):
         flags(ExecutionFlags).read(dispatchable.get("executionFlags", "NONE"))

@@ -197,7 +197,7 @@ class _Reader:
             "print": self._print,
             "writefile": self._write_file,
         }
-        cursor.require(dict)
+        cursor.expect(dict)
         kind = cursor["type"].required()
         if not isinstance(kind.value, str) or kind.value.lower() not in readers:  # DxDispatch takes any case too
             kind.fail(f"must be dispatch, print or writeFile, got {as_json(kind.value)}")
@@ -288,7 +288,7 @@ class _Reader:
     def _bindings(self, cursor: Cursor, operator: Operator, owned: bool) -> dict[str, list[_Placed]]:
         """What is bound, by field: to the tensors that are owned at initialization, to the others at a dispatch."""
         tensors = {name_in_json(name): found for name, found in operator.desc.tensors().items()}
-        for name in cursor.require(dict):
+        for name in cursor.expect(dict):
             if name not in tensors:
                 cursor[name].ignored(f"is not a tensor of {operator.desc.operator_type}; it has {', '.join(tensors)}")
             elif _is_owned(tensors[name]) != owned:

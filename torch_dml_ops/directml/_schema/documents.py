@@ -86,7 +86,7 @@ class Cursor:
 
     # Reading.
 
-    def require(self, kind: type[T]) -> T:
+    def expect(self, kind: type[T]) -> T:
         """The value, if it is of exactly this type: nothing is converted, and true is no number."""
         value = self.value
         if isinstance(value, kind) and (kind is not int or not isinstance(value, bool)):
@@ -101,7 +101,7 @@ class Cursor:
     def each(self, read: Callable[[Cursor], T], keys: Iterable[str] | None = None) -> list[T]:
         """What is read at these fields, or at every entry of an array."""
         if keys is None:
-            self.require(list)
+            self.expect(list)
         found = []
         for inner in self.inside() if keys is None else map(self.__getitem__, keys):
             try:
@@ -113,7 +113,7 @@ class Cursor:
     def named(self, meaning: Callable[[str], T]) -> T:
         """What a name stands for; `meaning` raises ValueError for one that it does not know."""
         try:
-            return meaning(self.require(str))
+            return meaning(self.expect(str))
         except ValueError as error:
             self.fail(str(error))
 

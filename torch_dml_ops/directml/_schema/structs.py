@@ -37,13 +37,13 @@ class Kind(NamedTuple):
 
 
 ANYTHING = Kind(lambda name, value: value)
-INTEGER = Kind(integer, lambda cursor: cursor.require(int))
-_STRING = Kind(string, lambda cursor: cursor.require(str))
+INTEGER = Kind(integer, lambda cursor: cursor.expect(int))
+_STRING = Kind(string, lambda cursor: cursor.expect(str))
 
 
 def whole_number_within(least: int, most: int) -> Kind:
     def read(cursor: Cursor) -> int:
-        value = cursor.require(int)
+        value = cursor.expect(int)
         if not least <= value <= most:
             rule = f"must be at least {least}" if value < least else f"must be at most {most}"
             cursor.fail(f"{rule}, got {as_json(value)}")
@@ -117,7 +117,7 @@ _KINDS: dict[Any, Kind] = {
     Any: ANYTHING,
     int: INTEGER,
     str: _STRING,
-    bool: Kind(true_or_false, lambda cursor: cursor.require(bool)),
+    bool: Kind(true_or_false, lambda cursor: cursor.expect(bool)),
     str | None: or_none(_STRING)._replace(argument=partial(instance, (str, NoneType), called="a string or None")),
     Sequence[int]: INTEGERS,
 }
@@ -135,7 +135,7 @@ def _kind_of(hint: Any) -> Kind:
     if origin is Literal:
         return _one_of(*arguments)
     if origin is dict:
-        return ANYTHING._replace(read=lambda cursor: cursor.require(dict))
+        return ANYTHING._replace(read=lambda cursor: cursor.expect(dict))
     if origin is not None:
         return _list_of(_kind_of(arguments[0]), getattr(arguments[0], "__name__", "values"))
     if issubclass(hint, Struct):
@@ -234,7 +234,7 @@ class FileObject(Struct):
 
 def read_fields(cursor: Cursor, known: Mapping[str, Field]) -> dict[str, Any]:
     """The values of an object's fields, by the names of those."""
-    value = cursor.require(dict)
+    value = cursor.expect(dict)
     for key in value:
         if not isinstance(key, str):
             cursor.note(f"must have strings as keys, got {as_json(key)}")
@@ -248,7 +248,7 @@ def read_fields(cursor: Cursor, known: Mapping[str, Field]) -> dict[str, Any]:
             if field.kind.at_first is None:
                 found[field.name] = field.kind.read(inner.required())
             else:
-                inner.required().require(field.kind.at_first)
+                inner.required().expect(field.kind.at_first)
                 last.append((field, inner))
     if len(found) + len(last) == len(present):
         for field, inner in last:

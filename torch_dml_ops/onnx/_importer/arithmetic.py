@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known
+from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer.inputs import (
     as_dtype,
@@ -38,7 +38,7 @@ def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) ->
     if not is_whole(input.dtype):
         raise ValueError(f"Clip: input must have a dtype of whole numbers, got {dtype_name(input.dtype)}")
     for name, limit in (("min", min), ("max", max)):
-        if limit is not None and (limit.dim() > 1 or not known(limit.numel() == 1)):
+        if limit is not None and (limit.dim() > 1 or not known_true(limit.numel() == 1)):
             raise ValueError(f"Clip: {name} must be one number, got {shown(limit)}")
     result = _ordered(input)
     if min is not None:
@@ -72,7 +72,7 @@ def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
 def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, like: Tensor | None = None) -> Tensor:
     """`like` has the dtype and the device of a constant `start`, which is a number here."""
     begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
-    if known(step == 0):
+    if known_true(step == 0):
         raise ValueError("Range: delta must not be 0")
     count = larger((end - begin + step + (1 if step < 0 else -1)) // step, 0)
     check_size("Range", [count], 8)

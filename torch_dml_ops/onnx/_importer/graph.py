@@ -37,7 +37,7 @@ from torch_dml_ops.onnx._importer.files import (
 from torch_dml_ops.onnx._importer.inputs import constant_numbers
 
 
-class Operator(NamedTuple):
+class OnnxOperator(NamedTuple):
     """What an operator does on tensors, and on sizes that the graph computes.
 
     Parameters have the names of ONNX's inputs, or of the attributes that older opsets have in their place.
@@ -50,47 +50,47 @@ class Operator(NamedTuple):
 
 
 OPERATORS = {
-    "Add": Operator(None, sizes.add, since=7),
-    "Cast": Operator(arithmetic.cast, sizes.identity, since=6),
-    "CenterCropPad": Operator(operators.center_crop_pad, numbers=("shape",)),
-    "Clip": Operator(arithmetic.clip, since=12),
-    "Compress": Operator(indexing.compress, numbers=("condition",)),
-    "Concat": Operator(operators.concat, sizes.concat),
-    "ConstantOfShape": Operator(operators.constant_of_shape, numbers=("input",)),
-    "DepthToSpace": Operator(operators.depth_to_space),
-    "Div": Operator(None, sizes.div, since=7),
-    "Expand": Operator(operators.expand, numbers=("shape",)),
-    "Flatten": Operator(operators.flatten),
-    "Gather": Operator(indexing.gather, sizes.gather),
-    "GatherElements": Operator(indexing.gather_elements, since=11),
-    "GatherND": Operator(indexing.gather_nd),
-    "Identity": Operator(operators.identity, sizes.identity),
-    "Less": Operator(arithmetic.less, since=9),
-    "Max": Operator(None, sizes.maximum, since=8),
-    "Min": Operator(None, sizes.minimum, since=8),
-    "Mod": Operator(None, sizes.mod, since=10),
-    "Mul": Operator(None, sizes.mul, since=7),
-    "Pad": Operator(operators.pad, numbers=("pads", "axes"), since=2),
-    "Range": Operator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
-    "Reshape": Operator(operators.reshape, sizes.reshape, numbers=("shape",)),
-    "Resize": Operator(resizing.resize, numbers=("scales", "sizes")),
-    "ReverseSequence": Operator(operators.reverse_sequence),
-    "Scatter": Operator(indexing.scatter),
-    "ScatterElements": Operator(indexing.scatter_elements),
-    "ScatterND": Operator(indexing.scatter_nd),
-    "Slice": Operator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
-    "SpaceToDepth": Operator(operators.space_to_depth),
-    "Split": Operator(operators.split, numbers=("split",)),
-    "Squeeze": Operator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
-    "Sub": Operator(arithmetic.sub, sizes.sub, since=7),
-    "Tile": Operator(operators.tile, numbers=("repeats",), since=6),
-    "Transpose": Operator(operators.transpose),
-    "Trilu": Operator(operators.trilu, numbers=("k",)),
-    "Unsqueeze": Operator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
-    "Upsample": Operator(resizing.upsample, numbers=("scales",), since=7),
-    "Where": Operator(arithmetic.where, since=9),
+    "Add": OnnxOperator(None, sizes.add, since=7),
+    "Cast": OnnxOperator(arithmetic.cast, sizes.identity, since=6),
+    "CenterCropPad": OnnxOperator(operators.center_crop_pad, numbers=("shape",)),
+    "Clip": OnnxOperator(arithmetic.clip, since=12),
+    "Compress": OnnxOperator(indexing.compress, numbers=("condition",)),
+    "Concat": OnnxOperator(operators.concat, sizes.concat),
+    "ConstantOfShape": OnnxOperator(operators.constant_of_shape, numbers=("input",)),
+    "DepthToSpace": OnnxOperator(operators.depth_to_space),
+    "Div": OnnxOperator(None, sizes.div, since=7),
+    "Expand": OnnxOperator(operators.expand, numbers=("shape",)),
+    "Flatten": OnnxOperator(operators.flatten),
+    "Gather": OnnxOperator(indexing.gather, sizes.gather),
+    "GatherElements": OnnxOperator(indexing.gather_elements, since=11),
+    "GatherND": OnnxOperator(indexing.gather_nd),
+    "Identity": OnnxOperator(operators.identity, sizes.identity),
+    "Less": OnnxOperator(arithmetic.less, since=9),
+    "Max": OnnxOperator(None, sizes.maximum, since=8),
+    "Min": OnnxOperator(None, sizes.minimum, since=8),
+    "Mod": OnnxOperator(None, sizes.mod, since=10),
+    "Mul": OnnxOperator(None, sizes.mul, since=7),
+    "Pad": OnnxOperator(operators.pad, numbers=("pads", "axes"), since=2),
+    "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
+    "Reshape": OnnxOperator(operators.reshape, sizes.reshape, numbers=("shape",)),
+    "Resize": OnnxOperator(resizing.resize, numbers=("scales", "sizes")),
+    "ReverseSequence": OnnxOperator(operators.reverse_sequence),
+    "Scatter": OnnxOperator(indexing.scatter),
+    "ScatterElements": OnnxOperator(indexing.scatter_elements),
+    "ScatterND": OnnxOperator(indexing.scatter_nd),
+    "Slice": OnnxOperator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
+    "SpaceToDepth": OnnxOperator(operators.space_to_depth),
+    "Split": OnnxOperator(operators.split, numbers=("split",)),
+    "Squeeze": OnnxOperator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
+    "Sub": OnnxOperator(arithmetic.sub, sizes.sub, since=7),
+    "Tile": OnnxOperator(operators.tile, numbers=("repeats",), since=6),
+    "Transpose": OnnxOperator(operators.transpose),
+    "Trilu": OnnxOperator(operators.trilu, numbers=("k",)),
+    "Unsqueeze": OnnxOperator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
+    "Upsample": OnnxOperator(resizing.upsample, numbers=("scales",), since=7),
+    "Where": OnnxOperator(arithmetic.where, since=9),
 }
-RESIZE_10 = Operator(resizing.resize_10, numbers=("scales",))
+RESIZE_10 = OnnxOperator(resizing.resize_10, numbers=("scales",))
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
 # opsets reuse.
@@ -120,7 +120,7 @@ MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
 MOST_NUMBERS = 1000  # of a list whose length is that of a tensor's rank or of a node's outputs
 
 
-def operator_of(op: str, opset: int) -> Operator:
+def operator_of(op: str, opset: int) -> OnnxOperator:
     return RESIZE_10 if op == "Resize" and opset < 11 else OPERATORS[op]
 
 
@@ -512,7 +512,7 @@ class _Importer:
 
     def _arguments(
         self,
-        operator: Operator,
+        operator: OnnxOperator,
         names: Sequence[str] | None,
         inputs: Sequence[Value | None],
         other: Callable[[Value], Any],

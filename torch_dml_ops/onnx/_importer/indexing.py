@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known
+from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops.onnx._importer.inputs import (
     WHOLE,
@@ -82,7 +82,7 @@ def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
     if indices.dim() != data.dim():
         raise ValueError(f"{op}: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
     for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
-        if k != d and known(size > most):
+        if k != d and known_true(size > most):
             raise ValueError(
                 f"{op}: indices must have at most size {text(most)}, as data has, at axis {k}, got {text(size)}"
             )
@@ -114,7 +114,7 @@ def _as_int64(op: str, indices: Tensor) -> Tensor:
 
 
 def _check_updates(op: str, data: Tensor, updates: Tensor, sizes: Sequence[int]) -> None:
-    if updates.dim() != len(sizes) or any(known(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
+    if updates.dim() != len(sizes) or any(known_true(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
         raise ValueError(f"{op}: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
     if updates.dtype != data.dtype:
         raise ValueError(
@@ -134,7 +134,7 @@ def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     depth = _depth("GatherND", data, indices, batch_dims)
     indices = _as_int64("GatherND", indices)
     batch = indices.shape[:batch_dims]
-    if any(known(m != n) for m, n in zip(batch, data.shape, strict=False)):
+    if any(known_true(m != n) for m, n in zip(batch, data.shape, strict=False)):
         raise ValueError(
             f"GatherND: indices must begin with sizes {text(data.shape[:batch_dims])}, as data does, got {text(batch)}"
         )
@@ -180,5 +180,5 @@ def compress(input: Tensor, condition: Numbers, *, axis: int | None = None) -> T
     x = input.reshape(-1) if axis is None else input
     d = 0 if axis is None else axis_of("Compress: axis", axis, input.dim())
     choices = numbers("Compress: condition", condition)
-    chosen = [k for k, choice in enumerate(choices) if choice and not known(k >= x.shape[d])]  # as ONNX Runtime
+    chosen = [k for k, choice in enumerate(choices) if choice and not known_true(k >= x.shape[d])]  # as ONNX Runtime
     return gather(x, torch.tensor(chosen, dtype=torch.int64, device=x.device), axis=d)

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._operators.layout import known
-from torch_dml_ops._sentences.arguments import records_calls
+from torch_dml_ops._operators.layout import known_true
+from torch_dml_ops._sentences.arguments import is_proxy
 from torch_dml_ops._sentences.text import shown, text
 
 SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number
@@ -32,7 +32,7 @@ def recorded(function: Callable[Parameters, Result]) -> Callable[Parameters, Res
     @wraps(function)
     def call(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         for value in (*args, *kwargs.values()):
-            if records_calls(value):
+            if is_proxy(value):
                 result: Result = handle_torch_function(call, (value,), *args, **kwargs)
                 return result
         return function(*args, **kwargs)
@@ -71,7 +71,7 @@ def number(name: str, value: Tensor | int) -> int:
     """Read as lists are."""
     if not isinstance(value, Tensor):
         return value
-    if not known(value.numel() == 1) or not is_whole(value.dtype):
+    if not known_true(value.numel() == 1) or not is_whole(value.dtype):
         raise ValueError(f"{name} must be one whole number, got {shown(value)}, of dtype {dtype_name(value.dtype)}")
     return int(value)
 
@@ -104,14 +104,14 @@ def axes_of(name: str, axes: Numbers, rank: int) -> list[int]:
 
 def check_size(op: str, sizes: Sequence[int], itemsize: int) -> None:
     """Before torch multiplies them in 64 bits."""
-    if any(known(size >= 2**63) for size in sizes) or known(prod(sizes) * itemsize >= 2**63):
+    if any(known_true(size >= 2**63) for size in sizes) or known_true(prod(sizes) * itemsize >= 2**63):
         raise ValueError(f"{op}: output must have less than 2**63 bytes, got sizes {text(sizes)}")
 
 
 def may_broadcast(*shapes: Sequence[int]) -> bool:
     """Whether they broadcast, or may for some values of symbolic sizes."""
     return all(
-        not known(m != n) or known(m == 1) or known(n == 1)
+        not known_true(m != n) or known_true(m == 1) or known_true(n == 1)
         for k, shape in enumerate(shapes)
         for other in shapes[:k]
         for m, n in zip(reversed(shape), reversed(other), strict=False)

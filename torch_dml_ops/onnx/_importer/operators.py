@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.layout import known
+from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown, text, with_sum
 from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
@@ -53,7 +53,7 @@ def slices_of(
         if step == 0:
             raise ValueError(f"Slice: steps[{k}] must not be 0")
         if step < 0:
-            if not (known(start >= -1) or known(start >= -sizes[d])):
+            if not (known_true(start >= -1) or known_true(start >= -sizes[d])):
                 start = larger(start, -sizes[d])  # ONNX begins at the first element; Python selects nothing
             if isinstance(end, int) and end in UNBOUNDED:
                 end = None
@@ -83,7 +83,7 @@ def split(
     size = input.shape[d]
     pieces = () if split is None else numbers("Split: split", split)
     if not pieces:  # in ONNX Runtime also for a list without sizes
-        if must_divide and known(size % num_outputs != 0):
+        if must_divide and known_true(size % num_outputs != 0):
             raise ValueError(f"Split: axis {d} must divide by {num_outputs}, the number of outputs, got size {size}")
         each = (size + num_outputs - 1) // num_outputs
         pieces = [larger(smaller(each, size - k * each), 0) for k in range(num_outputs)]
@@ -95,7 +95,7 @@ def split(
                 raise ValueError(f"Split: split[{k}] must be at least 0, got {shown(piece)}")
         if sum(pieces) != size:
             raise ValueError(f"Split: split must sum to {text(size)}, the size of axis {d}, got {with_sum(pieces)}")
-    if all(known(piece > 0) for piece in pieces):
+    if all(known_true(piece > 0) for piece in pieces):
         return dml.split(input, pieces, d)
     # DirectML has no empty tensors.
     whole = [slice(None)] * d
@@ -106,7 +106,7 @@ def split(
 def concat(*inputs: Tensor, axis: int) -> Tensor:
     first = inputs[0]
     d = axis_of("Concat: axis", axis, first.dim())
-    if not any(known(size == 0) for tensor in inputs for size in tensor.shape):
+    if not any(known_true(size == 0) for tensor in inputs for size in tensor.shape):
         return dml.join(inputs, d)
     expected = _except(first, d)
     for k, tensor in enumerate(inputs):
@@ -115,7 +115,7 @@ def concat(*inputs: Tensor, axis: int) -> Tensor:
                 f"Concat: inputs[{k}] must have dtype {dtype_name(first.dtype)} and sizes {text(first.shape)}, as "
                 f"inputs[0] has, except along axis {d}, got {dtype_name(tensor.dtype)} and {text(tensor.shape)}"
             )
-    filled = [tensor for tensor in inputs if not known(tensor.shape[d] == 0)]
+    filled = [tensor for tensor in inputs if not known_true(tensor.shape[d] == 0)]
     return dml.join(filled, d) if filled else first.clone()
 
 
@@ -147,8 +147,8 @@ def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
     rest: int | None = None
     count = 1  # of the elements that the others have
     for d, size in enumerate(sizes):
-        if known(size < 0):
-            if not known(size == -1):
+        if known_true(size < 0):
+            if not known_true(size == -1):
                 raise ValueError(f"Reshape: shape[{d}] must be at least -1, got {text(size)}")
             if rest is not None:
                 raise ValueError(f"Reshape: shape must hold one -1 at most, got {text(sizes)}")
@@ -160,7 +160,7 @@ def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
             sizes[d] = data.shape[d]
         count *= sizes[d]
     elements = data.numel()
-    if known(elements != count) if rest is None else known(count == 0) or known(elements % count != 0):
+    if known_true(elements != count) if rest is None else known_true(count == 0) or known_true(elements % count != 0):
         raise ValueError(f"Reshape: shape must hold the {elements} elements of data, got {text(sizes)}")
     return data.reshape(sizes)
 
@@ -198,7 +198,7 @@ def unsqueeze(data: Tensor, axes: Numbers) -> Tensor:
 def expand(input: Tensor, shape: Numbers) -> Tensor:
     sizes = tuple(numbers("Expand: shape", shape))
     for d, size in enumerate(sizes):
-        if known(size < 0):
+        if known_true(size < 0):
             raise ValueError(f"Expand: shape[{d}] must be at least 0, got {text(size)}")
     check_size("Expand", sizes, input.itemsize)
     if not may_broadcast(input.shape, sizes):
@@ -216,7 +216,7 @@ def tile(input: Tensor, repeats: Numbers) -> Tensor:
     if len(repeats) != input.dim():
         raise ValueError(f"Tile: repeats must have length {input.dim()}, one for each dimension, got {len(repeats)}")
     for d, repeat in enumerate(repeats):
-        if known(repeat < 0):
+        if known_true(repeat < 0):
             raise ValueError(f"Tile: repeats[{d}] must be at least 0, got {text(repeat)}")
     check_size("Tile", [size * repeat for size, repeat in zip(input.shape, repeats, strict=True)], input.itemsize)
     return input.repeat(tuple(repeats))
@@ -240,7 +240,7 @@ def pad(
     sizes = list(data.shape)
     for d, before, after in at_both_ends:
         sizes[d] += before + after
-        if known(data.shape[d] + min(before, 0) + min(after, 0) < 0):
+        if known_true(data.shape[d] + min(before, 0) + min(after, 0) < 0):
             removed = -min(before, 0) - min(after, 0)
             raise ValueError(
                 f"Pad: pads must remove at most {text(data.shape[d])} from axis {d}, its size, got {text(removed)}"
@@ -254,7 +254,7 @@ def pad(
     for d, *both in at_both_ends:
         at = 2 * (data.dim() - 1 - d)
         before_and_after[at : at + 2] = both
-    if constant_value is not None and (constant_value.dim() > 1 or not known(constant_value.numel() == 1)):
+    if constant_value is not None and (constant_value.dim() > 1 or not known_true(constant_value.numel() == 1)):
         raise ValueError(f"Pad: constant_value must be one number, got {shown(constant_value)}")
     if constant_value is None:
         return torch.constant_pad_nd(data, before_and_after, value)
@@ -265,14 +265,14 @@ def pad(
 
 def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     """By what it has at its ends itself; negative numbers take away from these first."""
-    if known(before < 0) or known(after < 0):
+    if known_true(before < 0) or known_true(after < 0):
         kept = x.shape[d] + min(before, 0) + min(after, 0)
         x, before, after = x.narrow(d, max(-before, 0), kept), max(before, 0), max(after, 0)
     size = x.shape[d]
-    if known(before + after == 0):
+    if known_true(before + after == 0):
         return x
-    most = size - 1 if mode == "reflect" else 0 if known(size == 0) else 2**63
-    if known(before > most) or known(after > most):
+    most = size - 1 if mode == "reflect" else 0 if known_true(size == 0) else 2**63
+    if known_true(before > most) or known_true(after > most):
         raise ValueError(
             f"Pad: pads of mode {mode} must be at most {text(most)} for axis {d}, of which it keeps {text(size)}, got "
             f"{text((before, after))}"
@@ -301,7 +301,7 @@ def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] |
         raise ValueError(f"CenterCropPad: shape must have length {len(chosen)}, one for each axis, got {len(sizes)}")
     result, pads = list(input_data.shape), []
     for k, (d, size) in enumerate(zip(chosen, sizes, strict=True)):
-        if known(size < 0):
+        if known_true(size < 0):
             raise ValueError(f"CenterCropPad: shape[{k}] must be at least 0, got {text(size)}")
         more, result[d] = size - input_data.shape[d], size
         before = larger(more, 0) // 2 - larger(-more, 0) // 2  # of an odd number, one less than after
@@ -314,7 +314,7 @@ def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] |
 def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
     sizes = tuple(numbers("ConstantOfShape: input", input))
     for d, size in enumerate(sizes):
-        if known(size < 0):
+        if known_true(size < 0):
             raise ValueError(f"ConstantOfShape: input[{d}] must be at least 0, got {text(size)}")
     check_size("ConstantOfShape", sizes, value.itemsize)
     return value.reshape(()).expand(sizes).clone()
@@ -323,7 +323,7 @@ def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
 @recorded
 def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, depth, rows, columns = _pictures("DepthToSpace", input, blocksize)
-    if known(depth % blocksize**2 != 0):
+    if known_true(depth % blocksize**2 != 0):
         raise ValueError(
             f"DepthToSpace: axis 1 must divide by {blocksize**2}, the square of blocksize, got size {text(depth)}"
         )
@@ -339,7 +339,7 @@ def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tenso
 def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, depth, *space = _pictures("SpaceToDepth", input, blocksize)
     for d, size in enumerate(space, start=2):
-        if known(size % blocksize != 0):
+        if known_true(size % blocksize != 0):
             raise ValueError(f"SpaceToDepth: axis {d} must divide by {blocksize}, the blocksize, got size {text(size)}")
     rows, columns = (size // blocksize for size in space)
     blocks = input.reshape(n, depth, rows, blocksize, columns, blocksize)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known
+from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import text
 from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
@@ -126,9 +126,9 @@ def _resized(before: Sequence[int], sizes: Sequence[int], policy: str) -> tuple[
     """The sizes that axes become, and by which factors if these are not the quotients."""
     check_length("Resize: sizes", sizes, before)
     for k, (size, result) in enumerate(zip(before, sizes, strict=True)):
-        if known(size == 0) and known(result != 0):
+        if known_true(size == 0) and known_true(result != 0):
             raise ValueError(f"Resize: sizes[{k}] must be 0, as that axis has no elements, got {text(result)}")
-        if policy != "not_smaller" and known(result < 1) and not known(size == 0):
+        if policy != "not_smaller" and known_true(result < 1) and not known_true(size == 0):
             raise ValueError(f"Resize: sizes[{k}] must be at least 1, got {text(result)}")
     if (chosen := POLICIES[policy]) is None:
         return sizes, [None] * len(sizes)
@@ -152,9 +152,9 @@ def _check_result(op: str, x: Tensor, axes: Iterable[int], after: Sequence[int])
 
 def _nearest(x: Tensor, d: int, size: int, factor: float | None, coordinates: str, nearest: str) -> Tensor:
     """The elements along axis `d` that `size` others are the nearest to; without a factor, by the quotient of sizes."""
-    if factor in (None, 1) and known(size == x.shape[d]):
+    if factor in (None, 1) and known_true(size == x.shape[d]):
         return x
-    many = any(known(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))
+    many = any(known_true(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))
     # On the CPU: GPUs, and the code that torch.compile makes for them, do not round quotients as it does.
     options: Any = {"dtype": torch.float64 if many else torch.float32, "device": "cpu"}
     at = torch.arange(size, **options)

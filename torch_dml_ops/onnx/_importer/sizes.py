@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known
+from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops.onnx._importer.inputs import Numbers, larger, recorded, smaller
 from torch_dml_ops.onnx._importer.operators import slices_of
@@ -129,7 +129,7 @@ def _divide(a: int, b: int) -> int:
         raise ValueError("Div: the divisor must not be 0")
     if b < 0:
         a, b = -a, -b
-    return a // b if known(a >= 0) else larger(a, 0) // b - larger(-a, 0) // b
+    return a // b if known_true(a >= 0) else larger(a, 0) // b - larger(-a, 0) // b
 
 
 def _modulo(a: int, b: int) -> int:
