@@ -22,7 +22,7 @@ from torch_dml_ops.onnx._importer import sizes as sizes
 from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name
 from torch_dml_ops.onnx._importer.graph import (
     OPERATORS,
-    Operator,
+    OnnxOperator,
     attributes_of,
     beyond_moving,
     check_node,
@@ -198,13 +198,13 @@ def _element_type(name: str, graph: Any) -> int:
     return int(graph.value_info[name].type.tensor_type.elem_type) if name in graph.value_info else TensorProto.UNDEFINED
 
 
-def _operator(op: str, version: int) -> Operator:
+def _operator(op: str, version: int) -> OnnxOperator:
     """Sizes are tensors in the modules of onnx2torch, and autocast leaves tensors of several dtypes there."""
     own: Mapping[str, Callable[..., Any]] = {
         "Concat": concat, "Scatter": scatter, "ScatterElements": scatter_elements, "ScatterND": scatter_nd,
         "Shape": shape, "Size": size,
     }  # fmt: skip
-    return Operator(own[op]) if op in own else operator_of(op, version)
+    return OnnxOperator(own[op]) if op in own else operator_of(op, version)
 
 
 def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
