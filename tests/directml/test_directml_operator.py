@@ -22,7 +22,6 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml
-from torch_dml_ops._sentences.text import dotted
 from torch_dml_ops.directml import (
     DescriptorError,
     ElementWiseIdentityOperatorDesc,
@@ -41,6 +40,7 @@ from torch_dml_ops.directml import (
     TensorPolicy,
     TensorProperties,
 )
+from torch_dml_ops.directml._schema.text import dotted
 from torch_dml_ops.directml.tensor_desc import packed_strides
 
 F32, F64 = TensorDataType.FLOAT32, TensorDataType.FLOAT64

@@ -17,9 +17,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from torch_dml_ops._operators.signature import Signature
-from torch_dml_ops._sentences.text import JsonPath, cut, shown
+from torch_dml_ops._sentences.text import shown
 
 T = TypeVar("T")
+
+# They can be iterated over, and are no lists: they have no order, or are one value, as in Python 3.11 a flag is.
+NO_LISTS = (str, bytes, bytearray, Mapping, Set, Enum, type)
 
 
 def is_proxy(value: Any) -> bool:
@@ -143,7 +146,7 @@ def require_tensors(name: str, values: Any) -> None:
         way_out = ""
         if isinstance(values, Tensor):
             way_out = "; put tensors into a list"
-        elif isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
+        elif isinstance(values, Iterable) and not isinstance(values, NO_LISTS):
             way_out = f"; write list({name.rpartition(' ')[2]})"
         raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
     for k, value in enumerate(values):
@@ -189,63 +192,3 @@ def _refused_number(value: Any) -> str | None:
 
 
 # For descriptors, which have no symbolic sizes.
-
-# They can be iterated over, and are no lists: they have no order, or are one value, as in Python 3.11 a flag is.
-_NO_LISTS = (str, bytes, bytearray, Mapping, Set, Enum, type)
-
-
-def integers(name: str, values: Any) -> tuple[int, ...]:
-    """Numbers as `integer` has them, of any iterable."""
-    entries = listed(name, values, "whole numbers")
-    return tuple(v if type(v) is int else integer(f"{name}[{k}]", v) for k, v in enumerate(entries))
-
-
-def listed(name: str, values: Any, of: str) -> list[Any]:
-    """The entries of any iterable that has them in an order, and is no text."""
-    if isinstance(values, Iterable) and not isinstance(values, _NO_LISTS):
-        try:
-            return list(values)
-        except Exception:  # of tensors and arrays without dimensions, and of sparse ones
-            pass
-    raise TypeError(f"{name} must be a list of {of}, got {shown(values)}")
-
-
-def list_of(kind: type[T], name: str, values: Any) -> tuple[T, ...]:
-    entries = listed(name, values, kind.__name__)
-    return tuple(instance(kind, f"{name}[{k}]", entry) for k, entry in enumerate(entries))
-
-
-def instance(
-    kind: type[T] | tuple[type[T], ...], name: str, value: Any, called: str | None = None, way_out: str = ""
-) -> T:
-    if isinstance(value, kind):
-        return value
-    wanted = called or f"a {getattr(kind, '__name__', kind)}"
-    raise TypeError(f"{name} must be {wanted}, got {shown(value)}{way_out}")
-
-
-def string(name: str, value: Any) -> str:
-    return instance(str, name, value, "a string")
-
-
-def true_or_false(name: str, value: Any) -> bool:
-    return instance(bool, name, value, "True or False")
-
-
-def place(name: str, value: Any) -> JsonPath:
-    """A path of field names, keys and indices."""
-    if isinstance(value, (list, tuple)) and all(isinstance(part, (str, int)) for part in value):
-        return tuple(value)
-    raise TypeError(f"{name} must be a tuple of names and indices, got {shown(value)}")
-
-
-def strided_tensor(name: str, value: Any) -> Tensor:
-    """A tensor whose elements lie in memory by strides."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {cut(type(value).__name__)}")
-    if value.is_nested:
-        raise ValueError(f"{name} must be a strided tensor, got a nested one; call to_padded_tensor() first")
-    if value.layout is not torch.strided:
-        layout = str(value.layout).removeprefix("torch.")
-        raise ValueError(f"{name} must be a strided tensor, got one of layout {layout}; call to_dense() first")
-    return value

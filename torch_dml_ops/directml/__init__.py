@@ -11,6 +11,7 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
 """  # noqa: E501
 
 from torch_dml_ops.directml._descriptors.operator_desc import OperatorDesc
+from torch_dml_ops.directml._running.directmlx import join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml._wiring import (
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
@@ -33,7 +34,7 @@ from torch_dml_ops.directml.enums import (
 from torch_dml_ops.directml.errors import DescriptorError, ModelError, ModelWarning, Problem, Violation
 from torch_dml_ops.directml.graph import CompiledGraph, Expression, Graph
 from torch_dml_ops.directml.model import Model
-from torch_dml_ops.directml.operator import Operator, join, reverse_subsequences, slice_, slice_grad, split
+from torch_dml_ops.directml.operator import Operator
 from torch_dml_ops.directml.operator_descs import (
     ElementWiseIdentityOperatorDesc,
     JoinOperatorDesc,

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from torch_dml_ops._sentences.arguments import instance, list_of, place, string
-from torch_dml_ops._sentences.text import JsonPath, as_json, cut, dotted, json_path, shown
+from torch_dml_ops._sentences.text import cut, shown
+from torch_dml_ops.directml._schema.arguments import instance, list_of, place, string
+from torch_dml_ops.directml._schema.text import JsonPath, as_json, dotted, json_path
 from torch_dml_ops.directml.enums import FeatureLevel
 
 _LONGEST_SENTENCE = 500

@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from torch_dml_ops._sentences.arguments import instance, integer, integers, list_of, listed
-from torch_dml_ops._sentences.text import as_json, cut
+from torch_dml_ops._sentences.arguments import integer
+from torch_dml_ops._sentences.text import cut
 from torch_dml_ops.directml._descriptors.operator_desc import OperatorDesc
 from torch_dml_ops.directml._running.reinterpreted import Reinterpretation, same_elements
+from torch_dml_ops.directml._schema.arguments import instance, integers, list_of, listed
+from torch_dml_ops.directml._schema.text import as_json
 from torch_dml_ops.directml._wiring import (
     End,
     InputGraphEdgeDesc,

@@ -13,10 +13,10 @@ from typing import Any, TextIO
 import torch
 from torch import Tensor
 
-from torch_dml_ops._sentences.arguments import instance, listed, string, true_or_false
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.directml._models.commands import Bound, Command, Dispatch, Print, Resource, WriteFile
+from torch_dml_ops.directml._schema.arguments import instance, listed, string, true_or_false
 from torch_dml_ops.directml._schema.documents import Cursor, read
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.support import check_level

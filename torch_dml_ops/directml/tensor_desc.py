@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._operators.overlap import Overlap, View, overlaps_itself
-from torch_dml_ops._sentences.arguments import instance, integers, place, strided_tensor, true_or_false
-from torch_dml_ops._sentences.text import JsonPath, as_json, dtype_name, shown
+from torch_dml_ops._sentences.text import dtype_name, shown
+from torch_dml_ops.directml._schema.arguments import instance, integers, place, strided_tensor, true_or_false
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong, read
 from torch_dml_ops.directml._schema.structs import Field, FileObject, Struct, fields_of, read_fields
+from torch_dml_ops.directml._schema.text import JsonPath, as_json
 from torch_dml_ops.directml.enums import (
     TENSOR_DIMENSION_COUNT_MAX1,
     WITH_DTYPE,

@@ -14,9 +14,10 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops._operators.records import ReverseSubsequences, Slice1, Split
-from torch_dml_ops._sentences.arguments import integer, integers
+from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import text
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
+from torch_dml_ops.directml._schema.arguments import integers
 from torch_dml_ops.viz._picture import (
     BLANK,
     INK,

@@ -9,9 +9,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from torch_dml_ops._sentences.arguments import instance
-from torch_dml_ops._sentences.text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._descriptors import rules as rules
+from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml._schema.documents import ABSENT, Cursor, Wrong, read
 from torch_dml_ops.directml._schema.structs import (
     INTEGERS,
@@ -22,6 +21,7 @@ from torch_dml_ops.directml._schema.structs import (
     name_in_json,
     read_fields,
 )
+from torch_dml_ops.directml._schema.text import JsonPath, as_json, dotted
 from torch_dml_ops.directml.enums import ExecutionFlags, FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation, sentence_on
 from torch_dml_ops.directml.support import OPERATORS, PREFIX, check_level

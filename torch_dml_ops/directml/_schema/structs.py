@@ -14,9 +14,10 @@ from functools import partial
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from torch_dml_ops._sentences.arguments import instance, integer, integers, listed, string, true_or_false
-from torch_dml_ops._sentences.text import as_json, in_repr
+from torch_dml_ops._sentences.arguments import integer
+from torch_dml_ops.directml._schema.arguments import instance, integers, listed, string, true_or_false
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong
+from torch_dml_ops.directml._schema.text import as_json, in_repr
 from torch_dml_ops.directml.enums import named
 
 S = TypeVar("S", bound="Struct")
