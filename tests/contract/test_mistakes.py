@@ -1,0 +1,30 @@
+"""What newcomers type, and what they read then: mistakes.txt has each call, and below it the error."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from backends import DEVICE
+from torch.nn.utils.rnn import pack_padded_sequence
+
+import torch_dml_ops as dml
+
+LINES = Path(__file__).with_name("mistakes.txt").read_text().splitlines()
+MISTAKES = dict(zip(LINES[::2], map(str.strip, LINES[1::2]), strict=True))
+
+
+def names() -> dict[str, Any]:
+    packed = pack_padded_sequence(torch.zeros(4, 2, 1), [4, 3])
+    x, lengths = torch.arange(24.0).reshape(4, 6), torch.tensor([1, 2, 3, 4])
+    leaf, out = torch.zeros(4, 6, requires_grad=True), torch.zeros(2, 6)
+    return locals() | {"torch": torch, "np": np, "dml": dml}
+
+
+@pytest.mark.skipif(DEVICE != "cpu", reason="the sentences that name a device name this one")
+@pytest.mark.parametrize("call", MISTAKES)
+def test_what_is_typed_is_answered(call: str) -> None:
+    with pytest.raises(Exception) as raised:
+        exec(call, names())
+    assert f"{raised.type.__name__}: {raised.value}" == MISTAKES[call]
