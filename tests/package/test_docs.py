@@ -144,6 +144,27 @@ def test_links_between_files(page: Path) -> None:
         assert not anchor or anchor in headings(target), f"{link}: there is no such heading"
 
 
+NAMED = re.compile(
+    r"(?<![\w./{-])(?:benchmarks|csrc|docs|examples|notebooks|tests|torch_dml_ops)/[\w./-]+\.(?:py|cpp|h|cu|inl|md)\b"
+)
+OTHERS = re.compile(
+    "csrc/(inductor|stable)/.*|csrc/(mutant.h|sum.cpp)|tests/test_halves.py"
+)  # of torch, and of mutants
+
+
+def test_paths_that_are_named_are_there() -> None:
+    """In documents, and in the comments and strings of sources."""
+    rooms = [*(ROOT / "tests").iterdir(), *(ROOT / name for name in ("benchmarks", "csrc", "docs", "torch_dml_ops"))]
+    sources = [path for room in rooms for path in room.rglob("*")]
+    files = [*PAGES, *(path for path in sources if NAMED.fullmatch(path.relative_to(ROOT).as_posix()))]
+    missing = {}
+    for file in files:
+        if file.name != "CHANGELOG.md":  # which tells of what was
+            names = {*NAMED.findall(file.read_text(encoding="utf-8"))}
+            missing[str(file)] = {name for name in names if not ((ROOT / name).exists() or OTHERS.fullmatch(name))}
+    assert {file: names for file, names in missing.items() if names} == {}
+
+
 def test_the_reference_has_the_signatures_and_sentences_of_the_functions() -> None:
     written = runpy.run_path(str(ROOT / "docs" / "reference.py"))["written"]
     page = (ROOT / "docs" / "operators.md").read_text()
