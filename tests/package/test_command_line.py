@@ -1,9 +1,11 @@
-"""The command line where its outputs are closed or full."""
+"""The command line: what it prints and its exit status, also where its outputs are closed or full."""
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,11 @@ import pytest
 from descriptors.bad_models import changed, good
 
 import torch_dml_ops
+from torch_dml_ops.__main__ import main
 
-pytestmark = pytest.mark.thorough  # each test starts processes that import torch
+Command = Callable[..., tuple[int, str]]
+EXAMPLES = Path(torch_dml_ops.__file__).parent / "directml" / "example-models"
+
 
 BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
 PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
@@ -32,6 +37,22 @@ COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the
 }
 
 
+PRINTED = {  # by each of them
+    "report": r"torch_dml_ops +[\w.]+\ntorch +.*",
+    "help": r"usage: .*",
+    "run": r"Resource 'x' written to 'before.npy'\nResource 'a': 1, 2.5\nResource 'b':\n.*",
+    "run much": r"(Resource 'x': [^\n]*\n)+",
+    "run bad": re.escape(PROBLEM),
+    "validate": r"model.json: nothing is wrong\n",
+    "validate bad": re.escape(PROBLEM),
+    "validate misspelt": r"warning: \$.more is not a field here; .*\nmodel.json: nothing is wrong; warnings: 1\n",
+    "run misspelt": r"Resource 'x' .*\nwarning: \$.more is not a field here; [^\n]*\n",
+    "validate none": r"there is no file none.json\n",
+    "bad arguments": r"usage: .*: error: .*invalid choice: 'walk'.*\n",
+}
+processes = pytest.mark.thorough  # which import torch
+
+
 def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> tuple[int, str, str]:
     """The command as a shell runs it, with an output that is closed, or full."""
     arguments, model, _ = COMMANDS[name]
@@ -43,23 +64,29 @@ def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> 
     return run.returncode, run.stdout, run.stderr
 
 
-def test_version() -> None:
-    command = [sys.executable, "-m", "torch_dml_ops", "--version"]
-    assert subprocess.check_output(command, text=True) == f"{torch_dml_ops.__version__}\n"
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """Its exit status, and what it prints in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        try:
+            status = main(arguments)
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return status, "".join(capfd.readouterr())
+
+    return run
 
 
-def test_examples_can_be_tried_from_any_folder(tmp_path: Path) -> None:
-    def command(*arguments: str) -> tuple[int, str]:
-        line = [sys.executable, "-m", "torch_dml_ops", *arguments]
-        path = os.pathsep.join(map(str, sys.path))
-        run = subprocess.run(
-            line, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False
-        )
-        return run.returncode, run.stdout + run.stderr
+def test_version(command: Command) -> None:
+    assert command("--version") == (0, f"{torch_dml_ops.__version__}\n")
 
+
+def test_examples_can_be_tried_from_any_folder(command: Command) -> None:
     status, listed = command("example")
     assert status == 0
-    assert {"chain.json", "slice1.json"} <= set(listed.split())
+    assert listed.split() == sorted(path.name for path in EXAMPLES.iterdir())
     assert command("example", "slice1.json") == (
         0,
         "slice1.json is written; next: python -m torch_dml_ops run slice1.json\n",
@@ -71,6 +98,33 @@ def test_examples_can_be_tried_from_any_folder(tmp_path: Path) -> None:
     )
     status, said = command("example", "../x.json")
     assert (status, said.startswith("example: name must be one of chain.json, ")) == (2, True)
+    Path("chain.json").symlink_to("missing/chain.json")
+    assert command("example", "chain.json")[0] == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_printed(name: str, command: Command) -> None:
+    arguments, model, status = COMMANDS[name]
+    Path("model.json").write_text(json.dumps(model))
+    returned, said = command(*arguments)
+    assert returned == status
+    assert re.fullmatch(PRINTED[name], said, re.S), said
+
+
+SENTENCES = {
+    "run model.json --device mars": r"--device must be .*, got 'mars'\n",
+    "run model.json --device cuda": r"--device must be .*\n",
+    "run model.json --feature-level 7_0": r"usage: .*: error: argument --feature-level: .*, got '7_0'\n",
+    "validate model.json --strict": r"model.json: nothing is wrong\n",
+    "validate .": r"\$ must be a file, .*, got '\.'\n",
+}
+
+
+@pytest.mark.parametrize("line", SENTENCES)
+def test_other_arguments(line: str, command: Command) -> None:
+    Path("model.json").write_text(json.dumps(good()))
+    _, said = command(*line.split())
+    assert re.fullmatch(SENTENCES[line], said, re.S), said
 
 
 FULL = "No space left on device\n"
@@ -79,6 +133,7 @@ STDERR_BEGINS = {"run misspelt": WARNING, "bad arguments": "usage: "}
 STDERR_IS = {"run bad": PROBLEM, "validate none": "there is no file none.json\n"}
 
 
+@processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize(
     ("name", "unbuffered"), [(name, "") for name in COMMANDS] + [("run", "1"), ("validate misspelt", "1")]
@@ -95,12 +150,14 @@ def test_an_output_that_is_full(tmp_path: Path, name: str, unbuffered: str) -> N
         assert "Traceback" not in error
 
 
+@processes
 @pytest.mark.parametrize("name", ["report", "run", "validate bad", "bad arguments"])
 def test_an_output_that_is_closed(tmp_path: Path, name: str) -> None:
     assert shell(tmp_path, name, ">&-") == (1, "", "standard output is closed\n")
     assert not (tmp_path / "before.npy").exists()  # nothing was run
 
 
+@processes
 @pytest.mark.parametrize("name", ["run", "run misspelt", "run bad", "validate bad", "validate none", "bad arguments"])
 def test_an_error_output_that_is_closed(tmp_path: Path, name: str) -> None:
     status = COMMANDS[name][2]
@@ -115,6 +172,7 @@ def test_an_error_output_that_is_closed(tmp_path: Path, name: str) -> None:
         assert np.load(tmp_path / "before.npy").shape == (6,)
 
 
+@processes
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("name", ["run", "run misspelt", "run bad", "validate bad", "bad arguments"])
 def test_an_error_output_that_is_full(tmp_path: Path, name: str) -> None:
@@ -124,5 +182,6 @@ def test_an_error_output_that_is_full(tmp_path: Path, name: str) -> None:
     assert bool(out) == (name in ("run", "validate bad"))
 
 
+@processes
 def test_all_outputs_closed(tmp_path: Path) -> None:
     assert shell(tmp_path, "run", ">&- 2>&- <&-") == (1, "", "")

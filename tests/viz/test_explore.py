@@ -22,7 +22,7 @@ from torch_dml_ops import viz
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-pytestmark = pytest.mark.thorough
+in_a_browser = pytest.mark.thorough
 
 
 # The page, in a browser.
@@ -67,6 +67,7 @@ def type_into(page: Browser, part: str, text: str) -> dict[str, Any]:
     return shown
 
 
+@in_a_browser
 def test_an_index_and_its_window(page: Browser) -> None:
     type_into(page, "sizes", "3, 4")
     assert type_into(page, "index", "::-2, 1:") == {
@@ -90,6 +91,7 @@ def test_an_index_and_its_window(page: Browser) -> None:
     assert type_into(page, "index", "0, None, ::-1")["code"] == "dml.index(x)[0, None, ::-1]"
 
 
+@in_a_browser
 def test_what_is_pasted_and_what_is_sent(page: Browser) -> None:
     type_into(page, "index", "dml.index(x)[0, 1]")
     for sizes in ("(3, 4)", "[3, 4]", "torch.Size([3, 4])", "3, 4,"):
@@ -111,6 +113,7 @@ def outcome(call: Any) -> Any:
     return [list(result.shape), result.flatten().tolist()]
 
 
+@in_a_browser
 def test_the_page_reads_what_the_package_reads_and_refuses_it_with_the_same_sentences(page: Browser) -> None:
     rng = random.Random(0)
     indices, windows = [], []
@@ -219,6 +222,7 @@ field.dispatchEvent(new KeyboardEvent("keydown", {keyCode: 13, bubbles: true}));
 """
 
 
+@in_a_browser
 def test_in_a_notebook(tmp_path: Path) -> None:
     """A slider is moved in JupyterLab, and the kernel answers."""
     for package in ("ipywidgets", "jupyterlab"):
