@@ -464,6 +464,13 @@ def test_whatever_python_hands_to_the_functions_in_c_they_raise_at_most(op: str)
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.parametrize("count", [0, 9])
+def test_operators_have_from_1_to_7_arguments(count: int) -> None:
+    names = tuple((f"name{k}", "N") for k in range(count))
+    with pytest.raises(ValueError, match=r"^other must have from 1 to \d arguments$"):
+        short_way.fast_calls.functions_of("other", names, False, print, len, len, len)
+
+
 # torch.ops.
 
 

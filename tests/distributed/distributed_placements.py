@@ -20,6 +20,7 @@ from torch.distributed.tensor.placement_types import _StridedShard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import torch_dml_ops as dml
+from torch_dml_ops._torch.autograd import preparations
 
 S, R, P = Shard, Replicate(), Partial()
 SIZES = (1030, 12, 6)
@@ -186,6 +187,7 @@ def check_numbers_of_a_graph_that_is_recorded(rank: int, ranks: int) -> None:
 def run(rank: int, ranks: int, check: Callable[[int, int], None]) -> None:
     dist.init_process_group("fake", store=FakeStore(), rank=rank, world_size=ranks)
     check(rank, ranks)
+    assert preparations == []  # the rules for DTensors are loaded once
     dist.destroy_process_group()
 
 

@@ -4,8 +4,10 @@ Compared with the test cases that the onnx package has for its operators, and wi
 """
 
 import copy
+import functools
 import inspect
 import io
+import itertools
 import keyword
 import pickle
 import re
@@ -168,6 +170,53 @@ def test_every_version_of_the_operators_has_our_converter() -> None:
         )
         if not schema.domain and version >= since:
             assert get_converter(op, version).__module__.startswith("torch_dml_ops.")
+
+
+# Operators on sizes, as NumPy has them.
+
+OF_SIZES: dict[str, tuple[int, Callable[..., Any]]] = {  # how many values, and what becomes of them
+    "Add": (2, np.add),
+    "Concat": (2, lambda *values: np.concatenate(values)),
+    "Div": (2, lambda a, b: np.where(b == 0, None, np.fix(a / np.where(b == 0, 1, b))).astype(np.int64)),
+    "Gather": (2, np.take),
+    "Max": (3, lambda *values: functools.reduce(np.maximum, values)),
+    "Min": (3, lambda *values: functools.reduce(np.minimum, values)),
+    "Mod": (2, lambda a, b: np.where(b == 0, None, a % np.where(b == 0, 1, b)).astype(np.int64)),
+    "Mul": (2, np.multiply),
+    "Reshape": (2, np.reshape),
+    "Squeeze": (1, lambda value: np.squeeze(value, 0)),
+    "Sub": (2, np.subtract),
+    "Unsqueeze": (2, lambda value, axes: value[None]),
+}
+SOME_SIZES = [0, 1, 2, 7, -3, (), (-1,), (0,), (1,), (2,), (5, 4), (0, 1), (3, -2, 2)]
+LISTS_ALONE = {"Concat": 2, "Gather": 1, "Squeeze": 1}  # as that many of its first values
+
+
+@pytest.mark.parametrize("op", OF_SIZES)
+def test_an_operator_on_sizes_is_numpys(op: str) -> None:
+    """Where NumPy refuses it, or has no result of int64, it is refused too. (Reshape has one dimension at most.)"""
+    count, numpys = OF_SIZES[op]
+    named = {"Concat": {"axis": 0}}.get(op, {})
+    outcomes = set()
+    for values in itertools.product(SOME_SIZES, repeat=count):
+        if any(isinstance(value, int) for value in values[: LISTS_ALONE.get(op, 0)]):
+            continue
+        if (op == "Reshape" and (values[1] == 0 or not len(np.shape(values[1])) or len(values[1]) > 1)) or (
+            op == "Unsqueeze" and (isinstance(values[0], tuple) or values[1] != (0,))
+        ):
+            continue
+        try:
+            expected = numpys(*(np.asarray(value, np.int64) for value in values)).tolist()
+        except (ValueError, TypeError, IndexError):
+            expected = None
+        try:
+            result: Any = OPERATORS[op].on_sizes(*values, **named)
+        except ValueError:
+            result = None
+        as_lists = list(result) if isinstance(result, tuple) else result
+        assert as_lists == expected, values
+        outcomes.add(result is None)
+    assert False in outcomes
 
 
 # Against ONNX Runtime.

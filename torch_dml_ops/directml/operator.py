@@ -13,7 +13,7 @@ from torch import Tensor
 import torch_dml_ops as dml
 from torch_dml_ops._sentences.text import cut, dtype_name, shown
 from torch_dml_ops.directml._descriptors.operator_desc import OPERATOR_DESCS, OperatorDesc
-from torch_dml_ops.directml._schema.arguments import listed, strided_tensor
+from torch_dml_ops.directml._schema.arguments import listed, require_strided
 from torch_dml_ops.directml._schema.text import JsonPath, as_json, dotted
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags
 from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDesc
@@ -38,7 +38,7 @@ class _Expected(NamedTuple):
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, packed, items, owned)
 
     def check(self, op: str, tensor: Tensor) -> None:
-        strided_tensor(f"{op}: {self.name}", tensor)
+        require_strided(f"{op}: {self.name}", tensor)
         if tensor.dtype != self.dtype:
             wanted = dtype_name(self.dtype)
             raise ValueError(f"{op}: {self.name} must have dtype {wanted}, got {dtype_name(tensor.dtype)}")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from torch_dml_ops._operators.overlap import Overlap, View, overlaps_itself
 from torch_dml_ops._sentences.text import dtype_name, shown
-from torch_dml_ops.directml._schema.arguments import instance, integers, place, strided_tensor, true_or_false
+from torch_dml_ops.directml._schema.arguments import instance, integers, place, require_strided, true_or_false
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong, read
 from torch_dml_ops.directml._schema.structs import Field, FileObject, Struct, fields_of, read_fields
 from torch_dml_ops.directml._schema.text import JsonPath, as_json
@@ -143,7 +143,7 @@ class TensorDesc(Struct):
         >>> TensorDesc.from_tensor(torch.zeros(2, 3).t())
         TensorDesc(FLOAT32, [3, 2], strides=[1, 3])
         """
-        strided_tensor("TensorDesc.from_tensor: tensor", tensor)
+        require_strided("TensorDesc.from_tensor: tensor", tensor)
         return cls(
             data_type_of("TensorDesc.from_tensor: the dtype of tensor", tensor.dtype),
             tensor.shape,
@@ -173,7 +173,7 @@ class TensorDesc(Struct):
         tensor([[0, 1, 2],
                 [4, 5, 6]], dtype=torch.uint8)
         """
-        strided_tensor("TensorDesc.view: buffer", buffer)
+        require_strided("TensorDesc.view: buffer", buffer)
         if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
             raise ValueError(
                 "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "

@@ -88,13 +88,23 @@ def faulty_lines(file: str, line: str, draw: random.Random) -> Iterator[str]:
 
 
 def meaning(text: str) -> str:
-    """Of a module, without what only people and type checkers read. A SyntaxError if there is none."""
+    """Of a module, without what only people and type checkers read, or an order of types that says nothing. A
+    SyntaxError if there is none."""
     compile(text, "", "exec", dont_inherit=True)
     module = ast.parse(text)
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
             node.body = [s for s in node.body if not isinstance(s, ast.AnnAssign) or s.value is not None]
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
+            for annotated in (n for s in node.body if not isinstance(s, ast.ClassDef) for n in ast.walk(s)):
+                if isinstance(annotated, ast.AnnAssign):
+                    annotated.annotation = ast.Constant(None)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("TypeVar", "ParamSpec"):
+            node.args = node.keywords = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
+            for types in (n for n in ast.walk(node.args[1]) if isinstance(n, ast.Tuple)):
+                types.elts.sort(key=ast.dump)
         if isinstance(node, ast.arg):
             node.annotation = None
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":

@@ -60,7 +60,7 @@ def place(name: str, value: Any) -> JsonPath:
     raise TypeError(f"{name} must be a tuple of names and indices, got {shown(value)}")
 
 
-def strided_tensor(name: str, value: Any) -> Tensor:
+def require_strided(name: str, value: Any) -> None:
     """A tensor whose elements lie in memory by strides."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a tensor, got {cut(type(value).__name__)}")
@@ -69,4 +69,3 @@ def strided_tensor(name: str, value: Any) -> Tensor:
     if value.layout is not torch.strided:
         layout = str(value.layout).removeprefix("torch.")
         raise ValueError(f"{name} must be a strided tensor, got one of layout {layout}; call to_dense() first")
-    return value
