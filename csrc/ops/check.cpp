@@ -255,7 +255,6 @@ void refuse_shared(const char* op, Overlap shared, Name out_name, Name other_nam
 void check_disjoint(const char* op, Name out_name, const Tensor& out, Name other_name, const Tensor& other) {
   if (overlap(view_of(out), view_of(other)) == Overlap::kNone) return;
   data_of(op, out_name, out, false);  // Where there is no memory, as in two emptied storages, addresses say nothing.
-  data_of(op, other_name, other, false);
   out.mutable_data();
   refuse_shared(op, overlap(view_of(out), view_of(other)), out_name, other_name);
 }
@@ -268,7 +267,7 @@ void check_disjoint_outs(const char* op, std::span<const Tensor> outs) {
   };
   const auto name = [](std::size_t k) { return Name{"out", int64_t(k)}; };
   if (const Pair found = search(); found.overlap != Overlap::kNone) {
-    for (const std::size_t k : {found.second, found.first}) data_of(op, name(k), outs[k], false);
+    data_of(op, name(found.second), outs[found.second], false);
     for (const Tensor& out : outs) out.mutable_data();
     const Pair shared = search();
     refuse_shared(op, shared.overlap, name(shared.second), name(shared.first));
