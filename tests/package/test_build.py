@@ -420,6 +420,32 @@ def test_nobody_waits_for_kernels_that_are_not_loaded(cuda, choice, said, tmp_pa
     assert f"torch_dml_ops: building {said}" in text
 
 
+@pytest.mark.parametrize("is_script", [True, False], ids=["a script that calls it", "itself"])
+def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, tmp_path: Path) -> None:
+    toolkit = tmp_path / "toolkit"
+    for file in ("bin/nvcc", "include/cuda_runtime.h"):
+        (toolkit / file).parent.mkdir(parents=True)
+        (toolkit / file).write_bytes(bytes(20_000))
+    (toolkit / "bin" / "nvcc").chmod(0o755)
+    on_path = tmp_path / "nvcc" if is_script else toolkit / "bin" / "nvcc"
+    if is_script:
+        on_path.write_text(f'#!/bin/sh\nexec "{toolkit}/bin/nvcc" "$@"\n')
+        on_path.chmod(0o755)
+    variables = {"PATH": f"{on_path.parent}:{os.environ['PATH']}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "1"}
+    code, text = run(sys.executable, "-c", f"{SETUP}\nrun_setup()", **variables)
+    assert code == 0
+    assert f"torch_dml_ops: building CUDA kernels with {toolkit}" in text
+
+
+def test_what_a_build_without_headers_of_python_lacks() -> None:
+    before = "import sysconfig; get = sysconfig.get_config_var; sysconfig.get_path = lambda *name, **scheme: '/none'\n"
+    before += "sysconfig.get_config_var = lambda name: '/none' if name == 'INCLUDEPY' else get(name)"
+    code, text = run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", TORCH_DML_OPS_CUDA="0")
+    assert code == 0
+    sentence = "Python.h was not found; install Python's headers (on Debian: apt install python3-dev) and build again"
+    assert f"small calls take several times as long: {sentence}\n" in text
+
+
 @pytest.mark.parametrize(("tool", "oldest"), [("torch", "2.11"), ("setuptools", "77")])
 def test_versions_are_in_the_order_of_their_numbers(tool, oldest):
     """Those before a release, of which torch's own are built too, count as the release."""
