@@ -88,8 +88,8 @@ def faulty_lines(file: str, line: str, draw: random.Random) -> Iterator[str]:
 
 
 def meaning(text: str) -> str:
-    """Of a module, without what only people and type checkers read, or an order of types that says nothing. A
-    SyntaxError if there is none."""
+    """Of a module, without what only people and type checkers read, an order of types that says nothing, and what
+    follows where a block ends. A SyntaxError if there is none."""
     compile(text, "", "exec", dont_inherit=True)
     module = ast.parse(text)
     for node in ast.walk(module):
@@ -105,6 +105,12 @@ def meaning(text: str) -> str:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
             for types in (n for n in ast.walk(node.args[1]) if isinstance(n, ast.Tuple)):
                 types.elts.sort(key=ast.dump)
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list):
+                ends = (
+                    k for k, s in enumerate(block) if isinstance(s, ast.Raise | ast.Return | ast.Break | ast.Continue)
+                )
+                del block[next(ends, len(block)) + 1 :]
         if isinstance(node, ast.arg):
             node.annotation = None
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
