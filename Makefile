@@ -97,7 +97,7 @@ sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressS
 
 # Those of a table, or SAMPLE=300 that are made at random, by SEED.
 mutants: $(VENV)/dev ## switch faults on one by one in a copy, and print those that no test notices, or those of ONLY
-	$(BIN)/python tests/tools/faults/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(ONLY)
+	$(BIN)/python tests/tools/mutants/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(ONLY)
 
 # atheris has no wheels for every Python; without it, inputs are changed at random.
 SECONDS ?= 3600

@@ -23,7 +23,7 @@ from results_file import Benchmark, Part, Row
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._compile import fusion
+from torch_dml_ops._compile import setting
 
 
 class _Decisions(logging.Handler):
@@ -102,8 +102,8 @@ class OnCpu(Benchmark):
 
     def __init__(self, options: argparse.Namespace, refuse: Callable[[str], NoReturn]) -> None:
         super().__init__()
-        if fusion.missing():
-            refuse(f"this torch lacks what fusing is built on: {fusion.missing()}")
+        if setting.missing():
+            refuse(f"this torch lacks what fusing is built on: {setting.missing()}")
         self.seconds = options.seconds
         self.whole = not (options.case or options.threads)
         thread_counts = options.threads or sorted({1, torch.get_num_threads()})

@@ -37,13 +37,13 @@ from typing import Any as _Any
 
 from torch_dml_ops._torch import libraries as _libraries  # isort: skip  (before the modules that use the operators)
 from torch_dml_ops import ops
-from torch_dml_ops._compile.fusion import get_fusion, set_fusion
+from torch_dml_ops._compile.setting import get_fusion, set_fusion
 from torch_dml_ops._indexing.index import index
 from torch_dml_ops._indexing.negative_steps import negative_steps
-from torch_dml_ops._operators import every_device as _every_device
-from torch_dml_ops._operators import records as _records
+from torch_dml_ops._operators import definitions as _definitions
+from torch_dml_ops._operators import without_kernels as _without_kernels
 from torch_dml_ops._sentences.arguments import refuse_script as _refuse_script
-from torch_dml_ops._torch import extensions as _extensions
+from torch_dml_ops._torch import loaded_later as _loaded_later
 from torch_dml_ops.ops import *  # noqa: F403  (what its __all__ lists)
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import torch
 
 import torch_dml_ops
-from torch_dml_ops._compile import fusion
+from torch_dml_ops._compile import setting
 from torch_dml_ops._torch import autograd, libraries, short_way
 
 _LONGEST = 1000  # characters of a message
@@ -44,8 +44,8 @@ def report() -> dict[str, str]:
         if autograd.has_private_names
         else "backward only: this torch lacks names that torch.func support is built on",
         "torch.compile": f"calls of the kernels only: this torch lacks what fusing is built on ({missing})"
-        if (missing := fusion.missing())
-        else f"fused into generated code ({fusion.get_fusion()})",
+        if (missing := setting.missing())
+        else f"fused into generated code ({setting.get_fusion()})",
     }
 
 

@@ -13,7 +13,7 @@ import torch
 from backends import ON_HOST, Backend
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators import records
+from torch_dml_ops._operators import definitions
 
 
 def registered(namespace: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def test_each_operator_has_a_form_with_out_and_two_for_fast_calls() -> None:
     forms = {f"{name}.{form}" for name in OPERATORS for form in ("out", "fast", "fast_out")}
     few = {f"{name}.fast_{count}" for name in ("split", "join") for count in (2, 3, 4)}
     assert set(registered("torch_dml_ops")) == OPERATORS | forms | few
-    assert set(records.OPERATORS) == OPERATORS
+    assert set(definitions.OPERATORS) == OPERATORS
 
 
 @pytest.mark.parametrize("key", ["Conjugate", "Negative"])

@@ -45,7 +45,7 @@ from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml
 from torch_dml_ops.__main__ import report
-from torch_dml_ops._operators import every_device
+from torch_dml_ops._operators import without_kernels
 from torch_dml_ops._torch import libraries
 from torch_dml_ops.onnx import from_onnx
 
@@ -235,7 +235,7 @@ def test_somebody_s_own_kernel_is_called(t: Any) -> None:
 
 
 def test_one_warning_for_each_type_of_device(t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every_device, "_warned", set())
+    monkeypatch.setattr(without_kernels, "_warned", set())
     x = t(2, 3)
     monkeypatch.setenv("TORCH_DML_OPS_DEVICE_WARNING", "0")
     with warnings.catch_warnings():
@@ -258,14 +258,14 @@ def test_one_warning_for_each_type_of_device(t: Any, monkeypatch: pytest.MonkeyP
 
 
 def test_a_warning_says_what_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every_device, "_warned", set())
+    monkeypatch.setattr(without_kernels, "_warned", set())
     monkeypatch.setattr(torch.version, "hip", None)
     with pytest.warns(UserWarning, match="a build where nvcc is on the PATH has kernels"):
-        every_device._warn(torch.device("cuda"))
-    monkeypatch.setattr(every_device, "_warned", set())
+        without_kernels._warn(torch.device("cuda"))
+    monkeypatch.setattr(without_kernels, "_warned", set())
     monkeypatch.setattr(torch.version, "hip", "7.2")
     with pytest.warns(UserWarning, match=r"torch\.compile may generate faster code"):
-        every_device._warn(torch.device("cuda"))
+        without_kernels._warn(torch.device("cuda"))
 
 
 class Functions(TorchDispatchMode):

@@ -123,8 +123,8 @@ def test_the_package_reloaded() -> None:
 
 
 def test_an_import_after_one_that_failed_on_the_way() -> None:
-    code = "sys.modules['torch_dml_ops._operators.records'] = None; assert 'halted' in refused()\n"
-    code += "del sys.modules['torch_dml_ops._operators.records']; check()"
+    code = "sys.modules['torch_dml_ops._operators.definitions'] = None; assert 'halted' in refused()\n"
+    code += "del sys.modules['torch_dml_ops._operators.definitions']; check()"
     assert run(code) == ("", "")
 
 

@@ -175,11 +175,11 @@ FUSION = """
 import torch_dml_ops
 
 def work(name):
-    from torch_dml_ops._compile import fusion
+    from torch_dml_ops._compile import setting
     from torch_dml_ops.__main__ import report
     with warnings.catch_warnings(record=True) as caught, without(name):
         warnings.simplefilter("always")
-        assert fusion.missing() == name, fusion.missing()
+        assert setting.missing() == name, setting.missing()
     [warning] = caught
     assert f"lacks a name that fusing the operators is built on ({name})" in str(warning.message), warning
     assert report()["torch.compile"].startswith("calls of the kernels only"), report()

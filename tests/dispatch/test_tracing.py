@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.records import OPERATORS
+from torch_dml_ops._operators.definitions import OPERATORS
 
 TESTS = Path(__file__).parent
 TRACED: dict[str, Callable[..., Any]] = {

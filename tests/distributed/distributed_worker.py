@@ -34,7 +34,7 @@ from torch.distributed.tensor.experimental import implicit_replication
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.records import OPERATORS
+from torch_dml_ops._operators.definitions import OPERATORS
 
 assert "torch_dml_ops.distributed" not in sys.modules  # the rules come with the first DTensor
 

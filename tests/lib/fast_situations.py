@@ -32,8 +32,8 @@ from torch.utils.checkpoint import checkpoint
 
 import torch_dml_ops as dml
 from torch_dml_ops import ops
-from torch_dml_ops._compile import fusion
-from torch_dml_ops._operators import records
+from torch_dml_ops._compile import setting
+from torch_dml_ops._operators import definitions
 from torch_dml_ops._operators.signature import signatures
 from torch_dml_ops._torch import short_way
 
@@ -41,7 +41,7 @@ from torch_dml_ops._torch import short_way
 ARGUMENTS: dict[str, Callable[[Tensor], tuple[Any, ...]]] = {
     case.name: partial(case.call, SimpleNamespace(**{case.name: lambda *arguments: arguments})) for case in ANY_SHAPE
 }
-OPERATORS = tuple(records.OPERATORS)
+OPERATORS = tuple(definitions.OPERATORS)
 
 
 def sizes_of_results(op: str, arguments: Sequence[Any]) -> list[list[int]]:
@@ -779,7 +779,7 @@ def run(situation: Situation, forms: Sequence[Any]) -> tuple[dict[str, Any], dic
         )
         yield from zip((signature.packet, signature.default, signature.out), map(counting, functions[3:]), strict=True)
 
-    fusion.missing()  # before: Inductor keeps formulas by an operator's hash, which is that of its _op
+    setting.missing()  # before: Inductor keeps formulas by an operator's hash, which is that of its _op
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ops, "fast", counted)
         for op in OPERATORS:

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from torch_dml_ops._operators.records import OPERATORS
+from torch_dml_ops._operators.definitions import OPERATORS
 
 pytestmark = pytest.mark.thorough
 

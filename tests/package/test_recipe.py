@@ -8,7 +8,7 @@ import pytest
 from host_build import ROOT
 from processes import run_program, started
 
-PATCH = Path(__file__).parent / "roll.patch"
+PATCH = Path(__file__).parent / "recipe_roll.patch"
 
 PROGRAM = """
 import torch

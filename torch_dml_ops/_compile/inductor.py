@@ -4,7 +4,7 @@ An operator is either a call of its kernel or a formula: a `Pointwise`, which is
 must not share memory with an input), each element of which is loaded from where the operator reads it. What it loads
 may be a formula itself, and so may what loads from it; all of that becomes one loop. `RULE` decides between the two.
 
-Importing this module imports Inductor; fusion.py says when.
+Importing this module imports Inductor; setting.py says when.
 """
 
 from __future__ import annotations

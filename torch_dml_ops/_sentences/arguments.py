@@ -1,6 +1,6 @@
 """Converts callers' arguments: lists of whole numbers become tuples, and a wrong type is refused in one sentence.
 
-The rules about values (that a window lies within its input, for example) are in csrc/ops and _operators/records.py.
+The rules about values (that a window lies within its input, for example) are in csrc/ops and _operators/definitions.py.
 """
 
 from __future__ import annotations

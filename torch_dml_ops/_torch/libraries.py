@@ -92,7 +92,7 @@ _require_simd_level(os.environ.get("TORCH_DML_OPS_SIMD", ""))
 cuda_kernels_loaded = bool(torch.version.cuda) and CUDA_LIBRARY.exists()
 if cuda_kernels_loaded:
     torch.ops.load_library(str(CUDA_LIBRARY))
-# _operators/every_device.py serves all others
+# _operators/without_kernels.py serves all others
 devices_with_kernels = ("cpu", "cuda") if cuda_kernels_loaded else ("cpu",)
 
 # The package may be imported again after it was removed from sys.modules. What its modules registered with torch is
@@ -101,9 +101,9 @@ _package = sys.modules[__package__.partition(".")[0]]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
     for _room, _names in {
-        "_operators": ("every_device", "records", "signature"),
+        "_operators": ("definitions", "signature", "without_kernels"),
         "_torch": ("autograd", "ordinary_way", "short_way"),
-        "_compile": ("fusion", "inductor"),
+        "_compile": ("inductor", "setting"),
     }.items():
         for _name in _names:
             if _module := getattr(getattr(_first_package, _room, None), _name, None):

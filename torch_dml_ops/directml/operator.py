@@ -257,7 +257,7 @@ class Operator:
             expected.check_out(op, tensor)
         destination = outs if self.gives_list else outs[0]
         if torch.compiler.is_compiling():
-            from torch_dml_ops.directml._running.in_graph import write  # with torch._dynamo, which takes long to import
+            from torch_dml_ops.directml._running.opaque import write  # with torch._dynamo, which takes long to import
 
             write(self._call.function, tensors, self._call.arguments, destination)
         else:

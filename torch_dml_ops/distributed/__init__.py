@@ -27,7 +27,7 @@ if not torch.distributed.is_available():
 
 from torch.distributed.tensor import DTensor
 
-from torch_dml_ops._operators.records import OPERATORS
+from torch_dml_ops._operators.definitions import OPERATORS
 from torch_dml_ops._operators.signature import signatures
 from torch_dml_ops._torch import autograd
 from torch_dml_ops._torch.private import DTENSORS

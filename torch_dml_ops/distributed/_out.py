@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from torch_dml_ops._operators.definitions import checked_outs
 from torch_dml_ops._operators.overlap import check_memory
-from torch_dml_ops._operators.records import checked_outs
 from torch_dml_ops._operators.signature import Signature
 from torch_dml_ops._torch import autograd
 from torch_dml_ops._torch.private import DTENSORS as private

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
+from torch_dml_ops._operators.definitions import OPERATORS
 from torch_dml_ops._operators.layout import dense_strides, shared_order
-from torch_dml_ops._operators.records import OPERATORS
 from torch_dml_ops._operators.signature import Signature, call, signatures
 from torch_dml_ops._torch.private import DTENSORS as private
 from torch_dml_ops.distributed._exchange import Exchange, Span, depending, in_order, is_plain, walk, whole

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
-from torch_dml_ops._operators.records import OPERATORS
+from torch_dml_ops._operators.definitions import OPERATORS
 from torch_dml_ops._operators.signature import signatures
 from torch_dml_ops.distributed._calls import require_dtensors, require_names
 from torch_dml_ops.distributed._exchange import Exchange

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer import indexing as indexing
-from torch_dml_ops.onnx._importer import operators as operators
+from torch_dml_ops.onnx._importer import moving as operators
 from torch_dml_ops.onnx._importer import sizes as sizes
 from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name
 from torch_dml_ops.onnx._importer.graph import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.records import ReverseSubsequences, Slice1, Split
+from torch_dml_ops._operators.definitions import ReverseSubsequences, Slice1, Split
 from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import text
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc

@@ -22,7 +22,7 @@ from torch import Tensor, fx, nn
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops.onnx._importer import arithmetic as arithmetic
 from torch_dml_ops.onnx._importer import indexing as indexing
-from torch_dml_ops.onnx._importer import operators as operators
+from torch_dml_ops.onnx._importer import moving as operators
 from torch_dml_ops.onnx._importer import resize as resizing
 from torch_dml_ops.onnx._importer import sizes as sizes
 from torch_dml_ops.onnx._importer.files import (

@@ -1,4 +1,4 @@
-"""ONNX's operators that choose elements by indices, on tensors; see operators.py."""
+"""ONNX's operators that choose elements by indices, on tensors; see moving.py."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops.onnx._importer.inputs import Numbers, larger, recorded, smaller
-from torch_dml_ops.onnx._importer.operators import slices_of
+from torch_dml_ops.onnx._importer.moving import slices_of
 
 Sizes = int | tuple[int, ...]
 

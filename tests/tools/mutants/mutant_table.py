@@ -418,7 +418,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("if t.is_inference()« and not torch.is_inference_mode_enabled()»", ""),
                 ("«torch.is_grad_enabled() and »t.requires_grad:", ""),
             ],
-            "torch_dml_ops/_operators/records.py": [
+            "torch_dml_ops/_operators/definitions.py": [
                 ('call("slice1", cotangents[0], offsets, sizes, strides, «shapes[0]»)', "None", GRADCHECK),
                 ("[«shape[axis]» for shape in shapes]", "shapes[0][axis]", GRADCHECK),
             ],
@@ -427,7 +427,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "vmap": (
         "tests/contract/test_vmap.py tests/contract/test_autograd.py",
         {
-            "torch_dml_ops/_operators/records.py": [
+            "torch_dml_ops/_operators/definitions.py": [
                 ("else tensor.movedim(«dim, 0»)", "0, dim"),
                 ("None if output_sizes is None else [n, *output_sizes]", "None"),
                 ("del sizes[dim]", "del sizes[0]"),
@@ -444,7 +444,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "fake kernels": (
         "tests/contract/test_refusals.py tests/compile/test_compile.py -k 'not (opcheck or on_host)'",
         {
-            "torch_dml_ops/_operators/records.py": [
+            "torch_dml_ops/_operators/definitions.py": [
                 (
                     'sequence_lengths {rule}")\n        return «input.shape»',
                     "sequence_lengths.shape",
@@ -474,7 +474,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "Inductor's rule": (
         "tests/compile/test_inductor.py",
         {
-            "torch_dml_ops/_compile/fusion.py": [
+            "torch_dml_ops/_compile/setting.py": [
                 ('tag = f" torch_dml_ops:«{_mode}»_', "any", CACHES),
                 ('= «_TAG.sub("", config.cache_key_tag) + tag»', "tag", CACHES),
             ],
@@ -666,7 +666,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "torch_dml_ops/onnx/_importer/arithmetic.py": [
                 ("«_ordered(A), _ordered(B)»)", "A, B"),
             ],
-            "torch_dml_ops/onnx/_importer/operators.py": [
+            "torch_dml_ops/onnx/_importer/moving.py": [
                 ("start = larger(start, -sizes[d])", "pass"),
                 ("if must_divide and «known_true(size % num_outputs != 0)»", "False"),
                 ("larger(«smaller(each, size - k * each)», 0) for", "size - k * each"),
@@ -740,7 +740,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "DTensor exchange": (
         "tests/distributed/test_distributed.py",
         {
-            "torch_dml_ops/_operators/records.py": [
+            "torch_dml_ops/_operators/definitions.py": [
                 ("[«t if isinstance(t, type(like)) else like.new_zeros(t.shape)» for", "t")
             ],
             "torch_dml_ops/distributed/_exchange.py": [

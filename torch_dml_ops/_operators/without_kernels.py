@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._operators.checks import require
+from torch_dml_ops._operators.definitions import OPERATORS, Numbers, Tensors, checked_outs
 from torch_dml_ops._operators.layout import dense_strides, new_dense
 from torch_dml_ops._operators.overlap import check_memory
-from torch_dml_ops._operators.records import OPERATORS, Numbers, Tensors, checked_outs
 from torch_dml_ops._operators.signature import TENSOR, Signature, signatures
 from torch_dml_ops._sentences.arguments import explanation
 from torch_dml_ops._sentences.text import cut, text

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from torch_dml_ops._compile import fusion
+from torch_dml_ops._compile import setting
 from torch_dml_ops._operators import checks
 from torch_dml_ops._operators.layout import new_dense
 from torch_dml_ops._operators.overlap import check_memory
@@ -262,7 +262,7 @@ def _register_fake(signature: Signature, operator: type[Operator]) -> None:
     name = signature.name
 
     def new(*given: Any, **named: Any) -> Tensor | list[Tensor]:
-        fusion.prepare()
+        setting.prepare()
         arguments = signature.positional(given, named)
         sizes = operator.result_sizes(*arguments)
         order_of = [t for _, t in signature.named_inputs(arguments)]

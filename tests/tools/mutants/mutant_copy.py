@@ -63,7 +63,7 @@ UNCOUNTED constexpr void seen(int statement) {
 START_FILE = "sitecustomize.py"  # which Python runs first, and which the copy alone has
 START = """import os, sys
 
-sys.path.append(os.path.join(os.path.dirname(__file__), "tests", "tools", "faults"))
+sys.path.append(os.path.join(os.path.dirname(__file__), "tests", "tools", "mutants"))
 if "COVERAGE_PROCESS_START" in os.environ:
     import coverage
 
