@@ -36,7 +36,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import CASES, EXAMPLES, same, values
 from oracle import as_list
-from processes import run_python, test_file
+from processes import file_of_tests, run_python
 from random_calls import PROFILE, calls, check, dtypes, shapes
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -493,7 +493,7 @@ PROPERTIES = "index_is_numpys or is_read_is_numpys or is_assigned_is_numpys or i
 
 
 def test_properties_of_what_is_built_on_the_operators() -> None:
-    files = [test_file(name) for name in ("directml_graph", "index", "negative_steps", "reverse_sequence")]
+    files = [file_of_tests(name) for name in ("directml_graph", "index", "negative_steps", "reverse_sequence")]
     options = ["-q", "-m", "not thorough", "-k", PROPERTIES]
     run_python("-m", "pytest", *options, *files, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE)
 
@@ -501,6 +501,6 @@ def test_properties_of_what_is_built_on_the_operators() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", FILES)
 def test_other_tests_of_what_is_built_on_the_operators(file: str) -> None:
-    path = test_file(file)
+    path = file_of_tests(file)
     options = ["-q", "-m", "not thorough", "-k", " and ".join(f"not {name}" for name in LEFT_OUT)]
     run_python("-m", "pytest", *options, path, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from processes import path_with_lib, run_python, test_file
+from processes import file_of_tests, path_with_lib, run_python
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -178,7 +178,7 @@ QUICK = (
 
 
 def assert_pass(before: str, names: tuple[str, ...], selected: str) -> None:
-    files = [test_file(name) for name in names]
+    files = [file_of_tests(name) for name in names]
     run_python("-c", before, "-q", "-k", f"({selected}) and not a_process_that", *files, PYTHONPATH=path_with_lib())
 
 

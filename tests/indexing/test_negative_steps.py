@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 from transforms import TORCH_FUNC
 
 import torch_dml_ops as dml
-from torch_dml_ops._torch.short_way import available, fast
+from torch_dml_ops._torch.short_way import fast, is_set_up
 
 S = np.s_
 
@@ -734,7 +734,7 @@ def test_a_decorated_asynchronous_generator() -> None:
     assert not in_force()
 
 
-@pytest.mark.skipif(not available, reason="no Python headers, or a torch without names of the short way")
+@pytest.mark.skipif(not is_set_up, reason="no Python headers, or a torch without names of the short way")
 def test_the_packages_own_functions_go_the_short_way_within_it() -> None:
     x = torch.arange(4.0).reshape(2, 2)
 

@@ -44,7 +44,7 @@ def path_with_lib() -> str:
     return os.pathsep.join(filter(None, [str(LIB), str(ROOT), os.environ.get("PYTHONPATH")]))
 
 
-def test_file(name: str) -> Path:
+def file_of_tests(name: str) -> Path:
     """The file of tests of this name, in whatever folder it is."""
     (path,) = (ROOT / "tests").rglob(f"test_{name}.py")
     return path

@@ -15,7 +15,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / room) for room in ("lib", "native")]
 import host_build  # noqa: E402
 from host_build import ROOT  # noqa: E402
-from processes import test_file  # noqa: E402
+from processes import file_of_tests  # noqa: E402
 
 FOLDER = ROOT / "build" / "sanitized"
 SOURCES = FOLDER / "sources"
@@ -118,7 +118,7 @@ def check_extension() -> None:
     shutil.copy(ROOT / CHANGED, SOURCES / CHANGED)
     build_extension()
     print("=== Running the operators' tests", flush=True)
-    files = [test_file(name) for name in TESTS]
+    files = [file_of_tests(name) for name in TESTS]
     chosen = "not on_host and not compile and not inductor"  # what is compiled by others is not what is checked
     options = [
         "-c",
@@ -141,7 +141,7 @@ def check_extension() -> None:
 
 def check_engines() -> None:
     print("=== Random plans under AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
-    options = ["-q", "-n", "0", "-k", "sanitized", test_file("kernels")]
+    options = ["-q", "-n", "0", "-k", "sanitized", file_of_tests("kernels")]
     command = [sys.executable, "-m", "pytest", *options]
     if subprocess.run(
         list(map(str, command)), cwd=ROOT, env=os.environ | {"TORCH_DML_OPS_FUZZ_CASES": CASES}

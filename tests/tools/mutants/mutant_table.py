@@ -746,7 +746,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "torch_dml_ops/distributed/_exchange.py": [
                 ("else self.offset + self.size - «1»", "0"),
                 ("self[3] == size and («self[2] == 1 or size <= 1»)", "True"),
-                ("return Window(«min(start, start + far)»,", "start"),
+                ("return Span(«min(start, start + far)»,", "start"),
                 ("self.is_local = «not any(leaving(*layout))»", "True"),
                 ("self.sent = [t for t in sent if t.peer «!=» here]", "=="),
                 ("start = run.source_start + «t.first» * run.source_step", "0"),
