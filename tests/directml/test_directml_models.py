@@ -489,6 +489,13 @@ def test_no_dimensions_are_the_one_of_all_values(folder: Path) -> None:
     assert np.load(folder / "x.npy").shape == (6,)
 
 
+@pytest.mark.parametrize("name", ["input_path", "output_path"])
+def test_a_folder_has_a_name_that_a_folder_can_have(name: str) -> None:
+    sentence = rf"^Model\.load: {name} must be the name of a folder, got 'a\\x00b'$"
+    with pytest.raises(ValueError, match=sentence):
+        Model.load(EXAMPLES / "slice1.json", **{name: "a\0b"})
+
+
 def test_folders_to_read_from_and_to_write_to(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("in", "here"):
         (tmp_path / name).mkdir()

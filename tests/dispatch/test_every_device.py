@@ -482,6 +482,14 @@ def test_imported_models() -> None:
             assert bits == [onnx_models.bits(np.asarray(output)) for output in outputs], name
 
 
+@pytest.mark.parametrize("name", ["test_shape_example", "test_size_example"])
+def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str, device: None) -> None:
+    ((inputs, outputs),) = onnx_models.CASES[name].data_sets
+    module = onnx_models.by_onnx2torch(onnx_models.CASES[name].model)
+    result = module(*(onnx_models.tensor_of(array).to(HOST_DEVICE) for array in inputs))
+    assert (result.device.type, result.tolist()) == (HOST_DEVICE, outputs[0].tolist())
+
+
 # Files of tests that run there as they are, but for what there is not on that device, and for what compiles for long.
 FILES = ("autograd", "directml_graph", "directml_operator", "index", "negative_steps", "reverse_sequence")
 FILES += ("unusual_inputs", "vmap", "windows_and_lengths")
