@@ -487,7 +487,7 @@ def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str, device: None) 
     ((inputs, outputs),) = onnx_models.CASES[name].data_sets
     module = onnx_models.by_onnx2torch(onnx_models.CASES[name].model)
     result = module(*(onnx_models.tensor_of(array).to(HOST_DEVICE) for array in inputs))
-    assert (result.device.type, result.tolist()) == (HOST_DEVICE, outputs[0].tolist())
+    assert (result.device.type, result.cpu().tolist()) == (HOST_DEVICE, outputs[0].tolist())
 
 
 # Files of tests that run there as they are, but for what there is not on that device, and for what compiles for long.
