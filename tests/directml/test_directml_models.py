@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import operator
 import os
 import pickle
 import signal
@@ -11,6 +12,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -487,6 +489,22 @@ def test_files_of_any_name_hold_raw_bytes(folder: Path) -> None:
 def test_no_dimensions_are_the_one_of_all_values(folder: Path) -> None:
     printed(written(folder, "x.npy", more={"dimensions": []}))
     assert np.load(folder / "x.npy").shape == (6,)
+
+
+def test_outputs_in_one_resource_are_apart(tmp_path: Path) -> None:
+    """Those that share bytes with any other one before them are refused, and no others."""
+    document = json.loads((EXAMPLES / "split.json").read_text())
+    document["resources"]["a"]["initialValues"]["valueCount"] = 400
+    sizes, refused = (4, 2, 6), 0
+    for offsets in itertools.product(range(0, 13, 4), repeat=3):
+        document["commands"][0]["bindings"]["OutputTensors"] = [{"name": "a", "elementOffset": n} for n in offsets]
+        (tmp_path / "model.json").write_text(json.dumps(document))
+        begun = list(zip(offsets, map(operator.add, offsets, sizes), strict=True))
+        shared = any(a < d and c < b for (a, b), (c, d) in itertools.combinations(begun, 2))
+        refused += shared
+        with pytest.raises(ModelError, match="must not overlap OutputTensors") if shared else nullcontext():
+            Model.load(tmp_path / "model.json")
+    assert 10 < refused < 60
 
 
 @pytest.mark.parametrize("name", ["input_path", "output_path"])

@@ -58,12 +58,12 @@ def product_files() -> list[str]:
 
 
 def lines() -> list[tuple[str, int]]:
-    """Files and places of the lines that have more than a comment."""
+    """Files and places of the lines that have words which are not a comment's."""
     result = []
     for file in product_files():
         at = 0
         for line in source(file).splitlines(keepends=True):
-            if line.strip() and not line.lstrip().startswith(("#", "//")):
+            if re.search(r"\w", line) and not line.lstrip().startswith(("#", "//")):
                 result.append((file, at))
             at += len(line)
     return result
@@ -111,6 +111,8 @@ def meaning(text: str) -> str:
                     k for k, s in enumerate(block) if isinstance(s, ast.Raise | ast.Return | ast.Break | ast.Continue)
                 )
                 del block[next(ends, len(block)) + 1 :]
+                if isinstance(node, ast.For | ast.While) and isinstance(block[-1], ast.Continue):
+                    del block[-1]
         if isinstance(node, ast.arg):
             node.annotation = None
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
