@@ -179,9 +179,18 @@ def test_what_changes_nothing_is_not_drawn(small, area):
         ("LEAST = 1", "LEAST =  1"),
         ("return n // 2", "return m // 2"),  # ends in a NameError
         ("return n // 2", "return n ) 2"),
+        ("return n // 2", "return n // 2; raise"),
     )
     assert not any(map(mutant_sample.changes_python, nothing))
     assert mutant_sample.changes_python(*faults("halves.py", ("LEAST = 1", "LEAST = 2")))
+    for before, after in (
+        ("x: int = 1", "x: str = 1"),
+        ('T = TypeVar("T")', 'T = TypeVar("T", bound=int)'),
+        ("isinstance(x, (int, str))", "isinstance(x, (str, int))"),
+        ("for k in x:\n    y = k", "for k in x:\n    y = k\n    continue"),
+    ):
+        assert mutant_sample.meaning(before) == mutant_sample.meaning(after)
+        assert mutant_sample.meaning(before) != mutant_sample.meaning(f"{before}\nz = 1")
 
 
 def test_faults_are_drawn_by_the_seed() -> None:

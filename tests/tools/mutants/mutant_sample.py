@@ -111,7 +111,7 @@ def meaning(text: str) -> str:
                     k for k, s in enumerate(block) if isinstance(s, ast.Raise | ast.Return | ast.Break | ast.Continue)
                 )
                 del block[next(ends, len(block)) + 1 :]
-                if isinstance(node, ast.For | ast.While) and isinstance(block[-1], ast.Continue):
+                if block and isinstance(node, ast.For | ast.While) and isinstance(block[-1], ast.Continue):
                     del block[-1]
         if isinstance(node, ast.arg):
             node.annotation = None
