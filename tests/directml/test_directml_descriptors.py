@@ -234,6 +234,28 @@ def test_constraint(op: str, changes: dict[str, Any], sentences: list[str]) -> N
     assert OperatorDesc.from_json(desc.to_json()) == desc
 
 
+IN_EVERY_DIMENSION = {  # what an entry of a field is, by which each dimension breaks a rule of its own
+    "SLICE": {"offsets": [-1, 9], "sizes": [0, 9], "strides": [0, 9]},
+    "SLICE1": {"input_window_offsets": [-1, 9], "input_window_sizes": [0, 9], "input_window_strides": [0, 2**31]},
+    "SLICE_GRAD": {"input_window_offsets": [-1, 9], "input_window_sizes": [0, 9], "input_window_strides": [0, 2**31]},
+}
+
+
+@pytest.mark.parametrize(
+    ("op", "field", "entry"),
+    [(op, field, entry) for op, fields in IN_EVERY_DIMENSION.items() for field in fields for entry in fields[field]],
+)
+def test_every_dimension_that_breaks_a_rule_is_listed(op: str, field: str, entry: int) -> None:
+    """Of two dimensions in which it is broken, each is named as where it is broken alone."""
+    good = list(getattr(VALID[op], field))
+    of_each = [
+        broken(dataclasses.replace(VALID[op], **{field: entries})) for entries in ([entry, good[1]], [good[0], entry])
+    ]
+    both = broken(dataclasses.replace(VALID[op], **{field: [entry, entry]}))
+    assert all(of_each)
+    assert sorted(both) == sorted([*of_each[0], *of_each[1]])
+
+
 def test_every_rule_that_is_broken_is_listed() -> None:
     desc = op_desc(
         "SLICE1",
