@@ -4,6 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 from private_names import assert_works, defined_names, private_names
 
 import torch_dml_ops
@@ -35,6 +36,8 @@ def test_the_short_way_is_there_with_its_library_and_its_names() -> None:
     """Were it not, for a mistake in setting it up, its tests would be skipped."""
     built = find_spec("torch_dml_ops._fast_calls") is not None
     assert short_way.is_set_up == (built and not private.SHORT_WAY.missing)
+    if short_way.is_set_up:
+        assert short_way.fast.slice1(torch.arange(3), [0], [3], [-1], None, None).tolist() == [2, 1, 0]
 
 
 SHORT_WAY = """
