@@ -64,6 +64,7 @@ from torch import Tensor, fx
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
+from torch_dml_ops.onnx._importer import indexing
 from torch_dml_ops.onnx._importer.graph import (
     IGNORED_ATTRIBUTES,
     OPERATORS,
@@ -1794,3 +1795,14 @@ def test_gather_nd_by_the_indices_of_one_element_is_one_graph() -> None:
     x, i = torch.arange(12.0).reshape(3, 4), torch.tensor([1, -2])
     assert module(x, i).item() == 6
     assert torch.compile(module, fullgraph=True, backend="eager")(x, i).item() == 6
+
+
+def test_what_else_torch_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not about indices out of bounds, which have a sentence of their own."""
+
+    def no_memory(*arguments: Any) -> Any:
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(indexing, "signed", no_memory)
+    with pytest.raises(RuntimeError, match=r"^no memory$"):
+        indexing.gather_elements(torch.zeros(2), torch.tensor([0]))
