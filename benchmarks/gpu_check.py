@@ -200,7 +200,7 @@ class Check:
             command += ["-k", REDUCED_TO]
         elif importlib.util.find_spec("xdist"):
             command += ["-p", "xdist.plugin", "-n", str(min(8, max((os.cpu_count() or 1) // 2, 1)))]
-        command += [str(test_files()[name]) for name in step.tests]
+        command += [str(test_files().get(name, name)) for name in step.tests]
         start = time.monotonic()
         left = self.deadline - start
         code = run(command, self.variables(step), left if self.dry else min(step.seconds, left))

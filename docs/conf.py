@@ -47,8 +47,8 @@ napoleon_custom_sections = [("Attributes", "params_style")]
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(torch|numpy|matplotlib|collections|onnx|os|types)\..*"),
-    ("py:class", r"torch_dml_ops\.directml\.\w+\.[DE]"),  # type variables
-    ("py:class", r"torch_dml_ops\._(index\.Indexer|negative_steps\.(NegativeSteps|T))"),  # no public names
+    ("py:class", r"torch_dml_ops\.directml\.[\w.]+\.[DE]"),  # type variables
+    ("py:class", r"torch_dml_ops\._indexing\.(index\.Indexer|negative_steps\.(NegativeSteps|T))"),  # no public names
     ("py:.*", r"\w+"),  # of types without their module: Tensor, Sequence, ValueError
 ]
 

@@ -35,7 +35,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from torch_dml_ops._torch import libraries as _libraries  # isort: skip  (before the modules that use the operators)
+from torch_dml_ops import _libraries  # isort: skip  (before the modules that use the operators)
 from torch_dml_ops import ops
 from torch_dml_ops._compile.setting import get_fusion, set_fusion
 from torch_dml_ops._indexing.index import index

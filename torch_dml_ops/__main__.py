@@ -14,18 +14,19 @@ from typing import Any, NoReturn
 import torch
 
 import torch_dml_ops
+from torch_dml_ops import _libraries
 from torch_dml_ops._compile import setting
-from torch_dml_ops._torch import autograd, libraries, short_way
+from torch_dml_ops._torch import autograd, short_way
 
 _LONGEST = 1000  # characters of a message
 
 
 def report() -> dict[str, str]:
     """Labels and values, in the order in which they are printed."""
-    architectures = libraries.cuda_architectures()
+    architectures = _libraries.cuda_architectures()
     if architectures is None:
         kernels = "none in this build (build where nvcc is on the PATH, or CUDA_HOME is set)"
-    elif not libraries.cuda_kernels_loaded:
+    elif not _libraries.cuda_kernels_loaded:
         kernels = f"compiled for {architectures}; not loaded, as this torch is a CPU build"
     else:
         kernels = f"compiled for {architectures}"
@@ -35,9 +36,9 @@ def report() -> dict[str, str]:
         "torch": torch.__version__,
         "Python": platform.python_version(),
         "CPU threads": str(torch.get_num_threads()),
-        "SIMD level": libraries.simd_level(),
+        "SIMD level": _libraries.simd_level(),
         "CUDA kernels": kernels,
-        "devices": f"kernels for {' and '.join(libraries.devices_with_kernels)}; all others by torch's own functions",
+        "devices": f"kernels for {' and '.join(_libraries.devices_with_kernels)}; all others by torch's own functions",
         "GPUs": ", ".join(f"{g.name} (compute capability {g.major}.{g.minor})" for g in gpus) or "none seen",
         "calls": _calls(),
         "derivatives": "every order, torch.func included"
@@ -52,7 +53,7 @@ def report() -> dict[str, str]:
 def _calls() -> str:
     if short_way.is_set_up:
         return "short way for plain tensors"
-    if not libraries.FAST_CALLS_LIBRARY.exists():
+    if not _libraries.FAST_CALLS_LIBRARY.exists():
         return "ordinary way only: this build had no Python headers (on Debian, apt install python3-dev; build again)"
     return "ordinary way only: this torch lacks names that the short way is built on"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 import torch_dml_ops as dml
-from torch_dml_ops._torch.libraries import CPU_LIBRARY
+from torch_dml_ops._libraries import CPU_LIBRARY
 
 
 class Call(torch.nn.Module):

@@ -30,8 +30,8 @@ from torch._inductor import metrics
 from torch._inductor.utils import fresh_cache, get_code
 
 import torch_dml_ops as dml
+from torch_dml_ops import _libraries
 from torch_dml_ops._compile import inductor
-from torch_dml_ops._torch import libraries
 
 pytestmark = pytest.mark.usefixtures("uncached_compiler")
 
@@ -436,7 +436,7 @@ def test_whatever_has_a_formula_is_fused_on_a_device_without_kernels(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Even where no pass over memory is saved. The CPU stands for the device."""
-    monkeypatch.setattr(libraries, "devices_with_kernels", ())
+    monkeypatch.setattr(_libraries, "devices_with_kernels", ())
     with caplog.at_level(logging.DEBUG, inductor.log.name):
         _, calls = generated(lambda x: reversed_in(1, x), "rule", empty(4 * MB))
     assert "slice1: fused, as a GPU without kernels would need several of torch's" in caplog.messages

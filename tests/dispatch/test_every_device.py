@@ -44,9 +44,9 @@ from torch.utils._pytree import tree_map_only
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml
+from torch_dml_ops import _libraries
 from torch_dml_ops.__main__ import report
 from torch_dml_ops._operators import without_kernels
-from torch_dml_ops._torch import libraries
 from torch_dml_ops.onnx import from_onnx
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="they are tested once, on no other device")
@@ -89,7 +89,7 @@ def test_the_report_registers_no_kernels_that_this_torch_has_no_device_for() -> 
     report()
     for op, form in itertools.product(OPS, ("", ".out")):
         has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key(f"torch_dml_ops::{op}{form}", "CUDA")
-        assert has_kernel == libraries.cuda_kernels_loaded
+        assert has_kernel == _libraries.cuda_kernels_loaded
 
 
 @every_op
@@ -97,7 +97,7 @@ def test_each_backend_has_a_kernel(op: str) -> None:
     """In a build without CUDA kernels, and beside torch for ROCm, whose device is called cuda, that one has one too."""
     arguments = CALLS[op](maker("cpu"))
     for backend in BACKENDS:
-        if backend == "Meta" or (backend == "CUDA" and libraries.cuda_kernels_loaded):
+        if backend == "Meta" or (backend == "CUDA" and _libraries.cuda_kernels_loaded):
             continue
         new, into_out = forms(op).values()
         assert_right(redispatched(backend, new, *arguments), op, arguments)
@@ -165,7 +165,7 @@ def devices_of_torch() -> list[str]:
 def test_each_device_of_torch_refuses_in_one_sentence_what_it_cannot_move() -> None:
     names = devices_of_torch()
     assert {"hpu", "lazy", "mps", "mtia", "vulkan", "xla", "xpu"} <= {*names}
-    for name, op in itertools.product({*names} - {*libraries.devices_with_kernels, "meta"}, OPS):
+    for name, op in itertools.product({*names} - {*_libraries.devices_with_kernels, "meta"}, OPS):
         arguments = tree_map_only(Tensor, partial(Elsewhere, name), CALLS[op](maker("cpu")))
         out = given_as_out(op, Elsewhere(name, torch.zeros(2, 3)))
         for named in ({}, {"out": out}):

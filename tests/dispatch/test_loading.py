@@ -10,11 +10,11 @@ import pytest
 from processes import started
 
 import torch_dml_ops
-from torch_dml_ops._torch import libraries
+from torch_dml_ops import _libraries
 
 pytestmark = pytest.mark.thorough  # each test starts processes that import torch
 PACKAGE = Path(torch_dml_ops.__file__).parent
-CPU, CUDA = libraries.CPU_LIBRARY.name, libraries.CUDA_LIBRARY.name
+CPU, CUDA = _libraries.CPU_LIBRARY.name, _libraries.CUDA_LIBRARY.name
 
 PRELUDE = """
 import importlib, os, shutil, sys, warnings

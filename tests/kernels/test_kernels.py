@@ -16,7 +16,7 @@ import torch
 from host_build import program
 from processes import run_program
 
-from torch_dml_ops._torch import libraries
+from torch_dml_ops import _libraries
 
 CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "1000"))
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
@@ -24,7 +24,7 @@ SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 # The CPU engine at each SIMD level that this processor has (it runs the next lower one for a higher one); at the
 # highest, the CUDA engine too, to which they mean nothing.
-*LOWER, HIGHEST = libraries.simd_levels()
+*LOWER, HIGHEST = _libraries.simd_levels()
 ENGINES = [*((level, ["cpu"]) for level in LOWER), (HIGHEST, [])]
 
 
@@ -56,7 +56,7 @@ OUT_OF_REACH = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("level", libraries.simd_levels())
+@pytest.mark.parametrize("level", _libraries.simd_levels())
 def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
     """Every line of every function, for each size of item, stride or whatever else that function is compiled for."""
     fuzz = program("kernels_fuzz_covered")
@@ -73,7 +73,7 @@ def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
                 if "function_name" in line and "csrc/kernels/cpu" in file["file"]:
                     place = names[line["function_name"]], f"{Path(file['file']).name}:{line['line_number']}"
                     visits[place] += line["count"]  # of an inline function, whichever source's copy ran
-    others = [name for name in libraries.simd_levels() if name not in (level, level.removesuffix("_gather"))]
+    others = [name for name in _libraries.simd_levels() if name not in (level, level.removesuffix("_gather"))]
     not_here = [rf"::({'|'.join(others)})::", *(["gather.inl"] if "gather" not in level else [])]
     not_here += [functions for levels, functions in OUT_OF_REACH.items() if re.fullmatch(levels, level)]
     ways = {way: n for way, n in visits.items() if not re.search("|".join(not_here), " ".join(way))}

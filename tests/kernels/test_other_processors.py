@@ -110,7 +110,7 @@ def test_random_plans_compiled_by_clang() -> None:
 def test_setup_builds_with_clang(tmp_path: Path) -> None:
     """With every SIMD level, at which results are right."""
     build(tmp_path, os.uname().machine, CXX="clang++")
-    program = "from torch_dml_ops._torch import libraries as l; print(l.CPU_LIBRARY, *l.simd_levels())"
+    program = "from torch_dml_ops import _libraries as l; print(l.CPU_LIBRARY, *l.simd_levels())"
     listed = run_python("-c", program, cwd=tmp_path).split()
     library, *levels = listed
     assert Path(library).is_relative_to(tmp_path)

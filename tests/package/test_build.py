@@ -23,11 +23,11 @@ from packaging.version import Version
 from processes import run_program, started
 
 import torch_dml_ops
+from torch_dml_ops import _libraries
 from torch_dml_ops.__main__ import report
-from torch_dml_ops._torch import libraries
 
-LIBRARIES = [p for p in (libraries.CPU_LIBRARY, libraries.CUDA_LIBRARY) if p.exists()]
-needs_cuda_kernels = pytest.mark.skipif(not libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
+LIBRARIES = [p for p in (_libraries.CPU_LIBRARY, _libraries.CUDA_LIBRARY) if p.exists()]
+needs_cuda_kernels = pytest.mark.skipif(not _libraries.CUDA_LIBRARY.exists(), reason="this build has no CUDA kernels")
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc, to build CUDA kernels")
 
 
@@ -124,25 +124,25 @@ def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
     code, text = run("nm", "-D", "--defined-only", library)
     assert code == 0
     own = {
-        libraries.CPU_LIBRARY: {
+        _libraries.CPU_LIBRARY: {
             "torch_dml_ops_simd_level",
             "torch_dml_ops_simd_levels",
             "torch_dml_ops_find_overlap",
             "torch_dml_ops_leave_to_python",
         },
-        libraries.CUDA_LIBRARY: {"torch_dml_ops_cuda_architectures"},
+        _libraries.CUDA_LIBRARY: {"torch_dml_ops_cuda_architectures"},
     }
     # What is in both is looked up in the one that is meant: torch loads libraries with names of their own.
     assert {line.split()[-1] for line in text.splitlines()} == own[library] | {"torch_dml_ops_fast_call"}
 
 
 def test_library_loads_in_a_program_without_python():
-    assert run_program(program("load_library"), libraries.CPU_LIBRARY) == "loaded\n"
+    assert run_program(program("load_library"), _libraries.CPU_LIBRARY) == "loaded\n"
 
 
 @needs_cuda_kernels
 def test_cuda_library_loads_on_any_torch():
-    code = "import torch; from torch_dml_ops._torch.libraries import CUDA_LIBRARY as library; "
+    code = "import torch; from torch_dml_ops._libraries import CUDA_LIBRARY as library; "
     code += "torch.ops.load_library(str(library)); print('loaded')"
     assert run(sys.executable, "-c", code) == (0, "loaded\n")
 
@@ -158,7 +158,7 @@ def uses_local_memory(line):
 def test_no_kernel_uses_local_memory():
     """Registers that do not suffice, or an array that is indexed by what is known only at run time, lie in memory."""
     lines = (ROOT / "build" / "ptxas.txt").read_text().splitlines()
-    architectures = re.findall(r"[\d.]+", libraries.cuda_architectures())
+    architectures = re.findall(r"[\d.]+", _libraries.cuda_architectures())
     for architecture in architectures:
         kernels = [line for line in lines if line.startswith(f"sm_{architecture.replace('.', '')} ")]
         for name in ("copy_vectorized<", "copy_tiled<", "reverse_vectorized<", "reverse_panels<"):
@@ -474,21 +474,21 @@ for version in sys.stdin.read().split():
 def test_unknown_simd_level_is_refused():
     """A second attempt too: the first one leaves nothing half-imported."""
     program = "for _ in range(2):\n  try: import torch_dml_ops\n  except ImportError as error: print(error)"
-    *others, highest = libraries.simd_levels()
+    *others, highest = _libraries.simd_levels()
     sentence = f"TORCH_DML_OPS_SIMD must be {', '.join(others)} or {highest}, got 'sse4'\n"
     assert run(sys.executable, "-c", program, TORCH_DML_OPS_SIMD="sse4") == (0, 2 * sentence)
 
 
 def test_every_simd_level_is_documented_and_can_be_chosen():
-    levels = libraries.simd_levels()
+    levels = _libraries.simd_levels()
     assert levels[0] == "baseline"
     (row,) = re.findall(r"^\| `TORCH_DML_OPS_SIMD` \| (.*?): ", (ROOT / "docs" / "building.md").read_text(), re.M)
     assert re.findall(r"`(\w+)`", row) == levels
-    program = "from torch_dml_ops._torch import libraries; print(libraries.simd_level())"
+    program = "from torch_dml_ops import _libraries; print(_libraries.simd_level())"
     chosen = [run(sys.executable, "-c", program, TORCH_DML_OPS_SIMD=level)[1].strip() for level in levels]
     best = levels.index(chosen[-1])  # the processor's highest; it stands for those above it
     assert chosen == [*levels[:best], *[levels[best]] * (len(levels) - best)]
-    assert libraries.simd_level() in chosen
+    assert _libraries.simd_level() in chosen
 
 
 def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, tmp_path):
@@ -503,14 +503,14 @@ def test_import_of_a_source_tree_that_is_not_built_says_what_to_do(source_copy, 
 def test_default_architectures():
     if "TORCH_CUDA_ARCH_LIST" in os.environ:
         pytest.skip("TORCH_CUDA_ARCH_LIST chooses the architectures here")
-    assert libraries.cuda_architectures() == "8.0;9.0;10.0;12.0+PTX"
+    assert _libraries.cuda_architectures() == "8.0;9.0;10.0;12.0+PTX"
 
 
 def test_report():
     lines = report()
     assert lines["torch_dml_ops"] == torch_dml_ops.__version__
     assert lines["torch"] == torch.__version__
-    assert lines["SIMD level"] == libraries.simd_level()
+    assert lines["SIMD level"] == _libraries.simd_level()
     code, text = run(sys.executable, "-m", "torch_dml_ops", TORCH_DML_OPS_SIMD="baseline")
     assert code == 0
     assert re.search(r"SIMD level +baseline\n", text)

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import sympy
 import torch
 
-from torch_dml_ops._torch import libraries
+from torch_dml_ops import _libraries
 from torch_dml_ops._torch.private import INDUCTOR as private
 
 private.need()
@@ -320,7 +320,7 @@ class Call:
 
     @property
     def has_kernel(self) -> bool:
-        return self.results[0].device.type in libraries.devices_with_kernels
+        return self.results[0].device.type in _libraries.devices_with_kernels
 
     @property
     def bytes(self) -> int:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torch_dml_ops._libraries import CPU_LIBRARY
 from torch_dml_ops._sentences.text import text
-from torch_dml_ops._torch.libraries import CPU_LIBRARY
 from torch_dml_ops._torch.private import STORAGE
 
 

@@ -26,9 +26,10 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from torch import Tensor
 
+from torch_dml_ops import _libraries
 from torch_dml_ops._operators.overlap import check_memory
 from torch_dml_ops._operators.signature import Signature
-from torch_dml_ops._torch import libraries, short_way
+from torch_dml_ops._torch import short_way
 from torch_dml_ops._torch.private import DERIVATIVES as private
 from torch_dml_ops._torch.private import in_forward_mode
 
@@ -286,4 +287,4 @@ def _register_lazy_out(signature: Signature) -> None:
         _library.impl(f"{signature.name}.out", kernel, key, with_keyset=True)
 
 
-libraries.leave_to_python()
+_libraries.leave_to_python()

@@ -22,8 +22,8 @@ from typing import Any
 import torch
 import torch.autograd.forward_ad as forward_ad
 
+from torch_dml_ops._libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 from torch_dml_ops._operators.signature import Signature
-from torch_dml_ops._torch.libraries import CPU_LIBRARY, CUDA_LIBRARY, cuda_kernels_loaded
 from torch_dml_ops._torch.private import DERIVATIVES
 from torch_dml_ops._torch.private import SHORT_WAY as private
 

@@ -35,7 +35,7 @@ AREAS = {
     "csrc/kernels/": "CPU kernels",
     "csrc/ops/(overlap|execute)|torch_dml_ops/_operators/(overlap|layout)": "layout, planning",
     "csrc/python/|torch_dml_ops/_(torch/(short|ordinary)_way|operators/signature)": "short way",
-    "csrc/.*.py|setup.py|torch_dml_ops/(__|_torch/libraries|_paths|_sentences/packages)": "setup, command line",
+    "csrc/.*.py|setup.py|torch_dml_ops/(__|_libraries|_paths|_sentences/packages)": "setup, command line",
     "torch_dml_ops/_operators/without_kernels": "devices without kernels",
     "csrc/|torch_dml_ops/(ops|_operators/|_sentences/)": "operators",
     "torch_dml_ops/(distributed/|_torch/loaded_later)": "distributed",

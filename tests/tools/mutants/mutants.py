@@ -283,7 +283,7 @@ def main() -> int:
         tests = recorded(options.jobs)
         runs = [run for mutant in chosen for run in runs_of(mutant, tests)]
     else:
-        command = [sys.executable, "-c", "from torch_dml_ops._torch import libraries as l; print(*l.simd_levels())"]
+        command = [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(*l.simd_levels())"]
         known = subprocess.check_output(command, cwd=COPY, text=True, env=os.environ | {"PYTHONPATH": "."}).split()
         runs = [Run(shlex.split(m.tests), m, level) for m in chosen for level in levels(m, known)]
         if programs := {run.program for run in runs} - {""}:

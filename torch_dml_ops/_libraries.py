@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-_FOLDER = Path(__file__).parents[1]
+_FOLDER = Path(__file__).parent
 CPU_LIBRARY = _FOLDER / "_C.abi3.so"
 CUDA_LIBRARY = _FOLDER / "_C_cuda.abi3.so"
 FAST_CALLS_LIBRARY = _FOLDER / "_fast_calls.abi3.so"
@@ -97,7 +97,7 @@ devices_with_kernels = ("cpu", "cuda") if cuda_kernels_loaded else ("cpu",)
 
 # The package may be imported again after it was removed from sys.modules. What its modules registered with torch is
 # still registered, so they must not be executed again: they come from the first package, which torch's namespace keeps.
-_package = sys.modules[__package__.partition(".")[0]]
+_package = sys.modules[__package__]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
     for _room, _names in {
@@ -108,7 +108,7 @@ if _first_package is not _package:
         for _name in _names:
             if _module := getattr(getattr(_first_package, _room, None), _name, None):
                 sys.modules[_module.__name__] = _module
-                setattr(import_module(f"{_package.__name__}.{_room}"), _name, _module)
+                setattr(import_module(f"{__package__}.{_room}"), _name, _module)
 
 
 def leave_to_python() -> None:
