@@ -12,6 +12,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -161,6 +162,16 @@ def test_files_that_sources_name_exist() -> None:
             names = {*NAMED.findall(path.read_text(encoding="utf-8"))}
             missing[file] = {name for name in names if not ((ROOT / name).exists() or OTHERS.fullmatch(name))}
     assert {file: names for file, names in missing.items() if names} == {}
+
+
+def test_rooms_are_small_and_no_test_imports_another() -> None:
+    for room in (ROOT / "tests", ROOT / "torch_dml_ops"):
+        files = [path for path in room.rglob("*") if path.is_file() and path.suffix not in (".pyc", ".so")]
+        entries = {(path.parents[k], ([*path.parents][k - 1] if k else path)) for path in files for k in range(4)}
+        crowded = Counter(folder for folder, _ in entries if folder == room or room in folder.parents)
+        assert {folder: count for folder, count in crowded.items() if count > 15} == {}
+    importing = re.compile(r"^\s*(from|import) test_", re.M)
+    assert [path for path in (ROOT / "tests").rglob("*.py") if importing.search(path.read_text())] == []
 
 
 def test_the_reference_has_the_signatures_and_sentences_of_the_functions() -> None:

@@ -10,7 +10,7 @@ Row = tuple[str, str] | tuple[str, str, str]  # the third: tests of its own, whe
 
 CACHES = "tests/compile/test_inductor.py -k 'a_cache_of or mark_of_caches'"
 GRADCHECK = "tests/contract/test_autograd.py -m '' -k 'ordinary and (gradcheck or torch_func)'"
-INDEX = "tests/indexing/test_index.py tests/contract/test_window.py -k 'numpys or small_sizes or malformed or empty'"
+INDEX = "tests/indexing/test_index.py tests/indexing/test_window.py -k 'numpys or small_sizes or malformed or empty'"
 JOINS = "tests/contract/test_properties.py -k join_takes_the_first_order"
 STORAGES = "tests/contract/test_unusual_inputs.py -k 'storage or without_memory'"
 BOTH = "$ kernels_fuzz 1000 0 && kernels_fuzz alignments"
@@ -496,7 +496,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "index": (
-        "tests/indexing/test_index.py tests/contract/test_window.py "
+        "tests/indexing/test_index.py tests/indexing/test_window.py "
         "tests/dispatch/test_tracing.py::test_every_argument_is_unknown",
         {
             "torch_dml_ops/_indexing/index.py": [
