@@ -1,1 +1,1 @@
-"""What is asked of torch: the compiled libraries, private names, the two ways of a call, and derivatives."""
+"""What is asked of torch: private names, the two ways of a call, and derivatives."""
