@@ -116,7 +116,7 @@ lint: $(VENV)/dev ## check style and types
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.citation-file-format CITATION.cff
 
 check-compiled: $(VENV)/dev ## run what nvcc makes of the CUDA kernels, PTX and SASS, on the CPU: about ten minutes
-	PYTHONPATH=tests $(BIN)/python -m cuda_compiled
+	PYTHONPATH=tests/native $(BIN)/python -m cuda_compiled
 
 docs: $(VENV)/docs ## build the documents as HTML into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs

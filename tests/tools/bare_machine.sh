@@ -11,7 +11,7 @@ set -euo pipefail
 suite=$1
 shift
 steps=${*:-demo test install page}
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=${FOLDER:-$PWD/build/bare/$suite}
 there=/root/torch_dml_ops # as `git clone` calls it
 within() { chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin "${settings[@]}" bash -euc "$1"; }
