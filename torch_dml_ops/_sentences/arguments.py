@@ -149,6 +149,8 @@ def require_tensors(name: str, values: Any) -> None:
         elif isinstance(values, Iterable) and not isinstance(values, NO_LISTS):
             way_out = f"; write list({name.rpartition(' ')[2]})"
         raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
+    if isinstance(values, PackedSequence):  # a tuple, of other things than pieces
+        raise TypeError(f"{name} must be a list of tensors, got PackedSequence{_as_tensor(name, values)}")
     for k, value in enumerate(values):
         require_tensor(f"{name}[{k}]", value)
 
