@@ -23,7 +23,7 @@ from torch_dml_ops._sentences.arguments import (
     require_tensor,
     whole_numbers,
 )
-from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops._torch.private import RESHAPE
 from torch_dml_ops._torch.short_way import fast
 from torch_dml_ops.ops import slice1
@@ -35,7 +35,7 @@ BasicIndex = Entry | tuple[Entry, ...]
 # vmap has a batch of, which torch alone can use. None makes a new dimension.
 Part = Walk | int | Tensor | None
 
-
+_TO_ASSIGN = "write torch.no_grad() around the assignment, or assign to a clone()"
 _LARGE = 2**31  # a step that torch would multiply by the stride, beyond 64 bits, even where it is never taken
 
 
@@ -183,15 +183,35 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
         handle_torch_function(assign, (proxy,), op, input, index, value, proxy)
         return
     parts = _parts(op, index, input)
+    kept = [part for part in parts if part is None or isinstance(part, Walk)]
     _check_not_sharded(op, input, parts)
     _check_not_leaf(op, input)
     if not isinstance(value, (Number, torch.SymInt, torch.SymFloat, torch.SymBool)):
         require_tensor(f"{op}: the value", value, "a number or a tensor")
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
-        kept = [part for part in parts if part is None or isinstance(part, Walk)]
         value = _turned(value, [part is not None and part.step < 0 for part in kept])
-    input[tuple(map(_for_torch, parts))] = value
+    try:
+        input[tuple(map(_for_torch, parts))] = value
+    except RuntimeError as error:
+        sizes = [1 if part is None else part.length for part in kept]
+        if (rule := _why_not_assigned(sizes, value, str(error))) is None:
+            raise
+        raise RuntimeError(f"{op}: {rule}") from None
+
+
+def _why_not_assigned(sizes: Sequence[int], value: Any, torchs_own: str) -> str | None:
+    """What torch refuses for a reason that it says without the argument's name."""
+    if "leaf Variable" in torchs_own:
+        return f"input must not be a view of a leaf that requires grad where it is assigned to; {_TO_ASSIGN}"
+    if "single memory location" in torchs_own:
+        return "input must not overlap itself where it is assigned to; assign to a clone()"
+    if isinstance(value, Tensor):
+        given = [1] * (len(sizes) - value.dim()) + list(value.shape)
+        more = len(given) - len(sizes)
+        if any(n != 1 for n in given[:more]) or any(n not in (1, m) for n, m in zip(given[more:], sizes, strict=True)):
+            return f"the value must have sizes that broadcast to {text(sizes)}, got {text(value.shape)}"
+    return None
 
 
 def _turned(value: Tensor, backwards: Sequence[bool]) -> Tensor:
@@ -244,10 +264,7 @@ def _check_not_sharded(op: str, input: Tensor, parts: Sequence[Part]) -> None:
 def _check_not_leaf(op: str, input: Tensor) -> None:
     """What torch refuses as "a leaf Variable that requires grad"."""
     if input.requires_grad and input.is_leaf and torch.is_grad_enabled():
-        raise RuntimeError(
-            f"{op}: input must not be a leaf that requires grad where it is assigned to; write torch.no_grad() around "
-            "the assignment, or assign to a clone()"
-        )
+        raise RuntimeError(f"{op}: input must not be a leaf that requires grad where it is assigned to; {_TO_ASSIGN}")
 
 
 def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
