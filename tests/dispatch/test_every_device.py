@@ -483,7 +483,8 @@ def test_imported_models() -> None:
 
 
 @pytest.mark.parametrize("name", ["test_shape_example", "test_size_example"])
-def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str, device: None) -> None:
+def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str) -> None:
+    host_device()
     ((inputs, outputs),) = onnx_models.CASES[name].data_sets
     module = onnx_models.by_onnx2torch(onnx_models.CASES[name].model)
     result = module(*(onnx_models.tensor_of(array).to(HOST_DEVICE) for array in inputs))

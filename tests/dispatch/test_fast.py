@@ -728,7 +728,9 @@ def interrupted() -> Iterator[None]:
         raise Interruption
 
     before = signal.signal(signal.SIGALRM, interrupt)
+    gc.disable()  # which calls functions of hypothesis, and Python drops what is raised in those
     yield
+    gc.enable()
     signal.signal(signal.SIGALRM, before)
 
 
