@@ -198,8 +198,10 @@ def test_advanced_indexing_gets_a_sentence(index: Any, got: str, way: str) -> No
     entry = index[k] if isinstance(index, tuple) else index
     is_mask = getattr(entry, "ndim", 0) > 0 and str(entry.dtype).endswith("bool")
     way_out = "index the result with it"
-    if is_mask:
-        way_out = f"{way_out}, as in x[::-1][:, mask]" if k else "x[mask] and torch.masked_select take masks"
+    if k and not isinstance(entry, bool):
+        way_out += f", as in x[::-1][:, {'mask' if is_mask else 'indices'}]"
+    elif is_mask:
+        way_out = "x[mask] and torch.masked_select take masks"
     assert str(refused.value) == (
         f"index: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {got}; {way_out}"
     )

@@ -325,7 +325,7 @@ def test_sentences_of_torch() -> None:
 
 BASIC = "must be a slice, a whole number, None or an Ellipsis, got"
 REFUSED: list[tuple[Any, type[Exception], str]] = [
-    (S[::-1, [0, 2]], IndexError, f"index[1] {BASIC} [0, 2]; index the result with it"),
+    (S[::-1, [0, 2]], IndexError, f"index[1] {BASIC} [0, 2]; index the result with it, as in x[::-1][:, indices]"),
     (S[torch.tensor([1]), ::-1], IndexError, f"index[0] {BASIC} a tensor of sizes [1]; index the result with it"),
     (S[True, ::-1], IndexError, f"index[0] {BASIC} True; index the result with it"),
     (S[::-1, ::0], ValueError, "the slice of dimension 1 must not have a step of 0"),

@@ -311,11 +311,14 @@ def _checked(op: str, k: int, entry: Any) -> Any:
             raise
         return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
     advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
+    is_mask = getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool")
     way_out = "; index the result with it" if advanced else ""
+    if advanced and k and not isinstance(entry, bool):
+        way_out += f", as in x[::-1][:, {'mask' if is_mask else 'indices'}]"
     if isinstance(entry, list) and any(isinstance(e, (slice, EllipsisType, NoneType)) for e in entry):
         way_out = "; write a tuple of entries, as in x[tuple(…)]"
-    if getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool"):
-        way_out = f"{way_out}, as in x[::-1][:, mask]" if k else "; x[mask] and torch.masked_select take masks"
+    if is_mask and not k:
+        way_out = "; x[mask] and torch.masked_select take masks"
     raise IndexError(
         f"{op}: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {shown(entry)}{way_out}"
     )
