@@ -65,11 +65,14 @@ def small(tmp_path, monkeypatch):
     for module in mutant_copy, mutant_reach, mutant_sample, mutants:
         for name in ("ROOT", "COPY"):
             monkeypatch.setattr(module, name, tmp_path, raising=False)
-    for cached in (mutant_copy.source, mutant_copy.tree, mutant_copy.statements, mutant_copy.first_statements):
-        cached.cache_clear()
+    monkeypatch.setattr(mutant_reach, "product_files", lambda: ["csrc/sum.cpp", "halves.py"])
+    cached = mutant_copy.source, mutant_copy.tree, mutant_copy.statements, mutant_copy.first_statements
+    cached += (mutant_reach.words_in_functions,)
+    for function in cached:
+        function.cache_clear()
     yield tmp_path
-    for cached in (mutant_copy.source, mutant_copy.tree, mutant_copy.statements, mutant_copy.first_statements):
-        cached.cache_clear()
+    for function in cached:
+        function.cache_clear()
 
 
 SUM = """#include <cstdio>
@@ -166,7 +169,9 @@ def test_faults_in_cpp_are_switched_on_one_by_one(small, area):
 def test_constants_have_no_switch(small, area):
     (constant,) = faults("csrc/sum.cpp", ("kStep = 1", "kStep = 2"))
     assert mutant_copy.switched_statement(constant) is None
-    assert mutant_reach.places(constant)[-1] == 0b1111111  # whatever runs anything of the file may notice it
+    assert mutant_reach.places(constant)[-1] == {
+        "csrc/sum.cpp": 0b1111111
+    }  # whatever runs anything of the file may notice it
 
 
 def test_what_changes_nothing_is_not_drawn(small, area):

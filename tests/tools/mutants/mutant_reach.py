@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import mmap
 import os
@@ -134,9 +135,11 @@ class Recorder:
         shutil.rmtree(self.folder)
 
 
-def places(mutant: Mutant) -> list[int]:
-    """What of its file a test must reach to notice it, as bits; if no test does, what follows, which is around it."""
-    return cpp_places(mutant) if mutant.is_cpp else python_places(mutant)
+def places(mutant: Mutant) -> list[dict[str, int]]:
+    """What a test must reach to notice it, as bits by file; if no test does, what follows, which is around it."""
+    if mutant.is_cpp:
+        return [{mutant.file: place} for place in cpp_places(mutant)]
+    return [*names_used(mutant), *({mutant.file: place} for place in python_places(mutant))]
 
 
 def cpp_places(mutant: Mutant) -> list[int]:
@@ -156,26 +159,65 @@ def cpp_places(mutant: Mutant) -> list[int]:
 
 def python_places(mutant: Mutant) -> list[int]:
     """The lines of the least statement that changes, or where that runs at import, those in the class or the file."""
-    text = source(mutant.file)
-    first, last = (text.count("\n", 0, at) + 1 for at in (mutant.begin, max(mutant.begin, mutant.end - 1)))
-    result = [bits(1, text.count("\n") + 1)]
-    in_function, node = False, ast.parse(text)
-    while True:
-        parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.stmt | ast.ExceptHandler)]
-        spans = {
-            part: (min(n.lineno for n in ast.walk(part) if hasattr(n, "lineno")), part.end_lineno) for part in parts
-        }
-        node = next((part for part, (begin, end) in spans.items() if begin <= first and last <= end), None)
-        if node is None:
-            return result
-        begin, end = spans[node]
+    result = [bits(1, source(mutant.file).count("\n") + 1)]
+    in_function = False
+    for node, begin, end in statements_around(mutant):
         body = getattr(node, "body", [])
         if in_function:
             head_end = max(begin, body[0].lineno - 1) if body else end
-            result = [bits(begin, head_end if last <= head_end else end)]
+            result = [bits(begin, head_end if last_line(mutant) <= head_end else end)]
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             result.insert(0, bits(body[0].lineno, end))
         in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    return result
+
+
+def names_used(mutant: Mutant) -> list[dict[str, int]]:
+    """Where what changes runs at import, the lines of functions with a name that the least statement gives."""
+    around = statements_around(mutant)
+    if not around or any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node, _, _ in around[:-1]):
+        return []
+    node = around[-1][0]
+    nodes = [node] if hasattr(node, "name") else [*ast.walk(node)]
+    names = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    names |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    names |= {n.asname or n.name.partition(".")[0] for n in nodes if isinstance(n, ast.alias)}
+    result = {}
+    for file in product_files() if names else ():
+        if file.endswith(".py"):
+            lines = [k for k, words in words_in_functions(file).items() if names & words]
+            result[file] = sum(1 << k for k in lines)
+    return [result]
+
+
+@functools.cache
+def words_in_functions(file: str) -> dict[int, set[str]]:
+    """By line."""
+    functions = (n for n in ast.walk(ast.parse(source(file))) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    lines = {k for function in functions for k in range(function.body[0].lineno, function.body[-1].end_lineno + 1)}
+    return {k: {*re.findall(r"\w+", line)} for k, line in enumerate(source(file).split("\n"), 1) if k in lines}
+
+
+def last_line(mutant: Mutant) -> int:
+    return source(mutant.file).count("\n", 0, max(mutant.begin, mutant.end - 1)) + 1
+
+
+def statements_around(mutant: Mutant) -> list[tuple[ast.AST, int, int]]:
+    """From the outermost to the least, with their first and last lines."""
+    first, last = source(mutant.file).count("\n", 0, mutant.begin) + 1, last_line(mutant)
+    result: list[tuple[ast.AST, int, int]] = []
+    node: ast.AST = ast.parse(source(mutant.file))
+    while True:
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.stmt | ast.ExceptHandler):
+                begin = min(n.lineno for n in ast.walk(part) if hasattr(n, "lineno"))
+                end = part.end_lineno or begin
+                if begin <= first and last <= end:
+                    result.append((part, begin, end))
+                    node = part
+                    break
+        else:
+            return result
 
 
 def bits(first: int, last: int) -> int:
@@ -183,13 +225,17 @@ def bits(first: int, last: int) -> int:
 
 
 def in_order(mutant: Mutant, tests: Mapping[str, Reached]) -> list[list[str]]:
-    """The tests that run what changes: first the fastest case of each test, and then the others."""
+    """The tests that run what changes: first the fastest case of each test, and then the others; those whose names have
+    a word of the line before those without one."""
+    words = {*re.findall(r"[A-Za-z]\w{3,}", " ".join(mutant.shown))}
     for place in places(mutant):
         found = sorted(
-            (t.seconds, name) for name, t in tests.items() if t.passed and t.places.get(mutant.file, 0) & place
+            (not any(word in name for word in words), t.seconds, name)
+            for name, t in tests.items()
+            if t.passed and any(t.places.get(file, 0) & lines for file, lines in place.items())
         )
         if found:
-            fastest = {name.partition("[")[0]: name for _, name in reversed(found)}
-            first = [name for _, name in found if fastest[name.partition("[")[0]] == name]
-            return [first, [name for _, name in found if name not in {*first}]]
+            fastest = {name.partition("[")[0]: name for _, _, name in reversed(found)}
+            first = [name for _, _, name in found if fastest[name.partition("[")[0]] == name]
+            return [first, [name for _, _, name in found if name not in {*first}]]
     return []
