@@ -97,11 +97,15 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+def _examples() -> dict[str, Path]:
+    """The examples of model files."""
+    folder = Path(torch_dml_ops.__file__).parent / "directml" / "example-models"
+    return {path.name: path for path in sorted(folder.iterdir())}
+
+
 def _example(name: str | None) -> int:
     """Lists the examples of model files, or writes one into the current folder; the exit status."""
-    examples = {
-        path.name: path for path in sorted((Path(torch_dml_ops.__file__).parent / "directml/example-models").iterdir())
-    }
+    examples = _examples()
     if name is None:
         print(*examples, sep="\n")
         return 0
@@ -150,7 +154,8 @@ def _model(arguments: argparse.Namespace) -> int:
         if arguments.command == "run":
             model.run(device=arguments.device)
     except FileNotFoundError as error:
-        _tell(f"there is no file {error.filename}" if error.filename else error)
+        way_out = f"; next: python -m torch_dml_ops example {error.filename}" if error.filename in _examples() else ""
+        _tell(f"there is no file {error.filename}{way_out}" if error.filename else error)
         return 1
     except MemoryError:
         _tell(f"{arguments.model}: there is not enough memory to {arguments.command} it")

@@ -307,6 +307,8 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     for k, entry in enumerate(entries):
         if not isinstance(entry, (slice, EllipsisType)):
             way_out = f"; write {as_slice(entry)} to keep the dimension" if isinstance(entry, int) else ""
+            if isinstance(index, list) and any(isinstance(e, slice) for e in index):
+                way_out = "; write tuple(index)"
             raise TypeError(f"window: index[{k}] must be a slice or an Ellipsis, got {shown(entry)}{way_out}")
     ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(ellipses) > 1:
@@ -438,6 +440,8 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
             way_out = f"; {of_one}"
         elif lengths.dim() == 2 and is_boolean(lengths):
             way_out = f"; of a mask write lengths.sum({int(lengths.shape[0] == count)})"
+        elif lengths.numel() == count:
+            way_out = "; write lengths.flatten()"
         raise RuntimeError(
             f"{op}: lengths must have sizes {text([count])}, one for each index of axis {batch_axis} of input, got "
             f"{text(lengths.shape)}{way_out}"

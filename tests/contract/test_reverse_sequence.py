@@ -102,7 +102,7 @@ REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
         (f"input must have at least 2 dimensions, got 0; {OF_ONE}", lambda x: (x[0, 0, 0], TWO[:1], 0)),
         ("input must have at least 2 dimensions, got 1; are input and lengths swapped?", lambda x: (TWO, x, 1)),
         (f"lengths {OF_THE_AXES.format(2, 0, [3])}", lambda x: (x, torch.tensor([1, 2, 3]), 1)),
-        (f"lengths {OF_THE_AXES.format(2, 0, [2, 1])}", lambda x: (x, TWO[:, None], 1)),
+        (f"lengths {OF_THE_AXES.format(2, 0, [2, 1])}; write lengths.flatten()", lambda x: (x, TWO[:, None], 1)),
         (
             f"lengths {OF_THE_AXES.format(2, 0, [2, 3])}; of a mask write lengths.sum(1)",
             lambda x: (x, x[:, :, 0] == 0, 1),

@@ -653,8 +653,11 @@ def test_descriptors_are_frozen() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: TensorDesc("FLOAT32", [1]), "TensorDesc: data_type must be a TensorDataType, got 'FLOAT32'"),
-        (lambda: TensorDesc(F32, 3), "TensorDesc: sizes must be a list of whole numbers, got 3"),
+        (
+            lambda: TensorDesc("FLOAT32", [1]),
+            "TensorDesc: data_type must be a TensorDataType, got 'FLOAT32'; write TensorDataType.FLOAT32",
+        ),
+        (lambda: TensorDesc(F32, 3), r"TensorDesc: sizes must be a list of whole numbers, got 3; write \[3\]"),
         (
             lambda: dataclasses.replace(VALID["SLICE1"], input_tensor="x"),
             "Slice1OperatorDesc: input_tensor must be a TensorDesc, got 'x'",
@@ -679,10 +682,18 @@ def test_descriptors_are_frozen() -> None:
             (lambda desc=desc, given=given: desc.infer_output(*given), f"{desc.__name__}.infer_output: {sentence}")
             for desc, given, sentence in (
                 (SplitOperatorDesc, ([4, 6], 0, [4]), r"input_tensor must be a TensorDesc, got \[4, 6\]"),
-                (SplitOperatorDesc, (X, 0, 4), "output_axis_sizes must be a list of whole numbers, got 4"),
+                (
+                    SplitOperatorDesc,
+                    (X, 0, 4),
+                    r"output_axis_sizes must be a list of whole numbers, got 4; write \[4\]",
+                ),
                 (JoinOperatorDesc, ([X, None], 0), r"input_tensors\[1\] must be a TensorDesc, got None"),
-                (Slice1OperatorDesc, (X, 0, 4, 1), "input_window_sizes must be a list of whole numbers, got 4"),
-                (SliceOperatorDesc, (X, [0], 4, [1]), "sizes must be a list of whole numbers, got 4"),
+                (
+                    Slice1OperatorDesc,
+                    (X, 0, 4, 1),
+                    r"input_window_sizes must be a list of whole numbers, got 4; write \[4\]",
+                ),
+                (SliceOperatorDesc, (X, [0], 4, [1]), r"sizes must be a list of whole numbers, got 4; write \[4\]"),
             )
         ),
     ],

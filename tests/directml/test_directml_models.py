@@ -882,7 +882,13 @@ def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> No
 def test_devices_that_are_not_there(device: str) -> None:
     with pytest.raises(ValueError) as caught:
         Model.load(EXAMPLES / "join.json").run(device=device.strip("'"))
-    assert str(caught.value) == f"Model.run: device must be cpu, or an accelerator that torch sees, got {device}"
+    rule = f"Model.run: device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}"
+    assert str(caught.value) == rule
+
+
+def seen() -> str:
+    kind = torch.accelerator.current_accelerator()
+    return f"{torch.accelerator.device_count()} of {kind.type}" if kind else "none"
 
 
 def test_devices_of_torch() -> None:
@@ -1037,7 +1043,7 @@ def test_files_of_other_kinds(
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "'foo'"])
 def test_devices_that_are_not_there_on_the_command_line(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--device", device.strip("'"), str(EXAMPLES / "join.json")]) == 1
-    message = f"--device must be cpu, or an accelerator that torch sees, got {device}\n"
+    message = f"--device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}\n"
     assert capsys.readouterr() == ("", message)
 
 

@@ -112,7 +112,7 @@ def test_what_is_printed(name: str, command: Command) -> None:
 
 
 SENTENCES = {
-    "run model.json --device mars": r"--device must be .*, got 'mars'\n",
+    "run model.json --device mars": r"--device must be .*, got 'mars'; it sees .*\n",
     "run model.json --device cuda": r"--device must be .*\n",
     "run model.json --feature-level 7_0": r"usage: .*: error: argument --feature-level: .*, got '7_0'\n",
     "validate model.json --strict": r"model.json: nothing is wrong\n",

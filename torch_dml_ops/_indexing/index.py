@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Number
 from types import EllipsisType, NoneType
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from torch_dml_ops._sentences.arguments import (
     require_tensor,
     whole_numbers,
 )
-from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops._sentences.text import dtype_name, shown, text
 from torch_dml_ops._torch.private import RESHAPE
 from torch_dml_ops._torch.short_way import fast
 from torch_dml_ops.ops import slice1
@@ -60,6 +60,10 @@ class Indexer:
     def __setitem__(self, index: BasicIndex, value: Any) -> None:
         """Assigns as torch does, broadcasting and converting the value, but where both overlap as NumPy does."""
         assign("index", self._input, index, value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        way_out = f"; index(input)[…] is a tensor, which has {name}" if hasattr(Tensor, name) else ""
+        raise AttributeError(f"index(input) has no attribute {name}{way_out}")
 
     def __repr__(self) -> str:
         return f"index({self._input!r})"
@@ -193,19 +197,21 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
         value = _turned(value, [part is not None and part.step < 0 for part in kept])
     try:
         input[tuple(map(_for_torch, parts))] = value
-    except RuntimeError as error:
+    except (RuntimeError, ValueError, OverflowError) as error:
         sizes = [1 if part is None else part.length for part in kept]
-        if (rule := _why_not_assigned(sizes, value, str(error))) is None:
+        if (rule := _why_not_assigned(input, sizes, value, str(error))) is None:
             raise
         raise RuntimeError(f"{op}: {rule}") from None
 
 
-def _why_not_assigned(sizes: Sequence[int], value: Any, torchs_own: str) -> str | None:
+def _why_not_assigned(input: Tensor, sizes: Sequence[int], value: Any, torchs_own: str) -> str | None:
     """What torch refuses for a reason that it says without the argument's name."""
     if "leaf Variable" in torchs_own:
         return f"input must not be a view of a leaf that requires grad where it is assigned to; {_TO_ASSIGN}"
     if "single memory location" in torchs_own:
         return "input must not overlap itself where it is assigned to; assign to a clone()"
+    if "verflow" in torchs_own:
+        return f"the value must fit {dtype_name(input.dtype)}, the dtype of input, got {shown(value)}"
     if isinstance(value, Tensor):
         given = [1] * (len(sizes) - value.dim()) + list(value.shape)
         more = len(given) - len(sizes)
@@ -310,7 +316,7 @@ def _checked(op: str, k: int, entry: Any) -> Any:
         if not isinstance(entry, Tensor):
             raise
         return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
-    advanced = isinstance(entry, (list, bool)) or hasattr(entry, "ndim")
+    advanced = isinstance(entry, (list, tuple, bool)) or hasattr(entry, "ndim")
     is_mask = getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool")
     way_out = "; index the result with it" if advanced else ""
     if advanced and k and not isinstance(entry, bool):

@@ -93,7 +93,7 @@ def whole_numbers(name: str, values: Any) -> Sequence[int]:
         what = "tensor" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(f"{name} must be a list of whole numbers, got a {values.ndim}-d {what}")
     elif not _is_list(values):
-        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{_of_slices(values)}")
+        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{as_list(values)}")
     return tuple([whole_number(f"{name}[{k}]", value) for k, value in enumerate(values)])
 
 
@@ -103,6 +103,11 @@ def are_plain_numbers(values: Any) -> bool:
     if kind is list or kind is tuple or kind is torch.Size:
         return all(type(value) is int for value in values)
     return kind is int or values is None
+
+
+def as_list(value: Any) -> str:
+    """What to write for a list of whole numbers, if that can be known."""
+    return f"; write [{value}]" if type(value) is int and abs(value) < 2**63 else _of_slices(value)
 
 
 def _of_slices(value: Any) -> str:

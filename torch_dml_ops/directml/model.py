@@ -172,4 +172,6 @@ def device_here(argument: str, given: str | torch.device) -> torch.device:
             return device
     except (AttributeError, RuntimeError):  # of a name that means nothing to torch, or a device that has no module
         pass
-    raise ValueError(f"{argument} must be cpu, or an accelerator that torch sees, got {called}")
+    kind = torch.accelerator.current_accelerator()
+    seen = f"{torch.accelerator.device_count()} of {kind.type}" if kind else "none"
+    raise ValueError(f"{argument} must be cpu, or an accelerator that torch sees, got {called}; it sees {seen}")

@@ -372,6 +372,10 @@ class TensorPolicy:
         """Channels last, as NHWC: ``dml::TensorPolicy::InterleavedChannel()``."""
         return _INTERLEAVED_CHANNEL
 
+    def __repr__(self) -> str:
+        named = {PACKED: "default()", _INTERLEAVED_CHANNEL: "interleaved_channel()"}
+        return f"TensorPolicy.{named[self]}" if self in named else f"TensorPolicy({self._function!r})"
+
     def get(self, data_type: TensorDataType, flags: TensorFlags, sizes: Sequence[int]) -> TensorProperties:
         """The properties of a tensor.
 

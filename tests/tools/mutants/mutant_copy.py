@@ -260,6 +260,11 @@ def make_copy(every: Sequence[Mutant], changed: Mutant | None = None) -> None:
     texts["tests/native/host_build.py"] = texts["tests/native/host_build.py"].replace(
         b'"-Wall", "-Wextra", "-Werror"', b'"-w"'
     )
+    for link in (path for name in COPIED for path in (ROOT / name).rglob("*") if path.is_symlink()):
+        to = COPY / link.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.unlink(missing_ok=True)
+        to.symlink_to(link.readlink())
     for name in COPIED:
         for path in (COPY / name).rglob("*"):
             if path.is_file() and path.suffix not in (".so", ".pyc") and str(path.relative_to(COPY)) not in texts:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from torch_dml_ops._sentences.arguments import NO_LISTS, integer
+from torch_dml_ops._sentences.arguments import NO_LISTS, as_list, integer
 from torch_dml_ops._sentences.text import cut, shown
 from torch_dml_ops.directml._schema.text import JsonPath
 
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
     """Numbers as `integer` has them, of any iterable."""
-    entries = listed(name, values, "whole numbers")
+    entries = listed(name, values, "whole numbers", as_list(values))
     return tuple(v if type(v) is int else integer(f"{name}[{k}]", v) for k, v in enumerate(entries))
 
 
-def listed(name: str, values: Any, of: str) -> list[Any]:
+def listed(name: str, values: Any, of: str, way_out: str = "") -> list[Any]:
     """The entries of any iterable that has them in an order, and is no text."""
     if isinstance(values, Iterable) and not isinstance(values, NO_LISTS):
         try:
             return list(values)
         except Exception:  # of tensors and arrays without dimensions, and of sparse ones
             pass
-    raise TypeError(f"{name} must be a list of {of}, got {shown(values)}")
+    raise TypeError(f"{name} must be a list of {of}, got {shown(values)}{way_out}")
 
 
 def list_of(kind: type[T], name: str, values: Any) -> tuple[T, ...]:

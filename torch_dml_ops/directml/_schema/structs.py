@@ -85,8 +85,13 @@ INTEGERS = _list_of(INTEGER, "whole numbers")._replace(argument=integers)
 
 
 def _member(enumeration: Any) -> Kind:
+    def argument(name: str, value: Any) -> Any:
+        is_name = isinstance(value, str) and value in enumeration.__members__
+        way_out = f"; write {enumeration.__name__}.{value}" if is_name else ""
+        return instance(enumeration, name, value, way_out=way_out)
+
     return Kind(
-        partial(instance, enumeration),
+        argument,
         lambda cursor: cursor.named(partial(named, enumeration)),
         lambda member: member.name,
         at_first=str,

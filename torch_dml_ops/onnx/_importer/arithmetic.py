@@ -6,12 +6,11 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._operators.layout import known_true
-from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._sentences.text import dtype_name, shown
 from torch_dml_ops.onnx._importer.inputs import (
     as_dtype,
     check_broadcast,
     check_size,
-    dtype_name,
     is_whole,
     larger,
     number,

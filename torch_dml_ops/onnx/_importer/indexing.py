@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._operators.layout import known_true
-from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops._sentences.text import dtype_name, shown, text
 from torch_dml_ops.onnx._importer.inputs import (
     WHOLE,
     Numbers,
     as_dtype,
     axis_of,
-    dtype_name,
     numbers,
     recorded,
     signed,

@@ -13,7 +13,7 @@ from torch.overrides import handle_torch_function
 
 from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.arguments import is_proxy
-from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops._sentences.text import dtype_name, shown, text
 
 SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number
 
@@ -138,7 +138,3 @@ def as_dtype(dtype: torch.dtype, tensor: Tensor) -> Tensor:
 
 def is_whole(dtype: torch.dtype) -> bool:
     return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
