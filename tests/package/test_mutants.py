@@ -188,6 +188,9 @@ def test_what_changes_nothing_is_not_drawn(small, area):
     )
     assert not any(map(mutant_sample.changes_python, nothing))
     assert mutant_sample.changes_python(*faults("halves.py", ("LEAST = 1", "LEAST = 2")))
+    annotated = "from __future__ import annotations\nfrom typing import Any, cast\ndef f(x: Any): return cast(int, x)\n"
+    assert mutant_sample.meaning(annotated) == mutant_sample.meaning(annotated.replace("Any, ", ""))
+    assert mutant_sample.meaning(annotated) != mutant_sample.meaning(annotated.replace(", cast", ""))
     for before, after in (
         ("x: int = 1", "x: str = 1"),
         ('T = TypeVar("T")', 'T = TypeVar("T", bound=int)'),

@@ -58,12 +58,12 @@ def product_files() -> list[str]:
 
 
 def lines() -> list[tuple[str, int]]:
-    """Files and places of the lines that have words which are not a comment's."""
+    """Files and places of the lines that have words which are not a comment's, and do more than make room."""
     result = []
     for file in product_files():
         at = 0
         for line in source(file).splitlines(keepends=True):
-            if re.search(r"\w", line) and not line.lstrip().startswith(("#", "//")):
+            if re.search(r"\w", line) and not re.match(r"\s*(#|//|\S+\.reserve\()", line):
                 result.append((file, at))
             at += len(line)
     return result
@@ -88,8 +88,8 @@ def faulty_lines(file: str, line: str, draw: random.Random) -> Iterator[str]:
 
 
 def meaning(text: str) -> str:
-    """Of a module, without what only people and type checkers read, an order of types that says nothing, and what
-    follows where a block ends. A SyntaxError if there is none."""
+    """Of a module, without what only people and type checkers read, imports for them too, an order of types that says
+    nothing, and what follows where a block ends. A SyntaxError if there is none."""
     compile(text, "", "exec", dont_inherit=True)
     module = ast.parse(text)
     for node in ast.walk(module):
@@ -120,6 +120,11 @@ def meaning(text: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [s for s in node.body if not isinstance(s, ast.Expr) or not isinstance(s.value, ast.Constant)]
             node.body = [s for s in node.body if not isinstance(s, ast.Pass)]
+    used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    for node in module.body if "from __future__ import annotations" in text else ():
+        if isinstance(node, ast.ImportFrom) and not re.match("__future__|torch_dml_ops", node.module or ""):
+            node.names = [name for name in node.names if (name.asname or name.name) in used]
+    module.body = [s for s in module.body if not isinstance(s, ast.ImportFrom) or s.names]
     return ast.dump(module)
 
 
