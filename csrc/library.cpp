@@ -34,10 +34,8 @@ char __libc_single_threaded = 0;
 namespace torch_dml_ops {
 namespace {
 
-// What tensors of some kinds meet, which have no strides. (dml.* say which argument it is.)
-constexpr char kNoStrides[] =
-    "torch_dml_ops: tensors must have strides; call to_dense() on a sparse or mkldnn tensor first, dequantize() on a "
-    "quantized one, to_padded_tensor() on a nested one";
+// What fast calls meet where they go the ordinary way instead.
+constexpr char kNoFastCalls[] = "torch_dml_ops: fast calls are for tensors with strides, where no transform is at work";
 // What a CUDA tensor meets in a build without CUDA kernels. (The Python package has torch's own functions for it.)
 constexpr char kNoCudaKernels[] =
     "torch_dml_ops: this build has no CUDA kernels; build it where nvcc is on the PATH (TORCH_DML_OPS_CUDA=1), or move "
@@ -52,7 +50,7 @@ using Function = void (*)(StableIValue*, uint64_t, uint64_t);
 
 // A function that serves an operator, and what refuses the same arguments.
 struct Functions {
-  Function function, without_strides, without_cuda_kernels, with_lazy_views;
+  Function function, without_fast_calls, without_cuda_kernels, with_lazy_views;
 };
 
 struct Overload {
@@ -67,12 +65,12 @@ constexpr Function kOrdinary = &boxed::Boxed<function>::template ordinary<schema
 
 template <Schema schema, auto function>
 constexpr Functions kBoxed = {kOrdinary<schema, function>,
-                              kOrdinary<schema, &boxed::Refusal<function>::template refuse<kNoStrides>>,
+                              kOrdinary<schema, &boxed::Refusal<function>::template refuse<kNoFastCalls>>,
                               kOrdinary<schema, &boxed::Refusal<function>::template refuse<kNoCudaKernels>>,
                               kOrdinary<schema, &boxed::Refusal<function>::template refuse<kLazyViews>>};
 
 template <auto function, std::size_t few>
-constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoStrides>>::template fast<few>;
+constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoFastCalls>>::template fast<few>;
 template <auto function, std::size_t few = 0>
 constexpr Functions kFast = {&boxed::Boxed<function>::template fast<few>, kRefused<function, few>,
                              kRefused<function, few>, kRefused<function, few>};
@@ -160,11 +158,6 @@ const std::vector<Overload>& overloads() {
 }
 
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
-// What runs for tensors of these kinds, which have no strides. (The Python functions also say which argument it is.)
-constexpr const char* kWithoutStrides[] = {"SparseCPU",     "SparseCUDA",      "SparseCsrCPU",
-                                           "SparseCsrCUDA", "MkldnnCPU",       "QuantizedCPU",
-                                           "QuantizedCUDA", "NestedTensorCPU", "NestedTensorCUDA"};
-
 // Torch's own kernels for lazily conjugated and negated tensors expect of an operator that writes that it returns what
 // it has written. Of one that returns nothing they take a reference off the stack that is not theirs. (In the place of
 // the refusals for `out`, torch_dml_ops/_torch/autograd.py puts kernels that resolve such tensors. There, numbers may
@@ -193,16 +186,11 @@ class Registration {
     functions_.emplace(StableLibrary::Kind::IMPL, kNamespace, C10_STRINGIZE(DEVICE), __FILE__, __LINE__);
     for (const Overload& op : overloads()) functions_->impl(op.name().c_str(), op.functions.function);
 #ifndef TORCH_DML_OPS_CUDA_LIBRARY
-    for (const char* key : kWithoutStrides) {
-      without_strides_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
-      for (const Overload& op : overloads())
-        without_strides_.back().impl(op.name().c_str(), op.functions.without_strides);
-    }
     for (const char* key : kKeysWithoutFastCalls) {
       without_fast_calls_.emplace_back(StableLibrary::Kind::IMPL, kNamespace, key, __FILE__, __LINE__);
       for (const Overload& op : overloads())
         if (op.name().find(".fast") != std::string::npos)
-          without_fast_calls_.back().impl(op.name().c_str(), op.functions.without_strides);
+          without_fast_calls_.back().impl(op.name().c_str(), op.functions.without_fast_calls);
     }
     refuse_lazy_views(".fast_out", fast_with_lazy_views_);
     refuse_lazy_views(".out", with_lazy_views_);
@@ -250,7 +238,7 @@ class Registration {
 
   TorchLibraryHandle definitions_ = nullptr;
   std::optional<StableLibrary> functions_, refusals_;
-  std::list<StableLibrary> without_strides_, without_fast_calls_, fast_with_lazy_views_, with_lazy_views_;
+  std::list<StableLibrary> without_fast_calls_, fast_with_lazy_views_, with_lazy_views_;
 };
 
 Registration registration;

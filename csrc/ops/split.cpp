@@ -54,7 +54,7 @@ PieceSizes split_sizes(const Tensor& input, Ints split_sizes, int64_t axis) {
   const int64_t available = input.size(axis);
   for (std::size_t k = 0; k < split_sizes.size(); ++k)
     require(split_sizes[k] >= 1, "split: split_sizes[", k, "] must be at least 1, got ", split_sizes[k],
-            "; leave empty pieces out");
+            split_sizes[k] == 0 ? "; leave empty pieces out" : "");
   int64_t rest = available;  // subtracted one by one, because their sum may overflow
   for (const int64_t size : split_sizes) rest = size <= rest ? rest - size : -1;
   require(rest == 0, "split: split_sizes must sum to ", available, ", the size of input along axis ", axis, ", got ",

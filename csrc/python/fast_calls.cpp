@@ -254,6 +254,7 @@ PyObject* window(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   FastCall shape, call;
   Index index(arguments[1]);
   if (!read_list(arguments[0], shape) || !index.plain() || !index.slices_alone() ||
+      std::ranges::any_of(shape.list(0), [](int64_t size) { return size < 0; }) ||
       !index.read(shape.numbers, shape.begin[1], call))
     return fall_back();
   const Object offsets(tuple_of(call.list(0))), sizes(tuple_of(call.list(1))), strides(tuple_of(call.list(2)));

@@ -1,5 +1,6 @@
 """What newcomers type, and what they read then: mistakes.txt has each call, and below it the error."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +29,23 @@ def test_what_is_typed_is_answered(call: str) -> None:
     with pytest.raises(Exception) as raised:
         exec(call, names())
     assert f"{raised.type.__name__}: {raised.value}" == MISTAKES[call]
+
+
+OF_TENSORS = re.compile(
+    r"dml\.(index\(x\)\[|window\(|reverse_\w+\(x|sequence_lengths_like\(x|slice1\(x|split\(x|join\(\[x)"
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(DEVICE != "cpu", reason="the sentences that name a device name this one")
+@pytest.mark.parametrize(
+    "call", [call for call in MISTAKES if OF_TENSORS.match(call) and " = " not in call and "2**63" not in call]
+)
+def test_it_is_answered_in_compiled_code_with_symbolic_sizes(call: str) -> None:
+    """Within what Dynamo says of an operator's own refusal. (Of more than 64 bits torch says what it always does.)"""
+    known = names()
+    exec(f"def function(x, lengths): return {call}", known)
+    with pytest.raises(Exception) as raised:
+        torch.compile(known["function"], dynamic=True, backend="eager")(known["x"], known["lengths"])
+    said = f"{raised.value!s}".replace("\\'", "'")
+    assert MISTAKES[call].partition(": ")[2] in said

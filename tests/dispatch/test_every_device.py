@@ -117,7 +117,7 @@ def test_each_backend_refuses_tensors_without_strides(op: str, kind: str) -> Non
         for form, overload in forms(op).items():
             named = {"out": given_as_out(op, torch.zeros(2, 3))} if form else {}
             sentence = sentence_of(partial(redispatched, f"{kind}{backend}", overload, odd, *others, **named))
-            assert rule in sentence or sentence.startswith("torch_dml_ops: tensors must have strides")
+            assert rule in sentence
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op != "join"])

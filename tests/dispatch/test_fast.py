@@ -20,6 +20,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import oracle
 import pytest
 import refusals
@@ -91,6 +92,12 @@ def test_every_situation_is_as_on_the_ordinary_way(table: str, name: str) -> Non
             assert all(served[str(form)]), f"{form} is plain, and did not go the short way"
         if short is False:  # a mode may call what it was handed, and that call may be plain
             assert not any(served[str(form)][:1]), f"{form} is not plain, and went the short way"
+
+
+@pytest.mark.parametrize("index", [np.s_[::-1], np.s_[-1], np.s_[0], np.s_[-2, ::3], np.s_[..., -6], np.s_[None, 1:]])
+def test_indices_go_the_short_way(index: Any) -> None:
+    x = torch.arange(24).reshape(4, 6)
+    assert short_way.fast.index(x, index).tolist() == x.numpy()[index].tolist()
 
 
 def test_calls_are_counted_one_by_one() -> None:

@@ -504,3 +504,13 @@ def test_steps_larger_than_what_torch_multiplies_by_strides() -> None:
         dml.index(x)[1::step, ::step] = items[1::step, ::step] = 50
         assert x.tolist() == items.tolist()
         assert dml.index(x)[3:3:step, ::step].shape == items[3:3:step, ::step].shape
+
+
+@pytest.mark.parametrize(
+    "value", [np.float32(3), np.float16(2), np.bool_(True), np.int8(-3), np.uint64(7), np.array(4.0)]
+)
+def test_numbers_of_numpy_are_assigned(value: Any) -> None:
+    x, expected = torch.zeros(5), np.zeros(5, np.float32)
+    dml.index(x)[::-2] = value
+    expected[::-2] = value
+    assert x.tolist() == expected.tolist()

@@ -212,6 +212,10 @@ ARGUMENTS = {
             lambda t: (t(2, 3), t(2, dtype=torch.int32), 1),
         ),
         (
+            "sequence_lengths must have sizes [1], those of input with 1 at axis 0, got [3]",
+            lambda t: (t(3), t(3, dtype=torch.int32), 0),
+        ),
+        (
             "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [2, 3]",
             lambda t: (t(2, 3), t(2, 3, dtype=torch.int64), 1),
         ),

@@ -193,12 +193,20 @@ SOME_SIZES = [0, 1, 2, 7, -3, (), (-1,), (0,), (1,), (2,), (5, 4), (0, 1), (3, -
 LISTS_ALONE = {"Concat": 2, "Gather": 1, "Squeeze": 1}  # as that many of its first values
 
 
+def test_each_operator_is_taken_from_the_opset_on_in_which_onnx_changed_it() -> None:
+    versions = {name: {1} for name in OPERATORS}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and schema.name in versions:
+            versions[schema.name].add(schema.since_version)
+    assert [name for name, operator in OPERATORS.items() if operator.since not in versions[name]] == []
+
+
 @pytest.mark.parametrize("op", OF_SIZES)
 def test_an_operator_on_sizes_is_numpys(op: str) -> None:
     """Where NumPy refuses it, or has no result of int64, it is refused too. (Reshape has one dimension at most.)"""
     count, numpys = OF_SIZES[op]
     named = {"Concat": {"axis": 0}}.get(op, {})
-    outcomes = set()
+    outcomes, said = set(), list[str]()
     for values in itertools.product(SOME_SIZES, repeat=count):
         if any(isinstance(value, int) for value in values[: LISTS_ALONE.get(op, 0)]):
             continue
@@ -212,12 +220,14 @@ def test_an_operator_on_sizes_is_numpys(op: str) -> None:
             expected = None
         try:
             result: Any = OPERATORS[op].on_sizes(*values, **named)
-        except ValueError:
+        except ValueError as error:
             result = None
+            said.append(str(error))
         as_lists = list(result) if isinstance(result, tuple) else result
         assert as_lists == expected, values
         outcomes.add(result is None)
     assert False in outcomes
+    assert all(sentence.startswith(f"{op}: ") for sentence in said)
 
 
 # Against ONNX Runtime.
@@ -1185,7 +1195,9 @@ def with_initializer(change: Callable[[TensorProto], None]) -> ModelProto:
     ],
 )
 def test_initializers_that_are_malformed(change: Callable[[TensorProto], None]) -> None:
-    assert re.fullmatch(r"from_onnx: [^\n]+", refusal(with_initializer(change)))
+    sentence = refusal(with_initializer(change))
+    assert re.fullmatch(r"from_onnx: [^\n]+", sentence)
+    assert not sentence.endswith("Error")  # the name of a type, of an error that says nothing
 
 
 def external(location: str, **more: int) -> Callable[[TensorProto], None]:

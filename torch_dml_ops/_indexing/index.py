@@ -186,10 +186,12 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     if (proxy := proxy_among(value, *numbers_in(index))) is not None:
         handle_torch_function(assign, (proxy,), op, input, index, value, proxy)
         return
-    parts = _parts(op, index, input)
+    parts = _parts(op, index, input, assigns=True)
     kept = [part for part in parts if part is None or isinstance(part, Walk)]
     _check_not_sharded(op, input, parts)
     _check_not_leaf(op, input)
+    if hasattr(type(value), "__array_interface__") and value.ndim == 0:  # NumPy's numbers, of which torch takes some
+        value = value.item()
     if not isinstance(value, (Number, torch.SymInt, torch.SymFloat, torch.SymBool)):
         require_tensor(f"{op}: the value", value, "a number or a tensor")
     if isinstance(value, Tensor):
@@ -273,11 +275,13 @@ def _check_not_leaf(op: str, input: Tensor) -> None:
         raise RuntimeError(f"{op}: input must not be a leaf that requires grad where it is assigned to; {_TO_ASSIGN}")
 
 
-def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
+def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> list[Part]:
     """What the index says of each dimension, and None for each new one."""
     _check_layout(op, "input", input)
     sizes = whole_numbers(f"{op}: the shape of input", input.shape)
-    entries = [_checked(op, k, entry) for k, entry in enumerate(index if isinstance(index, tuple) else (index,))]
+    given_entries = index if isinstance(index, tuple) else (index,)
+    reversed_value = "value.flip(…)" if len(given_entries) > 1 else "value"
+    entries = [_checked(op, k, entry, assigns and reversed_value) for k, entry in enumerate(given_entries)]
     # By their types: torch.compile would take `entry is None` for a reason to compile for each number anew.
     ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(ellipses) > 1:
@@ -303,7 +307,7 @@ def _parts(op: str, index: Any, input: Tensor) -> list[Part]:
     return parts
 
 
-def _checked(op: str, k: int, entry: Any) -> Any:
+def _checked(op: str, k: int, entry: Any, to_assign: str | bool) -> Any:
     """The entry, a whole number as an int."""
     if isinstance(entry, (slice, EllipsisType, NoneType, torch.SymInt)) or type(entry) is int:
         return entry
@@ -316,11 +320,15 @@ def _checked(op: str, k: int, entry: Any) -> Any:
         if not isinstance(entry, Tensor):
             raise
         return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
-    advanced = isinstance(entry, (list, tuple, bool)) or hasattr(entry, "ndim")
-    is_mask = getattr(entry, "ndim", 0) and str(getattr(entry, "dtype", "")).endswith("bool")
-    way_out = "; index the result with it" if advanced else ""
-    if advanced and k and not isinstance(entry, bool):
-        way_out += f", as in x[::-1][:, {'mask' if is_mask else 'indices'}]"
+    rank = getattr(entry, "ndim", 0 if isinstance(entry, bool) else isinstance(entry, (list, tuple)))
+    is_mask = rank and str(getattr(entry, "dtype", "")).endswith("bool")
+    way_out, called = "", "mask" if is_mask else "indices"
+    if rank and to_assign:  # to the result of an index, which is a copy, an assignment would be lost
+        way_out = f"; write x[{f':, {called}' if k else called}] = {to_assign}"
+    elif rank and k:
+        way_out = f"; index the result with it, as in x[::-1][:, {called}]"
+    elif rank or is_boolean(entry):
+        way_out = "; index the result with it"
     if isinstance(entry, list) and any(isinstance(e, (slice, EllipsisType, NoneType)) for e in entry):
         way_out = "; write a tuple of entries, as in x[tuple(…)]"
     if is_mask and not k:

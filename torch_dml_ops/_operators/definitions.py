@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_dml_ops._compile import setting
 from torch_dml_ops._operators import checks
-from torch_dml_ops._operators.layout import new_dense
+from torch_dml_ops._operators.layout import known_true, new_dense
 from torch_dml_ops._operators.overlap import check_memory
 from torch_dml_ops._operators.signature import Signature, call, signatures
 from torch_dml_ops._sentences.text import with_sum
@@ -132,9 +132,8 @@ class Split(Operator):
         checks.axis("split", axis, input.dim())
         checks.require(len(split_sizes) > 0, "split: split_sizes must have at least 1 entry, got none")
         for k, size in enumerate(split_sizes):
-            checks.require(
-                size >= 1, f"split: split_sizes[{k}] must be at least 1, got %s; leave empty pieces out", size
-            )
+            way_out = "; leave empty pieces out" if known_true(size == 0) else ""
+            checks.require(size >= 1, f"split: split_sizes[{k}] must be at least 1, got %s{way_out}", size)
         checks.require(
             sum(split_sizes) == input.shape[axis],
             f"split: split_sizes must sum to %s, the size of input along axis {axis}, got %s",

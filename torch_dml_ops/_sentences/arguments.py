@@ -131,6 +131,8 @@ def _as_tensor(name: str, value: Any) -> str:
     if hasattr(type(value), "__array_interface__"):
         return "; write torch.from_numpy(array)"
     argument = name.rpartition(" ")[2]
+    if isinstance(value, torch.Size):
+        return f"; write {argument} itself"
     entries = value if isinstance(value, (list, tuple)) else [value]
     if not argument.startswith("out") and all(isinstance(entry, (Number, list, tuple)) for entry in entries):
         return f"; write torch.tensor({argument})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -28,7 +29,7 @@ def cut(text: str, longest: int = LONGEST) -> str:
 def digits(value: int) -> str:
     """The digits, or as many as fit into a sentence: of very many, Python refuses to write them all."""
     if -(2**63) <= value < 2**63:
-        return str(value)
+        return f"{operator.index(value)}"  # str() of a symbolic size is beyond Dynamo
     if value.bit_length() > _MOST_BITS:
         return f"a number of {value.bit_length()} bits"
     return cut(str(value // 10 ** max(int(math.log10(abs(value))) - 2 * LONGEST, 0)))
@@ -94,7 +95,7 @@ def _shown(value: Any) -> str:
     if value is None or isinstance(value, (bool, Number)):  # without its type: 1.9 and not np.float32(1.9)
         return _line(str(value))
     if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
-        return text(value)
+        return cut(str([*value])) if any(isinstance(v, bool) for v in value) else text(value)
     shape = getattr(value, "shape", None) if hasattr(value, "__array__") else None
     if isinstance(shape, tuple):
         return _line(str(value)) if shape == () else f"an array of sizes {text(shape)}"

@@ -47,6 +47,13 @@ class _Numbered(EnumMeta):
             raise ValueError(f"{cls.__name__} must be the number of a member ({names}), got {as_json(number)}")
         return super().__call__(number)
 
+    def __getattr__(cls, name: str) -> Any:
+        members = cls.__dict__.get("_member_map_", {})
+        if name in members:  # Python 3.10 and 3.11 ask for them here
+            return members[name]
+        choices = f"; its members are {', '.join(members)}" if name.isupper() else ""
+        raise AttributeError(f"{cls.__name__} has no attribute {name}{choices}")
+
 
 def _members(enumeration: Any) -> dict[str, Any]:
     """By their names without prefixes: "6_4" for LEVEL_6_4."""

@@ -7,6 +7,7 @@ import html
 import math
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from inspect import isfunction
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops._sentences.arguments import require_tensor
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.viz.plots import _input, plot_reverse_subsequences, plot_slice1, plot_split
@@ -26,13 +28,13 @@ class _Controls(NamedTuple):
     call: Callable[[], tuple[str, Callable[[], Figure]]]  # the call as it is written, and what draws it
 
 
-def explore(operator: str, input: Tensor | Sequence[int]) -> Any:
+def explore(operator: str | Callable[..., Any], input: Tensor | Sequence[int]) -> Any:
     """Sliders and fields for an operator's arguments, with the call that they make, and its picture or its error.
 
     The call, and the sentence of a call that is refused, can be copied: a click selects them.
 
     Args:
-        operator: ``"index"``, ``"slice1"``, ``"split"`` or ``"reverse_subsequences"``.
+        operator: ``"index"``, ``"slice1"``, ``"split"`` or ``"reverse_subsequences"``, or the function of that name.
         input: 1-D to 4-D tensor of at most 1024 elements, or the sizes of one.
 
     Returns:
@@ -46,10 +48,14 @@ def explore(operator: str, input: Tensor | Sequence[int]) -> Any:
     >>> from torch_dml_ops import viz
     >>> viz.explore("slice1", torch.arange(12).reshape(3, 4))  # doctest: +SKIP
     """
+    if isfunction(operator):
+        operator = operator.__name__
     if operator not in _CONTROLS:
         raise ValueError(f"explore: operator must be one of {', '.join(_CONTROLS)}, got {shown(operator)}")
     need_packages("torch_dml_ops.viz.explore", "ipywidgets")
     widgets = import_module("ipywidgets")
+    if not isinstance(input, (Tensor, list, tuple)):
+        require_tensor("explore: input", input, "a tensor or a list of sizes")
     given = input if isinstance(input, Tensor) else tuple(input)
     sizes = _input("explore", given).sizes
     code, picture, error = widgets.HTML(), _picture(widgets), widgets.HTML()
@@ -72,7 +78,7 @@ def explore(operator: str, input: Tensor | Sequence[int]) -> Any:
 
 def _picture(widgets: Any) -> Any:
     """In its own size, unless that is too wide."""
-    return widgets.Image(format="png", layout=widgets.Layout(align_self="flex-start", max_width="100%"))
+    return widgets.Image(layout=widgets.Layout(align_self="flex-start", max_width="100%"))
 
 
 def _copied(text: str) -> str:

@@ -325,7 +325,7 @@ BAD_TEXTS: list[tuple[str, list[str]]] = [
     ("[" * 100_000, ["$ must not be nested this deep"]),
     ('{"resources":' * 100_000, ["$ must not be nested this deep"]),
     (
-        '{"resources": {"x": 1, "x": 2}, "commands": [{"type": "print", "type": "print"}], "dispatchables": {}}',
+        '{"resources": {"x": 1, "x": 2}, "commands": [{"type": "print", "type": "print"}], /* and */ "dispatchables": {}}',
         [
             "$.resources.x must be there once, and is there more than once",
             "$.commands[0].type must be there once, and is there more than once",

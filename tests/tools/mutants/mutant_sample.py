@@ -102,6 +102,8 @@ def meaning(text: str) -> str:
                     annotated.annotation = ast.Constant(None)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("TypeVar", "ParamSpec"):
             node.args = node.keywords = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "zip":
+            node.keywords = [k for k in node.keywords if getattr(k.value, "value", True)]
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
             for types in (n for n in ast.walk(node.args[1]) if isinstance(n, ast.Tuple)):
                 types.elts.sort(key=ast.dump)
@@ -122,8 +124,8 @@ def meaning(text: str) -> str:
             node.body = [s for s in node.body if not isinstance(s, ast.Pass)]
     used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
     for node in module.body if "from __future__ import annotations" in text else ():
-        if isinstance(node, ast.ImportFrom) and not re.match("__future__|torch_dml_ops", node.module or ""):
-            node.names = [name for name in node.names if (name.asname or name.name) in used]
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            node.names = sorted((n for n in node.names if (n.asname or n.name) in used), key=ast.dump)
     module.body = [s for s in module.body if not isinstance(s, ast.ImportFrom) or s.names]
     return ast.dump(module)
 

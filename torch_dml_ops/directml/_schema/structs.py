@@ -14,7 +14,10 @@ from functools import partial
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+import torch
+
 from torch_dml_ops._sentences.arguments import integer
+from torch_dml_ops._sentences.text import dtype_name
 from torch_dml_ops.directml._schema.arguments import instance, integers, listed, string, true_or_false
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong
 from torch_dml_ops.directml._schema.text import as_json, in_repr
@@ -86,8 +89,8 @@ INTEGERS = _list_of(INTEGER, "whole numbers")._replace(argument=integers)
 
 def _member(enumeration: Any) -> Kind:
     def argument(name: str, value: Any) -> Any:
-        is_name = isinstance(value, str) and value in enumeration.__members__
-        way_out = f"; write {enumeration.__name__}.{value}" if is_name else ""
+        member = (dtype_name(value) if isinstance(value, torch.dtype) else str(value)).upper()
+        way_out = f"; write {enumeration.__name__}.{member}" if member in enumeration.__members__ else ""
         return instance(enumeration, name, value, way_out=way_out)
 
     return Kind(
