@@ -391,7 +391,7 @@ def broken_tensors(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
         changes = {"dimension_count": len(tensor.sizes) + draw(st.sampled_from([-1, 1]))}
         sentence = f".dimension_count must be {len(tensor.sizes)}, the number of sizes"
     elif kind == "strides":
-        changes = {"strides": [*tensor.effective_strides, 1]}
+        changes = {"strides": [*tensor.effective_strides, -1]}  # of which that is not said too
         sentence = f".strides must have length {len(tensor.sizes)}, an entry for each of sizes"
     elif kind == "rank":
         changes = {"sizes": [*tensor.sizes, 1] + [1] * 8, "strides": None, "dimension_count": None}

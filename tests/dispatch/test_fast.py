@@ -363,13 +363,20 @@ def test_refusals(entry: str, gradients: bool, way: str) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5, 64, 65, 1024])
-def test_splits_in_so_many_pieces_go_the_short_way(count: int) -> None:
+def test_splits_and_joins_of_so_many_pieces_go_the_short_way(count: int) -> None:
     x = torch.arange(2 * count)
     out = [torch.empty(2, dtype=x.dtype) for _ in range(count)]
     fresh_pieces = short_way.fast.split(x, [2] * count, 0, None)
     assert short_way.fast.split(x, [2] * count, 0, out) is out
     for pieces in (fresh_pieces, out):
         assert all(map(torch.equal, pieces, x.split(2)))
+    whole = torch.empty_like(x)
+    assert short_way.fast.join(out, 0, whole) is whole
+    for joined in (short_way.fast.join(out, 0, None), whole):
+        assert torch.equal(joined, x)
+    overloads = {f"torch_dml_ops::{op}.fast_{count}" for op in ("split", "join")}
+    every = {*torch._C._dispatch_get_all_op_names()}
+    assert overloads & every == (overloads if 2 <= count <= 4 else set())
 
 
 @every_op

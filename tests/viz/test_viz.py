@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from processes import run_python
 
 import torch_dml_ops as dml
@@ -547,3 +548,9 @@ def test_notebooks_show_it() -> None:
 )
 def test_what_is_not_imported(code: str, module: str) -> None:
     assert run_python("-c", f"import sys; {code}; print({module!r} in sys.modules)") == "False\n"
+
+
+def test_the_legend_says_what_the_marks_are() -> None:
+    figure = viz.plot_slice1(numbered([4, 6]), [0, 0], [4, 6], [-1, 1])
+    texts = {text.get_text() for text in figure.findobj(Text)}
+    assert texts >= {"input, sizes [4, 6]", "output, sizes [4, 6]", "window", "start of the walk"}

@@ -89,7 +89,8 @@ INTEGERS = _list_of(INTEGER, "whole numbers")._replace(argument=integers)
 
 def _member(enumeration: Any) -> Kind:
     def argument(name: str, value: Any) -> Any:
-        member = (dtype_name(value) if isinstance(value, torch.dtype) else str(value)).upper()
+        member = dtype_name(value) if isinstance(value, torch.dtype) else value
+        member = member.upper() if isinstance(member, str) else ""
         way_out = f"; write {enumeration.__name__}.{member}" if member in enumeration.__members__ else ""
         return instance(enumeration, name, value, way_out=way_out)
 
