@@ -2,12 +2,19 @@
 """Faults of `make mutants SAMPLE=…` that nothing could notice: by file, the line, what becomes of it, and why."""
 
 EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
+    "csrc/kernels/affine_copy.h": {
+        (
+            "const int64_t parts = plan.item_size / aligned.value();",
+            "const int32_t parts = plan.item_size / aligned.value();",
+        ): "an item has at most 16 bytes",
+    },
     "csrc/kernels/cpu/affine_copy.cpp": {
         ("if (is_transposition(dims) ||", "if ("): "it chooses the chunks' size, which no result depends on",
         (
             "if (dims.size() < 3 || dims.back().dst_stride != 1) return;",
             "if (dims.size() < 3 || dims.back().src_stride != 1) return;",
         ): "it chooses among ways with equal results",
+        ("writer_.fence();", ";"): "what joins the threads orders these stores too",
     },
     "csrc/kernels/cpu/chunk_writer.h": {
         (
@@ -15,12 +22,20 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "if (whole < 0) return;",
         ): "where nothing is whole, nothing is stored, and what is kept is copied to where it is",
         ("return true;", "return false;"): "it chooses among ways with equal results",
+        (
+            "aligned.include(segment.bytes);",
+            "continue; aligned.include(segment.bytes);",
+        ): "it chooses among ways with equal results",
     },
     "csrc/kernels/cpu/huge_pages.cpp": {
         (
             "const auto first = reinterpret_cast<uintptr_t>(memory), last = first + uintptr_t(bytes);",
             "const auto first = reinterpret_cast<uintptr_t>(memory), last = first / uintptr_t(bytes);",
         ): "the system refuses the advice, and nothing is touched beforehand: slower, with the same result",
+        (
+            "*reinterpret_cast<volatile char*>((begin_huge + uintptr_t(k) + 1) * kHuge - 1) = 0;",
+            "*reinterpret_cast<volatile char*>((begin_huge + uintptr_t(k) + 1) * kHuge - 1) = -1;",
+        ): "the byte is written over",
     },
     "csrc/kernels/cpu/inner_loops.inl": {
         (
@@ -34,6 +49,12 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "at = kVectorBytes - int32_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);",
         ): "an offset within a vector",
     },
+    "csrc/kernels/cpu/inner_loops/dilate.inl": {
+        (
+            "for (int64_t i = 0; i < n; ++i) dst[i * step] = src[i * src_stride];",
+            "for (int32_t i = 0; i < n; ++i) dst[i * step] = src[i * src_stride];",
+        ): "a chunk has fewer items",
+    },
     "csrc/kernels/cpu/inner_loops/gather.inl": {
         ("}", "continue; }"): "the loop's body ends there",
     },
@@ -42,9 +63,18 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "for (int64_t i = from; i < to; ++i) dst[i] = src[i * kSrcStride];",
             "for (int32_t i = from; i < to; ++i) dst[i] = src[i * kSrcStride];",
         ): "a chunk has fewer items",
+        (
+            "if (kAscending == (kSrcStride > 0)) {",
+            "if (kAscending == (kSrcStride != 0)) {",
+        ): "the lines of a row in another order",
+        ("if (head && before) {", "if ( before) {"): "the line before is written once more, with what it has",
+        ("case -4:", "/*case -4:*/"): "it chooses among ways with equal results",
     },
     "csrc/kernels/cpu/inner_loops/reverse.inl": {
         ("if (t.prefetch_rows)", "if (1==1)"): "where no row follows, an address is prefetched that nobody reads",
+    },
+    "csrc/kernels/cpu/inner_loops/vectors.inl": {
+        ("int64_t i = 0;", "int32_t i = 0;"): "a chunk has fewer items",
     },
     "csrc/kernels/cpu/reverse_copy.cpp": {
         (
@@ -55,11 +85,31 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     "csrc/kernels/cpu/tuning.cpp": {
         ("__builtin_cpu_init();", ";"): "the compiler's own constructor has done so before any of ours",
     },
+    "csrc/kernels/cuda/affine_copy.cu": {
+        (
+            "batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;",
+            "batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies;",
+        ): "it chooses among ways with equal results",
+        ("else", "/*else*/"): "the branches before it return",
+    },
+    "csrc/kernels/cuda/copy_loads.h": {
+        (
+            "constexpr int kLoaded = kVecSize / 2;",
+            "constexpr int kLoaded = kVecSize * 2;",
+        ): "what is loaded beyond the row is left out again",
+    },
+    "csrc/kernels/cuda/copy_params.h": {
+        ("if (same_chunks) {", "if (0==1) {"): "it chooses among ways with equal results",
+    },
     "csrc/kernels/cuda/reverse_copy.cu": {
         (
             "(bytes(columns) > room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))",
             "(bytes(columns) >= room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))",
         ): "it chooses among ways with equal results",
+        (
+            "const auto threads_for = [](int64_t n) { return int64_t(std::bit_ceil(uint64_t(n))); };",
+            "const auto threads_for = [](int64_t n) { return int64_t(std::bit_ceil(uint32_t(n))); };",
+        ): "rows are shared out otherwise, with the same result",
     },
     "csrc/kernels/cuda/vectors.h": {
         ("if (sizeof(Item) < 16 && offset_ != 0) {", "if ( offset_ != 0) {"): "the offset of items of 16 bytes is 0",
@@ -69,28 +119,72 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "return std::max<int64_t>(vec.value() / item_size, 1);",
             "return std::max<int32_t>(vec.value() / item_size, 1);",
         ): "a vector has at most 64 bytes",
-    },
-    "csrc/library.cpp": {
         (
-            "std::list<StableLibrary> without_strides_, without_fast_calls_, fast_with_lazy_views_, with_lazy_views_;",
-            "std::list<StableLibrary> without_strides_, fast_with_lazy_views_, without_fast_calls_, with_lazy_views_;",
-        ): "declared in another order",
+            "const auto kept = std::remove_if(dims.begin(), dims.end(), [](const Dim& d) { return d.can_drop(); });",
+            "const auto kept = std::remove_if(dims.end(), dims.end(), [](const Dim& d) { return d.can_drop(); });",
+        ): "it chooses among ways with equal results",
     },
     "csrc/ops/overlap.cpp": {
         (
             "terms.insert(terms.end(), b.terms.begin(), b.terms.end());",
             "terms.insert(terms.begin(), b.terms.begin(), b.terms.end());",
         ): "the terms of a sum in another order",
+        (
+            "if (parts.size() == 1) return compare_each_pair(group);",
+            "/*if (parts.size() == 1) return compare_each_pair(group);*/",
+        ): "it chooses among ways with equal results",
+    },
+    "csrc/ops/slice1.cpp": {
+        ("Sizes most(sizes.size());", "Sizes most(sizes);"): "all of it is written",
+    },
+    "csrc/python/fast_calls.cpp": {
+        (
+            "for (Py_ssize_t k = 0; k < PyTuple_Size(arguments); ++k) {",
+            "for (Py_ssize_t k = 0; k != PyTuple_Size(arguments); ++k) {",
+        ): "the count goes up by one",
     },
     "csrc/python/plain.inl": {
         ("std::size_t count = 0;", "std::size_t count = -1;"): "torch sets it",
         ("static Py_ssize_t known = -1;", "static Py_ssize_t known = -(1-1);"): "the count is never 0",
+    },
+    "torch_dml_ops/__main__.py": {
+        (
+            'example = commands.add_parser("example", help="list the examples of model files, or write one into this folder")',
+            'example = commands.add_parser("example", help="list the examples of mFalse or write one into this folder")',
+        ): "a word that only people read",
     },
     "torch_dml_ops/_compile/inductor.py": {
         (
             'LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << 20',
             'LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << (20+1)',
         ): "a bound of tuning",
+        ('"the result is reduced and never stored",', '"tTrue and never stored",'): "a word that only people read",
+        (
+            "if self.arguments[2] != self.innermost:",
+            "if self.arguments[2] < self.innermost:",
+        ): "no axis is larger than the innermost",
+    },
+    "torch_dml_ops/_operators/definitions.py": {
+        ("@staticmethod", "pass"): "it is called on the class alone",
+        (
+            "batched: ClassVar[Callable[..., tuple[Any, ...]]]",
+            "batched: ClassVar[Callable[tuple[Any, ...], ...]]",
+        ): "an annotation that is not evaluated",
+        ("@staticmethod", ""): "it is called on the class alone",
+    },
+    "torch_dml_ops/_torch/private.py": {
+        (
+            '"torch._inductor.ir": "Inductor\'s tensors: Pointwise, which a formula becomes, and what it may be wrapped in",',
+            '"torch._inductor.ir": "Inductor\'s tensors: Pointwise, which a formula becomes, or what it may be wrapped in",',
+        ): "a word that only people read",
+        (
+            '"torch._inductor.ir.Pointwise.create": "a formula as a new buffer",',
+            '"torch._inductor.ir.Pointwise.create": "",',
+        ): "a word that only people read",
+    },
+    "torch_dml_ops/directml/_models/initial_values.py": {
+        ("@property", "pass"): "a protocol is for type checkers",
+        ("Bytes = NDArray[np.uint8]", "pass"): "annotations alone have the name, and they are not evaluated",
     },
     "torch_dml_ops/directml/errors.py": {
         ("from typing import Any", "pass"): "annotations alone have the name, and they are not evaluated",
@@ -102,16 +196,34 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "annotations alone have the name, and they are not evaluated",
         ("outputs: tuple[TensorDesc, ...]", "outputs: tuple[ ...]"): "an annotation that is not evaluated",
     },
+    "torch_dml_ops/directml/model.py": {
+        (
+            'if name != "path" and "\\0" in os.fspath(given):',
+            'if name < "path" and "\\0" in os.fspath(given):',
+        ): "of the three names, the same two are meant",
+    },
     "torch_dml_ops/directml/tensor_desc.py": {
         (
             "repeated = [d for d, stride in enumerate(strides) if stride == 0 and self.sizes[d] > 1]",
             "repeated = [d for d, stride in enumerate(strides) if stride <= 0 and self.sizes[d] > 1]",
         ): "negative strides were refused before",
     },
+    "torch_dml_ops/distributed/_plans.py": {
+        (
+            "steps: list[Step] # what is done then with the tensors that this rank has",
+            "steps: list # what is done then with the tensors that this rank has",
+        ): "an annotation that is not evaluated",
+    },
     "torch_dml_ops/onnx/_importer/inputs.py": {
         (
             "for value in (*args, *kwargs.values()):",
             "for value in (*kwargs.values(), *args):",
         ): "of two proxies, torch.fx takes either for the same graph",
+    },
+    "torch_dml_ops/onnx/_importer/moving.py": {
+        (
+            'def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:',
+            'def space_to_depth(input: Tensor , blocksize: int, *, mode: str = "DCR") -> Tensor:',
+        ): "it is called by names alone",
     },
 }
