@@ -70,7 +70,8 @@ constexpr Functions kBoxed = {kOrdinary<schema, function>,
                               kOrdinary<schema, &boxed::Refusal<function>::template refuse<kLazyViews>>};
 
 template <auto function, std::size_t few>
-constexpr Function kRefused = &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoFastCalls>>::template fast<few>;
+constexpr Function kRefused =
+    &boxed::Boxed<&boxed::Refusal<function>::template refuse<kNoFastCalls>>::template fast<few>;
 template <auto function, std::size_t few = 0>
 constexpr Functions kFast = {&boxed::Boxed<function>::template fast<few>, kRefused<function, few>,
                              kRefused<function, few>, kRefused<function, few>};
