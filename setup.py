@@ -5,6 +5,7 @@ TORCH_DML_OPS_CUDA=auto|0|1   whether to compile the CUDA kernels; auto (the def
                               torch with CUDA: others do not load them
 TORCH_CUDA_ARCH_LIST          GPU architectures, as torch's own builds read it
 CUDA_HOME                     the CUDA toolkit, where it is not the one whose nvcc is on the PATH
+CXX, _PYTHON_HOST_PLATFORM    a cross compiler, and what it compiles for: linux-aarch64
 
 A CUDA build of torch is not needed to build them: the kernels include nothing of torch, and what queues them goes
 through torch's stable ABI, in which CPU and CUDA builds are alike.
@@ -34,6 +35,12 @@ except ModuleNotFoundError as error:
         f"torch_dml_ops: to build needs {str(error.name).partition('.')[0]} in this environment: pip install "
         "'setuptools>=77' wheel ninja 'torch>=2.11', then pip install --no-build-isolation ."
     )
+
+# A free-threaded Python has no limited API, so what is built there is for its version alone.
+LIMITED_API = not sysconfig.get_config_var("Py_GIL_DISABLED")
+SUFFIX = ".abi3.so" if LIMITED_API else sysconfig.get_config_var("EXT_SUFFIX")
+
+PLATFORM = sysconfig.get_platform()
 
 # The oldest torch that may load the result: the stable ABI of 2.11, whatever torch builds it.
 TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
@@ -169,7 +176,7 @@ def extension(
         sources,
         depends=[*(str(p) for p in Path("csrc").rglob("*.[him]*")), PTXAS_REPORT],
         extra_compile_args={"cxx": cxx, "nvcc": nvcc or []},
-        py_limited_api=True,
+        py_limited_api=True,  # without libtorch_python
         # libtorch.so stays among the needed libraries: on a CUDA torch it brings libtorch_cuda into scope.
         extra_link_args=[
             *("-Wl,--no-as-needed", "-ltorch", "-Wl,--as-needed"),
@@ -178,15 +185,18 @@ def extension(
         ],
         **more,
     )
+    result.py_limited_api = LIMITED_API
     return result
 
 
 def older_glibc(folder: Path) -> list[str]:
     """Arguments for the linker, by which it finds those functions where they were: in empty libraries made here."""
-    if platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc":
+    if PLATFORM not in ("linux-x86_64", "linux-aarch64") or platform.libc_ver()[0] != "glibc":
         return []
     folder.mkdir(parents=True, exist_ok=True)
     for library, versions in MOVED_INTO_LIBC.items():
+        if PLATFORM == "linux-aarch64":  # whose first glibc was this one
+            versions = {"GLIBC_2.17": " ".join(versions.values())}
         source, script = Path(folder, f"{library}.c"), Path(folder, f"{library}.map")
         source.write_text("".join(f"void {name}() {{}}\n" for names in versions.values() for name in names.split()))
         script.write_text("".join(f"{v} {{ global: {'; '.join(names.split())}; }};\n" for v, names in versions.items()))
@@ -201,8 +211,6 @@ def extensions() -> list[Extension]:
             f"torch_dml_ops is built on Linux, and not yet on {platform.system()}: build it there in a container, as "
             "by Containerfile, or on Windows in WSL"
         )
-    if sysconfig.get_config_var("Py_GIL_DISABLED"):  # it has no limited API, to which _fast_calls keeps
-        sys.exit("torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded")
     require_tools()
     toolkit = wanted_toolkit()
     cpu_only = [] if toolkit else ["-DTORCH_DML_OPS_CPU_ONLY"]
@@ -263,7 +271,7 @@ class BuildExtensions(cpp_extension.BuildExtension):
         # It refuses an nvcc of another version than torch's own CUDA. Our kernels have nothing to do with that one.
         cpp_extension._check_cuda_version = lambda *_: None
         if self.inplace:  # an earlier build may have had nvcc, or Python's headers
-            built = {f"{ext.name.rpartition('.')[2]}.abi3.so" for ext in self.extensions}
+            built = {f"{ext.name.rpartition('.')[2]}{SUFFIX}" for ext in self.extensions}
             for stale in Path("torch_dml_ops").glob("*.so"):
                 if stale.name not in built:
                     stale.unlink()
@@ -290,5 +298,6 @@ setup(
     long_description=description(),
     long_description_content_type="text/markdown",
     cmdclass={"build": Build, "build_ext": BuildExtensions},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},  # _fast_calls keeps to it, the others use nothing of Python
+    # _fast_calls keeps to it, the others use nothing of Python
+    options={"bdist_wheel": {"py_limited_api": "cp310"}} if LIMITED_API else {},
 )

@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import sys
+import sysconfig
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ def report() -> dict[str, str]:
     return {
         "torch_dml_ops": torch_dml_ops.__version__,
         "torch": torch.__version__,
-        "Python": platform.python_version(),
+        "Python": platform.python_version() + _threading(),
         "CPU threads": str(torch.get_num_threads()),
         "SIMD level": _libraries.simd_level(),
         "CUDA kernels": kernels,
@@ -48,6 +49,13 @@ def report() -> dict[str, str]:
         if (missing := setting.missing())
         else f"fused into generated code ({setting.get_fusion()})",
     }
+
+
+def _threading() -> str:
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return ""
+    enabled = bool(sys._is_gil_enabled())  # type: ignore[attr-defined]
+    return ", free-threaded" + " (its lock is on, for a module that needs it)" * enabled
 
 
 def _calls() -> str:

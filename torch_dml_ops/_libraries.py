@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import sys
+import sysconfig
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ from typing import Any
 import torch
 
 _FOLDER = Path(__file__).parent
-CPU_LIBRARY = _FOLDER / "_C.abi3.so"
-CUDA_LIBRARY = _FOLDER / "_C_cuda.abi3.so"
-FAST_CALLS_LIBRARY = _FOLDER / "_fast_calls.abi3.so"
+# A free-threaded Python has no limited API, so what is built there is named after its version.
+_SUFFIX = sysconfig.get_config_var("EXT_SUFFIX") if sysconfig.get_config_var("Py_GIL_DISABLED") else ".abi3.so"
+CPU_LIBRARY, CUDA_LIBRARY, FAST_CALLS_LIBRARY = (
+    _FOLDER / f"{name}{_SUFFIX}" for name in ("_C", "_C_cuda", "_fast_calls")
+)
 
 if not CPU_LIBRARY.exists():
     raise ImportError(

@@ -224,14 +224,16 @@ PyObject* in_place_of(PyObject* self, PyObject* positional, PyObject* named) {
   PyObject* given[kMostArguments] = {};
   Object kept[kMostArguments];  // the dictionary belongs to the caller
   const Py_ssize_t count = PyTuple_Size(positional);
-  Py_ssize_t left = named == nullptr ? 0 : PyDict_Size(named);
   for (Py_ssize_t k = 0; k < count && k < out; ++k) given[k] = PyTuple_GetItem(positional, k);
+  Py_ssize_t left = 0;
+  Py_BEGIN_CRITICAL_SECTION(named == nullptr ? positional : named);
+  left = named == nullptr ? 0 : PyDict_Size(named);
   for (Py_ssize_t k = count; k <= out && left > 0; ++k) {
     given[k] = PyDict_GetItemWithError(named, op->names[std::size_t(k)]);
-    if (given[k] == nullptr) continue;
-    kept[k] = Object(Py_NewRef(given[k]));
-    --left;
+    kept[k] = Object(Py_XNewRef(given[k]));
+    left -= given[k] != nullptr;
   }
+  Py_END_CRITICAL_SECTION();
   const bool with_out = given[out] != nullptr;
   bool right = count <= out && left == 0 && (with_out ? takes_out && given[out] != Py_None : takes_no_out);
   if (!with_out) given[out] = Py_None;
@@ -377,5 +379,8 @@ PyMODINIT_FUNC PyInit__fast_calls() {
   using namespace torch_dml_ops::python;
   not_plain = PyErr_NewException("torch_dml_ops._fast_calls.NotPlain", nullptr, nullptr);
   const Object made(not_plain != nullptr && make_names() ? PyModule_Create(&module) : nullptr);
+#ifdef Py_GIL_DISABLED
+  if (made) PyUnstable_Module_SetGIL(made.get(), Py_MOD_GIL_NOT_USED);
+#endif
   return made && PyModule_AddObjectRef(made.get(), "NotPlain", not_plain) == 0 ? Py_NewRef(made.get()) : nullptr;
 }

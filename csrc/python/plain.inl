@@ -1,14 +1,19 @@
 // What the short way rests on: what is asked of torch, when a call is plain, and how tensors and numbers go from Python
 // to the dispatcher and back.
 
-#undef Py_LIMITED_API  // torch's builds define the same in other letters
+#include <pyconfig.h>
+
+#undef Py_LIMITED_API    // torch's builds define the same in other letters
+#ifndef Py_GIL_DISABLED  // a free-threaded Python has no limited API
 #define Py_LIMITED_API 0x030a0000
+#endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <dlfcn.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/csrc/stable/library.h>
 
+#include <atomic>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +25,13 @@ extern "C" {
 __attribute__((weak)) AOTITorchError torch_tensor_from_pyobject(void* object, AtenTensorHandle* result);
 __attribute__((weak)) AOTITorchError torch_tensor_to_pyobject(AtenTensorHandle tensor, void* type, void** result);
 }
+
+// Between these, no other thread changes a list or a dictionary. Where there is the interpreter's lock, none does
+// anyway as long as no Python code runs; and the limited API has neither.
+#ifndef Py_BEGIN_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
 
 namespace torch_dml_ops::python {
 namespace {
@@ -140,17 +152,15 @@ bool modes_interfere() {
 
 // Whether all kernels of the operators are the package's own. One that somebody else registers, for example by
 // torch.library.register_autocast, does not exist for the overloads `fast`. A change shows in the number of
-// kernels, unless as many were removed since the last call; comparing the sets each time would cost too much.
+// kernels, unless as many were removed since the last call; comparing the sets each time would cost too much. What is
+// known is twice their number, and 1 more if they are ours.
 bool kernels_are_ours() {
-  static Py_ssize_t known = -1;
-  static bool ours = false;
-  const Py_ssize_t count = PySet_Size(torch_.registered);
-  if (count != known) {
-    const Object result(
-        PyObject_CallMethodObjArgs(torch_.registered, names.isdisjoint, torch_.foreign.object, nullptr));
-    ours = result && is_true(result.get());
-    known = count;
-  }
+  static std::atomic<Py_ssize_t> known = -1;
+  const Py_ssize_t count = PySet_Size(torch_.registered), before = known;
+  if (before >= 0 && before / 2 == count) return before % 2 != 0;
+  const Object result(PyObject_CallMethodObjArgs(torch_.registered, names.isdisjoint, torch_.foreign.object, nullptr));
+  const bool ours = result && is_true(result.get());
+  known = 2 * count + ours;
   return ours;
 }
 
@@ -172,8 +182,12 @@ bool nothing_else_at_work() {
   const Py_ssize_t modes = PyList_Size(torch_.pre_dispatch_modes);
   for (Py_ssize_t k = 0; k < modes; ++k)
     if (PyList_GetItem(torch_.pre_dispatch_modes, k) != Py_None) return false;
-  PyObject* level = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
-  return level != nullptr && PyLong_CheckExact(level) != 0 && PyLong_AsLong(level) < 0 && kernels_are_ours();
+  long level = 0;
+  Py_BEGIN_CRITICAL_SECTION(torch_.forward_ad.object);
+  PyObject* const current = PyDict_GetItemWithError(torch_.forward_ad, names.current_level);
+  if (current != nullptr && PyLong_CheckExact(current) != 0) level = PyLong_AsLong(current);
+  Py_END_CRITICAL_SECTION();
+  return level < 0 && kernels_are_ours();
 }
 
 // Whether a function of torch's says so, or fails.
@@ -399,12 +413,15 @@ bool read_number(PyObject* number, int64_t& value) {
 bool read_list(PyObject* list, FastCall& call) {
   const bool is_list = PyList_CheckExact(list) != 0;
   if (!is_list && !is_plain_tuple(list)) return false;
+  bool plain = false;
+  Py_BEGIN_CRITICAL_SECTION(list);
   const Py_ssize_t count = is_list ? PyList_Size(list) : PyTuple_Size(list);
   int64_t* const numbers = new_list(call, count);
-  for (Py_ssize_t k = 0; k < count; ++k)
-    if (numbers == nullptr || !read_number(is_list ? PyList_GetItem(list, k) : PyTuple_GetItem(list, k), numbers[k]))
-      return false;
-  return numbers != nullptr;
+  plain = numbers != nullptr;
+  for (Py_ssize_t k = 0; plain && k < count; ++k)
+    plain = read_number(is_list ? PyList_GetItem(list, k) : PyTuple_GetItem(list, k), numbers[k]);
+  Py_END_CRITICAL_SECTION();
+  return plain;
 }
 
 // The function of a library, whose path an attribute of set_up's argument is, that says where its operators look for

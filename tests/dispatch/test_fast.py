@@ -12,10 +12,9 @@ import itertools
 import os
 import signal
 import sys
-import threading
+import sysconfig
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -203,6 +202,7 @@ def left_behind(calls: Sequence[Callable[[], Any]], times: int = 60, count_nones
         grown = [after - b for after, b in zip(allocated(), before, strict=True)]
         tensors, blocks, nones, bytes_ = grown
         nones *= count_nones
+        blocks *= not sysconfig.get_config_var("Py_GIL_DISABLED")  # where those that are freed go later, and in heaps
         # The smallest allocation takes 32 bytes.
         if tensors == 0 and blocks < times // 2 and abs(nones) < times // 2 and bytes_ < 24 * times:
             return []
@@ -619,72 +619,7 @@ def test_jit_script() -> None:
     same(torch.jit.script(scripted)(x), scripted(x))
 
 
-# Threads, interruptions, recursion.
-
-
-def test_eight_threads_with_numbers_of_their_own() -> None:
-    x = torch.arange(64.0, device=DEVICE)
-    together = threading.Barrier(8)
-
-    def work(k: int) -> list[bool]:
-        together.wait()
-        right = []
-        for i in range(200):
-            a, b = k * 7 + i % 5, 1 + i % 3
-            leaf = x.clone().requires_grad_()
-            y = dml.slice1(leaf, [a], [8], [-b])
-            right.append(y.tolist() == x[a : a + 8].flip(0)[::b].tolist())
-            back = dml.slice_grad(y.detach(), [64], [a], [8], [-b])
-            right.append(torch.equal(torch.autograd.grad(y, leaf, y.detach())[0], back))
-            left, rest = torch.ops.torch_dml_ops.split(x, [k + 1, 63 - k], 0)
-            right.append(len(left) == k + 1 and dml.join([rest, left], 0)[0].item() == k + 1)
-            out = torch.zeros_like(x)
-            dml.reverse_subsequences(x, torch.tensor([k + 1], device=DEVICE), 0, out=out)
-            right.append(out[0].item() == k)
-        return right
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(all(right) for right in pool.map(work, range(8)))
-
-
-def test_lists_that_another_thread_changes() -> None:
-    """A call sees them as they are at one moment, or refuses them."""
-    x = torch.ones(4, 6)
-    leaf = x.clone().requires_grad_()
-    tensors: list[Any] = [x] * 3
-    numbers: list[Any] = [1, 2, 3]
-    outs: list[Any] = [torch.zeros(4, n) for n in (1, 2, 3)]
-    ended = threading.Event()
-
-    def change() -> None:
-        k = 0
-        while not ended.is_set():
-            k += 1
-            tensors[:] = [[x] * (k % 6), [x, None], [x[:, :2]] * 9, ["a"]][k % 4]
-            numbers[:] = [[1, 2, 3], [6], [], [2**70, 1], [0.5], [1] * 80][k % 6]
-            outs[:] = [torch.zeros(4, n) for n in (1, 2, 3)] if k % 3 else ["a", None]
-
-    calls: tuple[Callable[[], Any], ...] = (
-        lambda: dml.join(tensors, 1),
-        lambda: torch.ops.torch_dml_ops.join(tensors, 1),
-        lambda: dml.split(x, numbers, 1),
-        lambda: dml.split(leaf, numbers, 1),
-        lambda: [out[:0] for out in dml.split(x, numbers, 1, out=outs) if isinstance(out, Tensor)],
-        lambda: dml.slice1(leaf, numbers, numbers, numbers),
-    )
-    thread = threading.Thread(target=change)
-    thread.start()
-    made = 0
-    try:
-        for _ in range(3000):
-            for call in calls:
-                with contextlib.suppress(RuntimeError, TypeError):
-                    assert all(bool((r == 1).all()) for r in as_list(call()))
-                    made += 1
-    finally:
-        ended.set()
-        thread.join()
-    assert made
+# Interruptions, recursion.
 
 
 class Changes(TorchFunctionMode):

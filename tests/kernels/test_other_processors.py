@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from host_build import ROOT, program
-from processes import run_program, run_python, started
+from processes import file_of_tests, run_program, run_python, started
 
 pytestmark = pytest.mark.thorough
 
@@ -67,17 +67,14 @@ def test_an_older_x86_64_refuses_the_instructions_it_lacks(tmp_path: Path) -> No
     assert b"Illegal instruction" in done.stderr
 
 
-def build(folder: Path, machine: str, **environment: str) -> None:
-    """Runs setup.py on a copy of the sources as on a machine of that name, for the CPU alone."""
+def build(folder: Path, **environment: str) -> None:
+    """Runs setup.py on a copy of the sources, for the CPU alone."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     for name in ("csrc", "torch_dml_ops"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
-    as_there = (
-        f"import platform, runpy, sys; platform.machine = lambda: {machine!r}; "
-        "sys.argv = ['setup.py', 'build_ext', '--inplace']; runpy.run_path('setup.py', run_name='__main__')"
-    )
-    done = started(sys.executable, "-c", as_there, cwd=folder, TORCH_DML_OPS_CUDA="0", **environment)
+    command = (sys.executable, "setup.py", "build_ext", "--inplace")
+    done = started(*command, cwd=folder, TORCH_DML_OPS_CUDA="0", **environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "warning: " not in done.stdout + done.stderr
 
@@ -91,7 +88,7 @@ def test_setup_builds_for_aarch64(tmp_path: Path) -> None:
     for library in ("torch", "torch_cpu", "c10"):
         to = str(torch_there / f"lib{library}.so")
         subprocess.run([AARCH64, "-shared", "-nostdlib", "-x", "c", os.devnull, "-o", to], check=True)
-    build(sources, "aarch64", CXX=AARCH64, LDFLAGS=f"-L{torch_there}")
+    build(sources, CXX=AARCH64, LDFLAGS=f"-L{torch_there}", _PYTHON_HOST_PLATFORM="linux-aarch64")
     libraries = sorted((sources / "torch_dml_ops").glob("*.so"))
     assert libraries[0].name == "_C.abi3.so"  # the other one needs Python's headers for that machine
     for library in libraries:
@@ -109,7 +106,7 @@ def test_random_plans_compiled_by_clang() -> None:
 @needs_clang
 def test_setup_builds_with_clang(tmp_path: Path) -> None:
     """With every SIMD level, at which results are right."""
-    build(tmp_path, os.uname().machine, CXX="clang++")
+    build(tmp_path, CXX="clang++")
     program = "from torch_dml_ops import _libraries as l; print(l.CPU_LIBRARY, *l.simd_levels())"
     listed = run_python("-c", program, cwd=tmp_path).split()
     library, *levels = listed
@@ -117,6 +114,6 @@ def test_setup_builds_with_clang(tmp_path: Path) -> None:
     all_levels = ["baseline", "avx2", "avx512", "avx512_gather"]
     assert levels == (all_levels if os.uname().machine == "x86_64" else ["baseline"])
     options = ["-q", "-n", "0", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-k", "cpu and not on_host"]
-    files = [ROOT / "tests" / "test_results.py", ROOT / "tests" / "test_negative_steps.py"]
+    files = [file_of_tests(name) for name in ("results", "negative_steps")]
     for level in levels:
         run_python("-m", "pytest", *options, *files, cwd=tmp_path, TORCH_DML_OPS_SIMD=level)  # imports what is there

@@ -370,12 +370,6 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
         {"TORCH_DML_OPS_CUDA": "auto", "CUDA_HOME": "/no/cuda"},
         "CUDA_HOME must be the folder of a CUDA toolkit, and /no/cuda has no bin/nvcc",
     ),
-    "a free-threaded Python": (
-        "import sysconfig; known = sysconfig.get_config_var; "
-        "sysconfig.get_config_var = lambda name: 1 if name == 'Py_GIL_DISABLED' else known(name)",
-        {},
-        "torch_dml_ops needs a Python with the global interpreter lock, and this one is free-threaded",
-    ),
 }
 
 
@@ -514,7 +508,7 @@ def test_report():
     code, text = run(sys.executable, "-m", "torch_dml_ops", TORCH_DML_OPS_SIMD="baseline")
     assert code == 0
     assert re.search(r"SIMD level +baseline\n", text)
-    code, text = run(sys.executable, "-m", "torch_dml_ops")
+    code, text = run(sys.executable, "-W", "ignore", "-m", "torch_dml_ops")  # of torch's modules without free threading
     assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]
 
 

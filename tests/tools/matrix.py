@@ -1,4 +1,5 @@
-"""`make test-matrix`: the wheel of dist/ beside each torch and on each Python, and the whole suite on it.
+"""`make test-matrix`: the wheel of dist/ beside each torch and on each Python, and the whole suite on it; on Pythons
+without the global interpreter lock, the quick tests, and the wheel for that Python alone.
 
 Every pair has a virtual environment of its own in a folder, which is made once: about 5 GB for a CUDA build of torch.
 Arguments after `--` go to pytest instead of the whole suite.
@@ -17,8 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TORCHES = ("2.11.0", "2.12.1", "2.13.0", "2.14.1", "2.15.0")  # from the oldest that is supported to the newest known
-BUILT_WITH = "2.13.0"  # and tested on each of PYTHONS
-PYTHONS = ("3.10", "3.12", "3.13", "3.14")
+BUILT_WITH = "2.13.0"
+# And the torch that each is tested with. The last two are free-threaded; torch has wheels for 3.13t until 2.12.
+PYTHONS = dict.fromkeys(("3.10", "3.12", "3.13", "3.14"), BUILT_WITH) | {"3.13t": "2.12.1", "3.14t": BUILT_WITH}
 SUITE = ("tests", "README.md", "docs")
 # Of the development requirements, what the tests do not import, and what they can do without.
 NOT_TESTED = ("clang-format", "furo", "mypy", "myst", "onnx2torch", "ruff", "sphinx", "types-")
@@ -35,6 +37,15 @@ class Pair:
         """t213 of torch 2.13 on this script's Python, t213-py310 of another."""
         short = "t" + "".join(self.torch.split(".")[:2])
         return short if self.python == sys.executable else f"{short}-py{self.version.replace('.', '')}"
+
+    @property
+    def free_threaded(self) -> bool:
+        return self.version.endswith("t")
+
+    @property
+    def abi(self) -> str:
+        """As the names of wheels have it."""
+        return f"cp{self.version.replace('.', '')}" if self.free_threaded else "abi3"
 
 
 def run(*command: str | Path) -> None:
@@ -57,9 +68,10 @@ def newest_torch() -> str | None:
 def python_of(version: str) -> str | None:
     """pyenv's, or the one on the PATH."""
     folder = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    candidates = [*sorted(folder.glob(f"{version}.*/bin/python{version}")), shutil.which(f"python{version}")]
+    candidates = [*sorted(folder.glob(f"*/bin/python{version}")), shutil.which(f"python{version}")]
+    usable = f"import ssl, ctypes, sys; assert ('t' in sys.abiflags) == {version.endswith('t')}"
     for candidate in filter(None, candidates):
-        done = subprocess.run([candidate, "-c", "import ssl, ctypes"], capture_output=True)
+        done = subprocess.run([candidate, "-c", usable], capture_output=True)
         if done.returncode == 0:  # a pyenv shim may lead nowhere
             return str(candidate)
     return None
@@ -74,11 +86,11 @@ def pairs() -> list[Pair]:
     elif tuple(map(int, newest.split("."))) > tuple(map(int, TORCHES[-1].split("."))):
         torches.append(newest)
     result = [Pair(torch, sys.executable, ours) for torch in torches]
-    for version in PYTHONS:
+    for version, torch in PYTHONS.items():
         if version == ours:
             continue
         if python := python_of(version):
-            result.append(Pair(BUILT_WITH, python, version))
+            result.append(Pair(torch, python, version))
         else:
             print(f"There is no Python {version}, neither pyenv's nor on the PATH: left out.")
     return result
@@ -104,8 +116,15 @@ def environment(folder: Path, pair: Pair) -> Path:
         installed = output(result / "bin" / "python", "-c", "import torch; print(torch.__version__)")
         constraints = result / "constraints"
         constraints.write_text(f"torch=={installed}\n")
+        of_any_version = [r.split("==")[0] for r in requirements()]
         if pair.version == "3.10":  # for which the pinned versions are too new
-            run(*pip, "-c", constraints, *(r.split("==")[0] for r in requirements()))
+            run(*pip, "-c", constraints, *of_any_version)
+        elif pair.free_threaded:  # for which some do not build, and what tests them is skipped
+            for requirement in of_any_version:
+                try:
+                    run(*pip, "--prefer-binary", "-c", constraints, requirement)
+                except RuntimeError:
+                    print(f"{requirement} is not to be had for Python {pair.version}: left out")
         else:
             run(*pip, "-c", constraints, *requirements())
         run(*pip, "--no-deps", "onnx2torch==1.5.15")
@@ -133,11 +152,19 @@ def checkout(folder: Path, wheel: Path) -> Path:
     return result
 
 
-def test(place: Path, wheel: Path, arguments: Sequence[str]) -> str:
+def test(pair: Pair, place: Path, arguments: Sequence[str]) -> str:
     """What pytest says last."""
+    wheels = sorted((ROOT / "dist").glob(f"*-{pair.abi}-*.whl"), key=lambda path: path.stat().st_mtime)
+    if not wheels:
+        beside = f" PYTHON={pair.python} VENV=build/venv-{pair.abi} TORCH=torch=={pair.torch}" * pair.free_threaded
+        raise RuntimeError(f"there is no wheel for it in dist/: run `make wheel{beside}` first")
+    wheel = wheels[-1]
     install(wheel, place)
-    command = [str(place / "bin" / "pytest"), "-p", "no:randomly", "-q", *(arguments or ["-n", "2", *SUITE])]
+    quick = ["-m", "not thorough"] * pair.free_threaded
+    command = [str(place / "bin" / "pytest"), "-p", "no:randomly", "-q", *(arguments or ["-n", "2", *quick, *SUITE])]
     environment = os.environ | {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
+    if pair.free_threaded:
+        environment["PYTHON_GIL"] = "0"  # or the first module that does not support it, as triton's, has the lock back
     last = ""
     with subprocess.Popen(
         command, cwd=checkout(place, wheel), env=environment, stdout=subprocess.PIPE, text=True
@@ -155,15 +182,12 @@ def main() -> None:
     parser.add_argument("--only", help="the name of one environment, such as t211 or t213-py310")
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     given = parser.parse_args(sys.argv[1:end])
-    wheels = sorted((ROOT / "dist").glob("*.whl"), key=lambda path: path.stat().st_mtime)
-    if not wheels:
-        sys.exit("There is no wheel in dist/: run `make wheel` first")
     outcomes = {}
     for pair in pairs():
         if given.only in (None, pair.name):
             print(f"=== torch {pair.torch} on Python {pair.version}", flush=True)
             try:
-                outcomes[pair] = test(environment(given.folder.resolve(), pair), wheels[-1], sys.argv[end + 1 :])
+                outcomes[pair] = test(pair, environment(given.folder.resolve(), pair), sys.argv[end + 1 :])
             except (RuntimeError, subprocess.CalledProcessError) as error:
                 outcomes[pair] = f"failed: {error}"
     for pair, outcome in outcomes.items():

@@ -164,7 +164,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/python/plain.inl": {
         ("std::size_t count = 0;", "std::size_t count = -1;"): "torch sets it",
-        ("static Py_ssize_t known = -1;", "static Py_ssize_t known = -(1-1);"): "the count is never 0",
+        (
+            "static std::atomic<Py_ssize_t> known = -1;",
+            "static std::atomic<Py_ssize_t> known = -(1-1);",
+        ): "the count is never 0",
     },
     "torch_dml_ops/__main__.py": {
         (
