@@ -22,7 +22,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-all test-random test-matrix test-processors sanitize mutants soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu simulate-gpu notebooks release-check clean FORCE
+.PHONY: help demo test test-programs test-all test-random test-matrix test-processors test-arm sanitize mutants soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu simulate-gpu notebooks release-check clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -91,6 +91,9 @@ test-matrix: $(VENV)/dev ## run every test on the wheel of dist/, beside each su
 
 test-processors: $(VENV)/dev ## run the kernels for ARM and older x86-64 under qemu, and build with clang
 	TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -q -rs tests/kernels/test_other_processors.py
+
+test-arm: $(VENV)/dev ## build a wheel for ARM, and use the package in an emulated system: needs root
+	$(BIN)/python tests/tools/arm.py
 
 sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressSanitizer, UBSan and ThreadSanitizer
 	$(BIN)/python tests/tools/sanitize.py

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,6 +58,11 @@ THREADS = Flags("threads", ("-O1", "-g1", "-fsanitize=thread", f"-I{KERNELS / 'c
 STATIC = Flags("static", ("-O2",))
 AARCH64 = Flags("aarch64", ("-O2",), "aarch64-linux-gnu-g++")
 CLANG = Flags("clang", ("-O1",), "clang++")
+# As setup.py compiles them, for programs whose instructions are counted.
+COUNTED = {
+    "x86_64": Flags("counted_x86_64", ("-O3",)),
+    "aarch64": replace(AARCH64, name="counted_aarch64", options=("-O3",)),
+}
 
 Part = tuple[Path, Flags]
 
@@ -101,6 +106,12 @@ def programs() -> dict[str, Program]:
         "kernels_fuzz_x86_64": Program(_with(STATIC, *fuzz), ("-static",), built_for=""),
         "kernels_fuzz_aarch64": Program(_with(AARCH64, *fuzz), ("-static",), built_for=""),
         "kernels_fuzz_clang": Program(_with(CLANG, *fuzz), built_for=""),
+        **{
+            f"loop_calls_{machine}": Program(
+                _with(flags, SOURCES / "loop_calls.cpp", *CPU_KERNELS), ("-static",), built_for=""
+            )
+            for machine, flags in COUNTED.items()
+        },
         "overlap_fuzz": Program(_with(PLAIN, *overlap)),
         "overlap_fuzz_sanitized": Program(_with(SANITIZED, *overlap), SANITIZERS, built_for="test-all"),
         "launch_test": Program(_with(PLAIN, *launch)),

@@ -19,11 +19,13 @@
 #endif
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <list>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -122,10 +124,16 @@ class Placed {
     int64_t low = 0, high = 0;
     for (std::size_t d = 0; d < sizes.size(); ++d) (strides_[d] < 0 ? low : high) += (sizes[d] - 1) * strides_[d];
     const int64_t size = (high - low + 1) * item, lead = 16 * any(0, 4) + offset, inside = pages(lead + size);
-    reserved_ = std::size_t(inside + 2 * kPage);
-    memory_ =
-        static_cast<char*>(mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    if (memory_ == MAP_FAILED) std::abort();
+    inside_ = inside;
+    reserved_ = std::bit_ceil(std::size_t(inside + 2 * kPage));
+    if (std::vector<char*>& others = unused[reserved_]; !others.empty()) {
+      memory_ = others.back();
+      others.pop_back();
+    } else {
+      memory_ =
+          static_cast<char*>(mmap(nullptr, reserved_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+      if (memory_ == MAP_FAILED) std::abort();
+    }
     char* const begin = memory_ + kPage;
     reach_ = {begin + (chance(0.5) ? lead : (inside - size - offset) / 16 * 16 + offset), std::size_t(size)};
     first_ = reach_.data() - low * item;
@@ -155,7 +163,13 @@ class Placed {
 #ifdef __SANITIZE_ADDRESS__
     for (const std::span<char> part : around()) __asan_unpoison_memory_region(part.data(), part.size());
 #endif
-    munmap(memory_, reserved_);
+    for (const std::span<char> part : parts_) {
+      char* const page = part.data() - reinterpret_cast<uintptr_t>(part.data()) % kPage;
+      const auto size = std::size_t(pages(part.data() + part.size() - page));
+      mprotect(page, size, PROT_NONE);
+      madvise(page, size, MADV_DONTNEED);
+    }
+    unused[reserved_].push_back(memory_);
   }
   Placed(const Placed&) = delete;
 
@@ -186,15 +200,18 @@ class Placed {
   static int64_t pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
   std::array<std::span<char>, 2> around() const {
     return {std::span(memory_ + kPage, reach_.data()),
-            std::span(reach_.data() + reach_.size(), memory_ + reserved_ - kPage)};
+            std::span(reach_.data() + reach_.size(), memory_ + kPage + inside_)};
   }
   void open(std::span<char> part) {
     mprotect(part.data(), part.size(), PROT_READ | PROT_WRITE);
     parts_.push_back(part);
   }
 
+  // By size. An emulator keeps a table of all pages that were ever reserved.
+  inline static std::map<std::size_t, std::vector<char*>> unused;
+
   Numbers strides_;
-  int64_t item_;
+  int64_t item_, inside_;
   std::size_t reserved_;
   char *memory_, *first_;
   std::span<char> reach_;

@@ -15,6 +15,8 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #include "engine.h"
@@ -31,6 +33,11 @@ typedef uint64_t Item16 __attribute__((vector_size(16)));
 namespace baseline {
 constexpr const char* kLevel = "baseline";
 constexpr bool kHasNarrowing = false;  // of lanes to a quarter
+#ifdef __aarch64__
+constexpr bool kIsNeon = true;
+#else
+constexpr bool kIsNeon = false;
+#endif
 constexpr int64_t kVectorBytes = 16;
 template <class V>
 void store_non_temporal(V* to, V value) {
@@ -54,6 +61,7 @@ void store_non_temporal(V* to, V value) {
 namespace avx2 {
 constexpr const char* kLevel = "avx2";
 constexpr bool kHasNarrowing = false;
+constexpr bool kIsNeon = false;
 constexpr int64_t kVectorBytes = 32;
 template <class V>
 void store_non_temporal(V* to, V value) {
@@ -74,6 +82,7 @@ void store_non_temporal(V* to, V value) {
 namespace avx512 {
 constexpr const char* kLevel = "avx512";
 constexpr bool kHasNarrowing = true;
+constexpr bool kIsNeon = false;
 constexpr int64_t kVectorBytes = 32;
 template <class V>
 void store_non_temporal(V* to, V value) {

@@ -8,7 +8,13 @@ void copy_strided_src_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {
     T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
-    for (int64_t i = 0; i < n; ++i) dst[i] = src[i * src_stride];
+    int64_t i = 0;
+    if constexpr (kIsNeon && sizeof(T) == 8 && kSrcStride > 2) {  // which compilers leave to scalar instructions
+      constexpr int64_t kItems = UnalignedLanes<T>::kLanes;
+      for (; i + kItems < n; i += kItems)  // a vector reads a little past its last item
+        reinterpret_cast<UnalignedLanes<T>*>(dst + i)->bits = load_strided<T, kSrcStride, 0>(src + i * src_stride);
+    }
+    for (; i < n; ++i) dst[i] = src[i * src_stride];
   }
 }
 

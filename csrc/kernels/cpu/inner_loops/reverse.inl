@@ -16,14 +16,15 @@ struct ReversedInLane {
 // kBytes bytes whose last item is src[0], reversed.
 template <class T, int64_t kBytes>
 __attribute__((always_inline)) inline auto load_reversed(const T* src) {
-  using Lane = std::conditional_t<(sizeof(T) < 4), uint32_t, T>;  // smaller ones are not shuffled throughout a vector
+  constexpr bool kInTwoSteps = sizeof(T) < 4 && !kIsNeon;
+  using Lane = std::conditional_t<kInTwoSteps, uint32_t, T>;
   using Vec = UnalignedLanes<Lane, kBytes>;
   const auto* from = reinterpret_cast<const Vec*>(src + 1 - kBytes / int64_t(sizeof(T)));
   auto lanes = shuffle<Vec::kLanes>(from->bits, from->bits, ReversedLanes<Lane, kBytes>());
-  if constexpr (sizeof(T) < 4 && kVectorBytes > 16) {
+  if constexpr (kInTwoSteps && kVectorBytes > 16) {
     const auto bytes = (typename UnalignedLanes<uint8_t, kBytes>::Lanes)lanes;
     lanes = (typename Vec::Lanes)shuffle<kBytes>(bytes, bytes, ReversedInLane<T>());
-  } else if constexpr (sizeof(T) < 4) {  // SSE2 does not shuffle bytes
+  } else if constexpr (kInTwoSteps) {  // SSE2 does not shuffle bytes
     lanes = lanes << 16 | lanes >> 16;
     const auto pairs = (typename UnalignedLanes<uint16_t, kBytes>::Lanes)lanes;
     if constexpr (sizeof(T) == 1) lanes = (typename Vec::Lanes)(pairs << 8 | pairs >> 8);
@@ -81,7 +82,7 @@ void reverse_rows(const ReversedRows& rows) {
 
 // Whether items at a stride are the highest parts of larger ones, which are reversed and then narrowed.
 template <class T, int64_t kStep>
-constexpr bool kNarrows = sizeof(T) < 4 && (kStep == 2 || (kStep == 4 && kHasNarrowing));
+constexpr bool kNarrows = sizeof(T) < 4 && !kIsNeon && (kStep == 2 || (kStep == 4 && kHasNarrowing));
 template <class T, int64_t kStep>
 constexpr int64_t kStridedItems = kVectorBytes / int64_t(sizeof(T)) / (kNarrows<T, kStep> ? kStep : 1);
 
@@ -110,7 +111,10 @@ inline auto parts_of_reversed_strided(const T* src) {
 // both at once. [case stride -2, last axis, 4 MB]
 template <class T, int64_t kStep>
 inline auto load_reversed_strided(const T* src) {
-  if constexpr (kNarrows<T, kStep>) {
+  if constexpr (kIsNeon) {
+    const auto items = load_strided<T, kStep, kStep - 1>(src + 1 - kStep * UnalignedLanes<T>::kLanes);
+    return shuffle<UnalignedLanes<T>::kLanes>(items, items, ReversedLanes<T, kVectorBytes>());
+  } else if constexpr (kNarrows<T, kStep>) {
     using Wide = std::conditional_t<sizeof(T) * kStep == 2, uint16_t,
                                     std::conditional_t<sizeof(T) * kStep == 4, uint32_t, uint64_t>>;
     const auto wide = load_reversed<Wide, kVectorBytes>(reinterpret_cast<const Wide*>(src - (kStep - 1)));
@@ -127,7 +131,10 @@ inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
   const auto items = [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) dst[i] = src[-i * kStep];
   };
-  if constexpr (sizeof(T) == 4 || sizeof(T) == 8 || kNarrows<T, kStep>) {
+  if constexpr (sizeof(T) == 16) {
+    if (!kAscending) return items(0, n);
+    for (int64_t i = n - 1; i >= 0; --i) dst[i] = src[-i * kStep];
+  } else if constexpr (sizeof(T) >= 4 || kNarrows<T, kStep> || kIsNeon) {
     constexpr int64_t kItems = kStridedItems<T, kStep>;
     // The last item is left out, as a vector reads a little below its last one.
     if (n <= kItems) return items(0, n);

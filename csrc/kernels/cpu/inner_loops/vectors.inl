@@ -57,6 +57,26 @@ __attribute__((always_inline)) inline Lanes shuffle(Lanes a, Lanes b, Order) {
 #endif
 }
 
+// Of kStep · kLanes items, every kStep-th from the kPart-th on.
+template <class T, int64_t kStep, int64_t kPart>
+inline auto load_strided(const T* from) {
+  typename UnalignedLanes<T>::Lanes result{};
+#ifdef __aarch64__
+#define LOAD_STRIDED(bits)                                               \
+  if constexpr (sizeof(T) == bits / 8) {                                 \
+    if constexpr (kStep == 2) result = vld2q_u##bits((from)).val[kPart]; \
+    if constexpr (kStep == 3) result = vld3q_u##bits((from)).val[kPart]; \
+    if constexpr (kStep == 4) result = vld4q_u##bits((from)).val[kPart]; \
+  }
+  LOAD_STRIDED(8)
+  LOAD_STRIDED(16)
+  LOAD_STRIDED(32)
+  LOAD_STRIDED(64)
+#undef LOAD_STRIDED
+#endif
+  return result;
+}
+
 // kBytes bytes, which are 16 or 32: 16 from each address, or from the first alone.
 template <int64_t kBytes>
 __attribute__((always_inline)) inline auto load_16_byte_rows(const void* first, const void* second) {
