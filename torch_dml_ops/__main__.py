@@ -54,7 +54,7 @@ def report() -> dict[str, str]:
 def _threading() -> str:
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         return ""
-    enabled = bool(sys._is_gil_enabled())  # type: ignore[attr-defined]
+    enabled = bool(vars(sys)["_is_gil_enabled"]())  # of Python 3.13 and later
     return ", free-threaded" + " (its lock is on, for a module that needs it)" * enabled
 
 
