@@ -63,9 +63,12 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def version() -> str:
+    return subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 if __name__ == "__main__":
-    version = subprocess.run(["g++", "-dumpfullversion"], capture_output=True, text=True, check=True).stdout.strip()
     if sys.argv[1:] == ["--write"]:
-        RESULTS.write_text(ABOUT.format(version=version) + table())
+        RESULTS.write_text(ABOUT.format(version=version()) + table())
     else:
         print(table(), end="")

@@ -67,6 +67,27 @@ def test_an_older_x86_64_refuses_the_instructions_it_lacks(tmp_path: Path) -> No
     assert b"Illegal instruction" in done.stderr
 
 
+COUNT_ONE = """
+import loops
+loops.LOOPS = {name: loops.LOOPS[name] for name in ("stride -1",)}
+print(loops.version())
+print(loops.table())
+"""
+
+
+@on_x86_64
+@needs_aarch64
+@needs_qemu_aarch64
+@needs_qemu_x86_64
+def test_inner_loops_take_the_instructions_that_are_written() -> None:
+    written = (ROOT / "benchmarks" / "results" / "loop-instructions.md").read_text()
+    version, *lines = run_python("-c", COUNT_ONE, PYTHONPATH=str(ROOT / "benchmarks")).splitlines()
+    row = lines[2]
+    assert re.fullmatch(r"\| stride -1 (\| \d\.\d\d / \d\.\d\d / \d\.\d\d ){5}\|", row)
+    if f"by g++ {version}," in written:  # another makes other loops of them
+        assert row in written.splitlines()
+
+
 def build(folder: Path, **environment: str) -> None:
     """Runs setup.py on a copy of the sources, for the CPU alone."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
