@@ -457,7 +457,7 @@ SENTENCES = [
         lambda x: dml.slice1(x, [slice(0, 1), 0], [1, 1], [1, 1]),
         "slice1: window_offsets[0] must be a whole number, got slice; torch_dml_ops.index takes slices",
     ),
-    (lambda x: dml.slice1(x, 1, 2, 1), "slice1: window_offsets must be a list of whole numbers, got 1; write [1]"),
+    (lambda x: dml.slice1(x, 1, 2, 1), "slice1: window_offsets must be a list of whole numbers, got 1; write [1, 1]"),
     (
         lambda x: dml.slice1(x, [0, 2**64], [1, 1], [1, 1]),
         "slice1: window_offsets[1] must be from -2^63 to 2^63 - 1, got 18446744073709551616",

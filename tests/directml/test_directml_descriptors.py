@@ -274,11 +274,11 @@ def test_every_rule_that_is_broken_is_listed() -> None:
             "got FLOAT64; allowed from feature level 4_1",
         )
     ] + [
+        "input_tensor.guaranteed_base_offset_alignment must be 0 or a power of two from 8, the size of FLOAT64, on, got 4",
         "input_window_sizes[1] must be at least 1, got 0",
         "input_window_strides[1] must not be 0, got 0",
         "input_window_offsets[1] plus input_window_sizes[1] must be at most 6, the size of input_tensor there, got 9 + 0",
         "output_tensor.sizes[0] must be from 1 to 2, the steps of input_window_strides[0] in input_window_sizes[0], got 3",
-        "input_tensor.guaranteed_base_offset_alignment must be 0 or a power of two from 8, the size of FLOAT64, on, got 4",
     ]
 
 

@@ -172,7 +172,7 @@ ARGUMENTS = {
         ("inputs[1] must have 2 dimensions, as inputs[0] has, got 1", lambda t: ([t(2, 3), t(2)], 1)),
         ("inputs[1] must have 2 dimensions, as inputs[0] has, got 0", lambda t: ([t(2, 3), t()], 1)),
         (
-            "inputs[2] must have the dtype of inputs[0], float32, got int32",
+            "inputs[2] must have the dtype of inputs[0], float32, got int32; write inputs[2].to(inputs[0].dtype)",
             lambda t: ([t(2, 3), t(2, 3), t(2, 3, dtype=torch.int32)], 1),
         ),
         (

@@ -88,7 +88,8 @@ def test(commit: str | None) -> None:
     run(*there("python3", "examples/japanese_vowels.py", "--epochs", "1"))
     run(*there("python3", "notebooks/refresh.py", "notebooks/01-slice1.ipynb"))
     files = [file_of_tests(name).relative_to(ROOT) for name in TESTS]
-    last = outcome(there("python3", "-m", "pytest", "-q", "-n", "2", *QUICK, *files), ROOT)
+    built_here = ["-k", "not on_host"]  # by a compiler that is emulated itself
+    last = outcome(there("python3", "-m", "pytest", "-q", "-n", "2", *QUICK, *built_here, *files), ROOT)
     record(commit, RAN_ON, (*QUICK, *TESTS), last)
     if last.startswith("failed"):
         sys.exit(last)

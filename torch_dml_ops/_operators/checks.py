@@ -51,20 +51,26 @@ def axis(op: str, axis: int, rank: int) -> None:
     require(0 <= axis < rank, f"{op}: axis must be from 0 to {rank - 1}, got {axis}{instead}")
 
 
+def _way_out(name: str, like_name: str, attribute: str) -> str:
+    """For an input: it takes this from another one."""
+    return "" if name.startswith("out") else f"; write {name}.to({like_name}.{attribute})"
+
+
 def same_device(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
     if tensor.device != like.device:
-        way_out = "" if name.startswith("out") else f"; write {name}.to({like_name}.device)"
         raise RuntimeError(
-            f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}{way_out}"
+            f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}"
+            f"{_way_out(name, like_name, 'device')}"
         )
 
 
 def same_kind(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
     same_device(op, name, tensor, like_name, like)
-    require(
-        tensor.dtype == like.dtype,
-        f"{op}: {name} must have the dtype of {like_name}, {dtype_name(like.dtype)}, got {dtype_name(tensor.dtype)}",
-    )
+    if tensor.dtype != like.dtype:
+        raise RuntimeError(
+            f"{op}: {name} must have the dtype of {like_name}, {dtype_name(like.dtype)}, got "
+            f"{dtype_name(tensor.dtype)}{_way_out(name, like_name, 'dtype')}"
+        )
 
 
 def lengths(op: str, name: str, tensor: Tensor, input: Tensor, of_mask: str) -> None:

@@ -81,8 +81,11 @@ def is_boolean(value: Any) -> bool:
     return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
-def whole_numbers(name: str, values: Any) -> Sequence[int]:
-    """The whole numbers as a tuple, so that later changes of the list, array or tensor have no effect."""
+def whole_numbers(name: str, values: Any, length: int = 1) -> Sequence[int]:
+    """The whole numbers as a tuple, so that later changes of the list, array or tensor have no effect.
+
+    `length` is that of the list which one number alone may stand for.
+    """
     kind = type(values)
     if kind is list or kind is tuple or kind is torch.Size:
         if are_plain_numbers(values):
@@ -93,7 +96,7 @@ def whole_numbers(name: str, values: Any) -> Sequence[int]:
         what = "tensor" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(f"{name} must be a list of whole numbers, got a {values.ndim}-d {what}")
     elif not _is_list(values):
-        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{as_list(values)}")
+        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{as_list(values, length)}")
     return tuple([whole_number(f"{name}[{k}]", value) for k, value in enumerate(values)])
 
 
@@ -105,9 +108,9 @@ def are_plain_numbers(values: Any) -> bool:
     return kind is int or values is None
 
 
-def as_list(value: Any) -> str:
+def as_list(value: Any, length: int = 1) -> str:
     """What to write for a list of whole numbers, if that can be known."""
-    return f"; write [{value}]" if type(value) is int and abs(value) < 2**63 else _of_slices(value)
+    return f"; write {[value] * length}" if type(value) is int and abs(value) < 2**63 else _of_slices(value)
 
 
 def _of_slices(value: Any) -> str:

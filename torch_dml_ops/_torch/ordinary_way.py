@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.compiler import is_compiling
 from torch.overrides import handle_torch_function
 
@@ -26,7 +27,7 @@ from torch_dml_ops._torch import autograd
 _REFUSALS = (AttributeError, OverflowError, RuntimeError, TypeError, ValueError)
 
 
-def _converted(name: str, kind: str, value: Any) -> Any:
+def _converted(name: str, kind: str, value: Any, rank: int = 1) -> Any:
     if kind == TENSOR:
         require_tensor(name, value)
     elif kind == TENSORS:
@@ -34,15 +35,16 @@ def _converted(name: str, kind: str, value: Any) -> Any:
     elif kind == NUMBER:
         return whole_number(name, value)
     elif kind == NUMBERS or value is not None:
-        return whole_numbers(name, value)
+        return whole_numbers(name, value, rank)
     return value
 
 
 def call_as_given(op: str, *given: Any, out: Any = None) -> Any:
     """A call of a public function that did not go the short way: numbers may be of any type, and tensors be none."""
     signature = signatures[op]
+    rank = max(given[0].dim(), 1) if isinstance(given[0], Tensor) else 1
     arguments = [
-        _converted(f"{op}: {name}", kind, a) for (name, kind), a in zip(signature.arguments, given, strict=True)
+        _converted(f"{op}: {name}", kind, a, rank) for (name, kind), a in zip(signature.arguments, given, strict=True)
     ]
     # What was not plain before may be now.
     tried = all(map(are_plain_numbers, signature.numbers(given)))

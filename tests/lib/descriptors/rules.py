@@ -71,8 +71,8 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         "SLICE1",
         {"output_tensor": TensorDesc(F32, [0, 3])},
         [
-            "output_tensor.sizes[0] must be from 1 to 2, the steps of input_window_strides[0] in input_window_sizes[0], got 0",
             "output_tensor.sizes[0] must be from 1 to 4294967295, got 0",
+            "output_tensor.sizes[0] must be from 1 to 2, the steps of input_window_strides[0] in input_window_sizes[0], got 0",
         ],
     ),
     (
@@ -273,11 +273,11 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
         "SLICE1",
         {"input_tensor": TensorDesc(F32, []), "dimension_count": 0},
         [
+            "input_tensor.dimension_count must be from 1 to 8, got 0",
+            "output_tensor.dimension_count must be 0, that of input_tensor, got 2",
             "input_window_offsets must have length 0, an entry for each dimension of input_tensor, got 2",
             "input_window_sizes must have length 0, an entry for each dimension of input_tensor, got 2",
             "input_window_strides must have length 0, an entry for each dimension of input_tensor, got 2",
-            "input_tensor.dimension_count must be from 1 to 8, got 0",
-            "output_tensor.dimension_count must be 0, that of input_tensor, got 2",
         ],
     ),
 ]  # fmt: skip

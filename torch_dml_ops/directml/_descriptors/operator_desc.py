@@ -104,8 +104,7 @@ class OperatorDesc(Struct):
             raise DescriptorError(f"{self.operator_type} at feature level {feature_level}", violations)
 
     def _violations(self) -> Iterator[Violation]:
-        """The rules that hold at every feature level."""
-        yield from self._rules()
+        """The rules that hold at every feature level: of what others follow from comes first."""
         for path, tensor in self.inputs():
             yield from tensor.violations(path)
         for path, tensor in self.outputs():
@@ -114,6 +113,7 @@ class OperatorDesc(Struct):
             if getattr(self, name) != count:
                 yield Violation((name,), (f"must be {count}, ", *meaning), getattr(self, name))
         yield from rules.alike([*self.inputs(), *self.outputs()])
+        yield from self._rules()
 
     def _counts(self) -> Iterator[tuple[str, int, Sequence[str | JsonPath]]]:
         """The fields that count something, what they must be, and the end of the sentence on that."""
