@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from descriptors.cases import DATA_TYPES, op_desc
+from descriptors.cases import DATA_TYPES, F32, F64, I8, U8, UINT32, op_desc
 from descriptors.graphs import between, graphs, identity, into, memory, one_by_one, out_of, shuffled
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,8 +39,6 @@ from torch_dml_ops.directml import (
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 
-F32, F64, I8, U8 = TensorDataType.FLOAT32, TensorDataType.FLOAT64, TensorDataType.INT8, TensorDataType.UINT8
-UINT32, UINT64 = TensorDataType.UINT32, TensorDataType.UINT64
 X = TensorDesc(F32, [2, 3])
 OWNED = TensorDesc(F32, [2, 3], flags=TensorFlags.OWNED_BY_DML)
 

@@ -13,7 +13,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from descriptors.cases import OPERATORS, UINT32, arguments_of_infer_output, descs, op_desc, plain, window
+from descriptors.cases import F32, F64, OPERATORS, UINT32, arguments_of_infer_output, descs, op_desc, plain, window
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples, values
@@ -42,8 +42,6 @@ from torch_dml_ops.directml import (
 )
 from torch_dml_ops.directml._schema.text import dotted
 from torch_dml_ops.directml.tensor_desc import packed_strides
-
-F32, F64 = TensorDataType.FLOAT32, TensorDataType.FLOAT64
 
 # Buffers of bytes, which descriptors lie at the beginning of.
 

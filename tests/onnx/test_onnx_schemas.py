@@ -31,6 +31,9 @@ pytestmark = pytest.mark.skipif(
     reason="this ONNX Runtime, as the last for Python 3.10, refuses and accepts other forms",
 )
 
+# The shape inference of older ones finds fewer mistakes in a model before it is called.
+INFERS = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 23)
+
 # The inputs and attributes of a node that is valid, under the names that they have in any opset: data are given by
 # their sizes, numbers as they are.
 VALID: Mapping[str, Mapping[str, Any]] = {
@@ -410,7 +413,7 @@ def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
         elif isinstance(expected, list) and isinstance(given, str):
             if when != "no kernel" and not re.search(f"{ALWAYS_REFUSED}|{REFUSED_HERE.get(schema.name, '^$')}", given):
                 problem = "refused here only"
-        elif isinstance(expected, str) and when == "rules" and where == "run":
+        elif isinstance(expected, str) and when == "rules" and where == "run" and INFERS:
             problem = "refused late"
         elif isinstance(expected, list):
             compared += 1

@@ -110,6 +110,12 @@ def requirements() -> list[str]:
     return sorted({r for r in listed if not r.startswith(("torch_dml_ops", *NOT_TESTED))})
 
 
+def is_installed(pip: Sequence[str | Path], *requirement: str | Path) -> bool:
+    """Whether there was a wheel of it."""
+    command = map(str, (*pip, "--only-binary", ":all:", *requirement))
+    return subprocess.run(list(command), capture_output=True).returncode == 0
+
+
 def environment(folder: Path, pair: Pair) -> Path:
     """The environment's folder, made unless it is there."""
     result = folder / pair.name
@@ -124,12 +130,10 @@ def environment(folder: Path, pair: Pair) -> Path:
         of_any_version = [r.split("==")[0] for r in requirements()]
         if pair.version == "3.10":  # for which the pinned versions are too new
             run(*pip, "-c", constraints, *of_any_version)
-        elif pair.free_threaded:  # for which some do not build, and what tests them is skipped
-            for requirement in of_any_version:
-                try:
-                    run(*pip, "--prefer-binary", "-c", constraints, requirement)
-                except RuntimeError:
-                    print(f"{requirement} is not to be had for Python {pair.version}: left out")
+        elif pair.free_threaded:  # for which some have no wheel, and what needs them is skipped
+            for wanted in zip(requirements(), of_any_version, strict=True):
+                if not any(is_installed(pip, "-c", constraints, requirement) for requirement in wanted):
+                    print(f"{wanted[0]} is not to be had for Python {pair.version}: left out", flush=True)
         else:
             run(*pip, "-c", constraints, *requirements())
         run(*pip, "--no-deps", "onnx2torch==1.5.15")

@@ -1,5 +1,6 @@
 """`make sanitize`: the operators' tests on an extension with AddressSanitizer and UndefinedBehaviorSanitizer, inside
-torch, and the CPU engine on threads under ThreadSanitizer.
+torch, and the CPU engine on threads under ThreadSanitizer; the short way too, by the tests of threads, if TSAN_PYTHON
+is a CPython without the lock that was built `--with-thread-sanitizer`, with a torch and pytest.
 
 Before that, each sanitizer has to find a fault that is put into a copy of the sources, to show that it looks.
 """
@@ -29,11 +30,12 @@ CASES = os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000")
 
 @dataclass(frozen=True)
 class Fault:
-    """`text` of the CPU engine's affine copies becomes `faulty`, and then `finding` is reported."""
+    """`text` of a file becomes `faulty`, and then `finding` is reported."""
 
     text: str
     faulty: str
     finding: str
+    file: Path = CHANGED
 
 
 PAST_THE_END = Fault(
@@ -44,6 +46,13 @@ PAST_THE_END = Fault(
 DIVISION = Fault("at /= along;", "at /= along - 1;", "runtime error: division by zero")
 RACE = Fault(
     "executor.execute(begin, end);", "executor.execute(begin ? begin - 1 : 0, end);", "ThreadSanitizer: data race"
+)
+
+OF_ANOTHER_LIST = Fault(
+    "Py_BEGIN_CRITICAL_SECTION(list);",
+    "Py_BEGIN_CRITICAL_SECTION(Py_None);",
+    "ThreadSanitizer: data race",
+    Path("csrc", "python", "plain.inl"),
 )
 
 # Rows of 1000 items: a thousand are several chunks, the last of them smaller, and ten are one.
@@ -63,15 +72,16 @@ def require(done: subprocess.CompletedProcess[str], what: str) -> None:
 
 
 def with_fault(fault: Fault) -> str:
-    text = (ROOT / CHANGED).read_text()
+    text = (ROOT / fault.file).read_text()
     assert text.count(fault.text) == 1, fault.text
     return text.replace(fault.text, fault.faulty)
 
 
-def build_extension() -> None:
-    flags = " ".join([*host_build.SANITIZERS, "-fno-omit-frame-pointer"])
-    command = [sys.executable, "setup.py", "build_ext", "--inplace"]
-    require(run(command, SOURCES, TORCH_DML_OPS_CUDA="0", CFLAGS=flags, LDFLAGS=flags), "does not build")
+def build_extension(python: str = sys.executable, sanitizers: Sequence[str] = host_build.SANITIZERS) -> None:
+    flags = " ".join([*sanitizers, "-fno-omit-frame-pointer"])
+    command = [python, "setup.py", "egg_info", "build_ext", "--inplace"]
+    environment = {"TORCH_DML_OPS_CUDA": "0", "CFLAGS": flags, "LDFLAGS": flags, "TSAN_OPTIONS": "report_bugs=0"}
+    require(run(command, SOURCES, **environment), "does not build")
 
 
 def run_with_extension(command: Sequence[str | Path], shown: bool = False) -> subprocess.CompletedProcess[str]:
@@ -93,8 +103,7 @@ def run_with_extension(command: Sequence[str | Path], shown: bool = False) -> su
     )
 
 
-def check_extension() -> None:
-    print("=== Building the extension with AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
+def copy_sources() -> None:
     SOURCES.mkdir(parents=True, exist_ok=True)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy2(ROOT / name, SOURCES)
@@ -107,6 +116,11 @@ def check_extension() -> None:
         shutil.copytree(
             ROOT / name, SOURCES / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "__pycache__")
         )
+
+
+def check_extension() -> None:
+    print("=== Building the extension with AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
+    copy_sources()
     for fault, rows in ROWS.items():
         (SOURCES / CHANGED).write_text(with_fault(fault))
         build_extension()
@@ -139,6 +153,33 @@ def check_extension() -> None:
         sys.exit("a finding, or a test that fails")
 
 
+def check_short_way() -> None:
+    python = os.environ.get("TSAN_PYTHON")
+    if not python:
+        print("=== No TSAN_PYTHON: the short way does not run under ThreadSanitizer", flush=True)
+        return
+    print("=== Building the extension for a Python with ThreadSanitizer", flush=True)
+    copy_sources()
+    rooms = [SOURCES, *(ROOT / "tests" / room for room in ("lib", "native"))]
+    environment = {
+        "PYTHONPATH": os.pathsep.join(map(str, rooms)),
+        "PYTHON_GIL": "0",
+        "TSAN_OPTIONS": "exitcode=0",  # other reports are of torch, which is not instrumented, and of Python itself
+    }
+    options = ["--noconftest", "-p", "no:cacheprovider", "-c", SOURCES / "pyproject.toml", "-q"]
+    short_way = SOURCES / OF_ANOTHER_LIST.file
+    for fault, chosen in ((True, "numbers_that_come_and_go"), (False, "not tensors_that")):
+        short_way.write_text(with_fault(OF_ANOTHER_LIST) if fault else (ROOT / OF_ANOTHER_LIST.file).read_text())
+        build_extension(python, ["-fsanitize=thread"])
+        done = run([python, "-m", "pytest", *options, "-k", chosen, file_of_tests("threads")], SOURCES, **environment)
+        reports = [r for r in done.stdout.split("=" * 18) if OF_ANOTHER_LIST.finding in r and "_fast_calls." in r]
+        if fault and not reports:
+            sys.exit(f"{done.stdout}\nnot found: {OF_ANOTHER_LIST.faulty}")
+        if not fault and (reports or done.returncode):
+            sys.exit(f"{done.stdout}\na race, or a test that fails")
+        print(f"found: {OF_ANOTHER_LIST.finding}" if fault else done.stdout.strip().splitlines()[-1], flush=True)
+
+
 def check_engines() -> None:
     print("=== Random plans under AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
     options = ["-q", "-n", "0", "-k", "sanitized", file_of_tests("kernels")]
@@ -166,5 +207,6 @@ def check_threads() -> None:
 
 if __name__ == "__main__":
     check_threads()
+    check_short_way()
     check_engines()
     check_extension()

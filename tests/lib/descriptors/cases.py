@@ -37,7 +37,8 @@ OPERATORS = tuple(DESCS)
 # What data-movement operators take; the others have no dtype.
 DATA_TYPES = tuple(t for t in TensorDataType if t.name not in ("UNKNOWN", "UINT4", "INT4"))
 
-UINT32, UINT64 = TensorDataType.UINT32, TensorDataType.UINT64
+F16, F32, F64 = TensorDataType.FLOAT16, TensorDataType.FLOAT32, TensorDataType.FLOAT64
+I8, U8, UINT32, UINT64 = (TensorDataType[name] for name in ("INT8", "UINT8", "UINT32", "UINT64"))
 
 
 def window(offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> dict[str, Any]:

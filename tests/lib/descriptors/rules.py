@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from descriptors.cases import UINT32, UINT64, op_desc, window
+from descriptors.cases import F16, F32, I8, UINT32, UINT64, op_desc, window
 
 from torch_dml_ops.directml import (
     ElementWiseIdentityOperatorDesc,
@@ -14,11 +14,8 @@ from torch_dml_ops.directml import (
     SliceGradOperatorDesc,
     SliceOperatorDesc,
     SplitOperatorDesc,
-    TensorDataType,
     TensorDesc,
 )
-
-F32, F16, I8 = TensorDataType.FLOAT32, TensorDataType.FLOAT16, TensorDataType.INT8
 
 X = TensorDesc(F32, [4, 6])
 WINDOW = window([0, 1], [4, 5], [-2, 2])  # takes at most 2 by 3
