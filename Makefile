@@ -128,15 +128,16 @@ docs: $(VENV)/docs ## build the documents as HTML into build/docs; a warning is 
 
 # abi3audit refuses what not every CPython has. A free-threaded Python makes a wheel for its own version, beside the other.
 ABI = $(shell $(BIN)/python -c 'import sys; print("cp%d%dt" % sys.version_info[:2] if "t" in sys.abiflags else "abi3")')
+WHEEL = dist/*-$(ABI)-*_$(shell uname -m).whl
 wheel: $(VENV)/base ## build a wheel for every CPython from 3.10 on into dist/, and check it
 	$(BIN)/python -m pip install -q $(WHEEL_TOOLS)
-	rm -rf build/wheel dist/*.tar.gz dist/*-$(ABI)-*.whl
+	rm -rf build/wheel dist/*.tar.gz $(WHEEL)
 	$(BIN)/python -m pip wheel -q --no-build-isolation --no-deps -w build/wheel .
 	$(BIN)/python tests/tools/name_wheel.py build/wheel/*.whl dist
-	$(if $(filter abi3,$(ABI)),$(BIN)/abi3audit --strict dist/*-abi3-*.whl)
+	$(if $(filter abi3,$(ABI)),$(BIN)/abi3audit --strict $(WHEEL))
 	@echo '=== Below, "linux" stands for the libraries of torch, which are not in the wheel; the tag is in its name.'
-	$(BIN)/auditwheel show dist/*-$(ABI)-*.whl
-	$(BIN)/python -m zipfile -l dist/*-$(ABI)-*.whl
+	$(BIN)/auditwheel show $(WHEEL)
+	$(BIN)/python -m zipfile -l $(WHEEL)
 
 # What a release needs of the wheel besides what `make wheel` checks; then the source distribution, and what is shown of
 # both; last, the examples and the pages with the wheel's package instead of the checkout's.
@@ -144,7 +145,7 @@ RELEASED := build/released
 release-check: $(VENV)/dev wheel ## check what a release uploads, the wheel and the source distribution: about ten minutes
 	$(BIN)/python -m pip install -q $(RELEASE_TOOLS)
 	ls dist/*-cp310-abi3-manylinux_2_28_$$(uname -m).whl  # a release is for the systems that torch's wheels are for
-	$(BIN)/python -m zipfile -l dist/*-abi3-*.whl | grep _fast_calls  # and has the short way
+	$(BIN)/python -m zipfile -l $(WHEEL) | grep _fast_calls  # and has the short way
 	rm -rf $(RELEASED)
 	$(BIN)/python setup.py -q egg_info --egg-base build sdist --dist-dir dist
 	mkdir -p $(RELEASED)/source && tar -x --strip-components 1 -C $(RELEASED)/source -f dist/*.tar.gz
@@ -152,7 +153,7 @@ release-check: $(VENV)/dev wheel ## check what a release uploads, the wheel and 
 	$(BIN)/twine check --strict dist/*
 	sed '1,/^$$/d' $(RELEASED)/source/PKG-INFO > $(RELEASED)/page.md
 	$(BIN)/python -m readme_renderer $(RELEASED)/page.md -o $(RELEASED)/page.html
-	$(BIN)/python -m pip install -q --no-deps --target $(RELEASED)/site dist/*-abi3-*.whl
+	$(BIN)/python -m pip install -q --no-deps --target $(RELEASED)/site $(WHEEL)
 	cp -r README.md examples $(RELEASED) && cd $(RELEASED) && export PYTHONPATH="$$PWD/site" && \
 	 python='$(CURDIR)/$(BIN)/python' && \
 	 $$python -c 'import sys, torch_dml_ops; assert torch_dml_ops.__file__.startswith(sys.argv[1])' "$$PYTHONPATH" && \

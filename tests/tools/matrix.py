@@ -9,6 +9,7 @@ of the whole suite; then nothing is written.
 import argparse
 import datetime
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -197,7 +198,9 @@ def outcome(command: Sequence[str | Path], folder: Path, **environment: str) -> 
 
 def test(pair: Pair, place: Path, arguments: Sequence[str]) -> str:
     """On the pair's wheel."""
-    wheels = sorted((ROOT / "dist").glob(f"*-{pair.abi}-*.whl"), key=lambda path: path.stat().st_mtime)
+    wheels = sorted(
+        (ROOT / "dist").glob(f"*-{pair.abi}-*_{platform.machine()}.whl"), key=lambda path: path.stat().st_mtime
+    )
     if not wheels:
         beside = f" PYTHON={pair.python} VENV=build/venv-{pair.abi} TORCH=torch=={pair.torch}" * pair.free_threaded
         raise RuntimeError(f"there is no wheel for it in dist/: run `make wheel{beside}` first")
