@@ -53,7 +53,9 @@ def make_system() -> None:
     of_python = ["--python-version", PYTHON, "--implementation", "cp", "--only-binary", ":all:"]
     of_python += [f"--abi={abi}" for abi in (f"cp{PYTHON.replace('.', '')}", "abi3", "none")]
     target = ["--target", SYSTEM / SITE]
-    run(sys.executable, "-m", "pip", "install", "-q", *platforms, *of_python, *target, f"torch=={TORCH}", *NEEDED)
+    install = [sys.executable, "-m", "pip", "install", "-q", *platforms, *of_python, *target]
+    run(*install, f"torch=={TORCH}", *NEEDED)
+    run(*install, "--no-deps", "onnx2torch==1.5.15")
     # What torch's libraries ask the system of its processors, here two Neoverse N1.
     processors = SYSTEM / "sys" / "devices" / "system" / "cpu"
     identification = processors / "cpu0" / "regs" / "identification"
@@ -88,8 +90,10 @@ def test(commit: str | None) -> None:
     run(*there("python3", "examples/japanese_vowels.py", "--epochs", "1"))
     run(*there("python3", "notebooks/refresh.py", "notebooks/01-slice1.ipynb"))
     files = [file_of_tests(name).relative_to(ROOT) for name in TESTS]
-    uncompiled = ["-k", "not on_host and not every_device and not inductor"]  # the compiler would be emulated itself
-    last = outcome(there("python3", "-m", "pytest", "-q", "-n", "2", *QUICK, *uncompiled, *files), ROOT)
+    # What compiles C++ at run time: the compiler would be emulated itself, and crashes on torch's headers.
+    compiling = ("on_host", "every_device", "inductor", "compile", "empty_result")
+    chosen = ["-k", " and ".join(f"not {word}" for word in compiling)]
+    last = outcome(there("python3", "-m", "pytest", "-q", "-n", "2", *QUICK, *chosen, *files), ROOT)
     record(commit, RAN_ON, (*QUICK, *TESTS), last)
     if last.startswith("failed"):
         sys.exit(last)
