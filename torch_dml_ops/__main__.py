@@ -108,7 +108,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
 def _examples() -> dict[str, Path]:
     """The examples of model files."""
     folder = Path(torch_dml_ops.__file__).parent / "directml" / "example-models"
-    return {path.name: path for path in sorted(folder.iterdir())}
+    return {path.name: path for path in sorted(folder.glob("*.json"))}
 
 
 def _example(name: str | None) -> int:
@@ -173,7 +173,7 @@ def _model(arguments: argparse.Namespace) -> int:
         return 1
     except ModelError as error:
         for problem in error.problems:  # the error's own message has only the first of them
-            tell(problem)
+            tell(problem if problem.path else f"{arguments.model}: {problem}")
         return 1
     if arguments.command == "validate":
         found = f"nothing is wrong; warnings: {len(ignored)}" if ignored else "nothing is wrong"

@@ -299,6 +299,8 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     if (proxy := proxy_among(shape, *sizes, *numbers_in(index))) is not None:
         result: Window = handle_torch_function(_window, (proxy,), shape, index, proxy)
         return result
+    if any(isinstance(size, slice) for size in (shape, *sizes)):
+        raise TypeError(f"window: shape must be a list of sizes, got {shown(shape)}; are shape and index swapped?")
     shape = whole_numbers("window: shape", shape)
     for d, size in enumerate(shape):
         if size < 0:
@@ -306,7 +308,9 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     entries = index if isinstance(index, tuple) else (index,)
     for k, entry in enumerate(entries):
         if not isinstance(entry, (slice, EllipsisType)):
-            way_out = f"; write {as_slice(entry)} to keep the dimension" if isinstance(entry, int) else ""
+            way_out = ""
+            if isinstance(entry, int) and k < len(shape) and -shape[k] <= entry < shape[k]:
+                way_out = f"; write {as_slice(entry)} to keep the dimension"
             if isinstance(index, list) and any(isinstance(e, slice) for e in index):
                 way_out = "; write tuple(index)"
             raise TypeError(f"window: index[{k}] must be a slice or an Ellipsis, got {shown(entry)}{way_out}")
@@ -420,7 +424,7 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
     for name, tensor in (("input", input), ("lengths", lengths)):
         if (rule := refused_layout(tensor)) is not None:
             raise RuntimeError(f"{op}: {name} {rule}")
-    rank, of_one = input.dim(), "reverse_subsequences takes one sequence without a batch"
+    rank, of_one = input.dim(), "of one sequence without a batch, reverse_subsequences takes the length"
     if rank < 2:
         way_out = "are input and lengths swapped?" if lengths.dim() > 1 else of_one
         raise RuntimeError(f"{op}: input must have at least 2 dimensions, got {rank}; {way_out}")
@@ -431,15 +435,19 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
             raise RuntimeError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
     if axis == batch_axis:
         other = 0 if axis else 1
-        way_out = f"where items lie along axis {other}, write batch_axis={other}" if lengths.dim() else of_one
+        way_out = f"where items lie along axis {other}, write batch_axis={other}" if lengths.numel() > 1 else of_one
         raise RuntimeError(f"{op}: batch_axis must differ from axis, got {axis} for both; {way_out}")
     count = input.shape[batch_axis]
     if lengths.dim() != 1 or lengths.shape[0] != count:
         way_out = ""
-        if lengths.dim() == 0:
-            way_out = f"; {of_one}"
+        if lengths.numel() == 1:
+            way_out = f"; for the same length everywhere write lengths.expand({text(count)})"
         elif lengths.dim() == 2 and is_boolean(lengths):
-            way_out = f"; of a mask write lengths.sum({int(lengths.shape[0] == count)})"
+            way_out = (
+                f"; of a mask that is true within the sequences write lengths.sum({int(lengths.shape[0] == count)})"
+            )
+        elif lengths.dim() == 1 and lengths.shape[0] == input.shape[axis]:
+            way_out = f"; where items lie along axis {axis}, write axis={batch_axis}, batch_axis={axis}"
         elif lengths.numel() == count:
             way_out = "; write lengths.flatten()"
         raise RuntimeError(

@@ -99,13 +99,6 @@ View view_of(const Tensor& t) {
   return {int64_t(reinterpret_cast<uintptr_t>(t.const_data())), t.element_size(), t.sizes(), t.strides()};
 }
 
-// The way out, for an input: it takes this from another one.
-std::string converted(Name name, Name like_name, const char* attribute) {
-  std::ostringstream way_out;
-  if (name.argument != "out") way_out << "; write " << name << ".to(" << like_name << attribute;
-  return way_out.str();
-}
-
 }  // namespace
 
 std::ostream& operator<<(std::ostream& to, const Numbers& list) {
@@ -195,15 +188,17 @@ void check_axis(const char* op, int64_t axis, int64_t rank) {
 
 void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
   if (t.device_type() == like.device_type() && t.device_index() == like.device_index()) return;
+  std::ostringstream way_out;
+  if (name.argument != "out") way_out << "; write " << name << ".to(" << like_name << ".device)";
   require(false, op, ": ", name, " must be on the device of ", like_name, ", ", device_name(like), ", got ",
-          device_name(t), converted(name, like_name, ".device)"));
+          device_name(t), way_out.str());
 }
 
 void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like) {
   check_same_device(op, name, t, like_name, like);
   if (t.dtype() == like.dtype()) return;
   require(false, op, ": ", name, " must have the dtype of ", like_name, ", ", dtype_name(like), ", got ", dtype_name(t),
-          converted(name, like_name, ".dtype)"));
+          name.argument == "out" ? "" : "; convert one of them with to()");
 }
 
 Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of) {

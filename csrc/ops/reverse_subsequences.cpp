@@ -1,6 +1,9 @@
 // reverse_subsequences: copies a tensor with the first elements along an axis reversed, as many as each length says.
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
+#include <algorithm>
+#include <sstream>
+
 #include "../kernels/reverse_copy.h"
 #include "check.h"
 #include "execute.h"
@@ -24,6 +27,17 @@ LengthType length_type(const Tensor& lengths, int64_t axis) {
   return {};
 }
 
+std::string way_out(std::span<const int64_t> given, std::span<const int64_t> expected) {
+  if (given.size() == 1 && given[0] > 1 && expected.size() > 1)
+    return "; reverse_sequence takes a length per batch item";
+  const auto fits = [](int64_t n, int64_t required) { return n == 1 || n == required; };
+  if (given.size() > expected.size() || !std::equal(given.rbegin(), given.rend(), expected.rbegin(), fits)) return "";
+  std::ostringstream text;
+  text << Numbers{expected};
+  const std::string list = text.str();
+  return list.back() == ']' ? "; write sequence_lengths.expand(" + list.substr(1, list.size() - 2) + ")" : "";
+}
+
 }  // namespace
 
 Ints reverse_subsequences_sizes(const Tensor& input, const Tensor& lengths, int64_t axis) {
@@ -34,10 +48,9 @@ Ints reverse_subsequences_sizes(const Tensor& input, const Tensor& lengths, int6
   Sizes expected(input.sizes());
   expected[std::size_t(axis)] = 1;
   const auto given = lengths.sizes();
-  require(std::equal(given.begin(), given.end(), expected.begin(), expected.end()), kOp,
-          ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ", axis, ", got ",
-          Numbers{given}, Difference{expected, given},
-          given.size() == 1 && expected.size() > 1 ? "; reverse_sequence takes a length per batch item" : "");
+  if (!std::equal(given.begin(), given.end(), expected.begin(), expected.end()))
+    require(false, kOp, ": sequence_lengths must have sizes ", Numbers{expected}, ", those of input with 1 at axis ",
+            axis, ", got ", Numbers{given}, Difference{expected, given}, way_out(given, expected));
   return input.sizes();
 }
 

@@ -326,9 +326,9 @@ def test_sentences_of_torch() -> None:
 
 BASIC = "must be a slice, a whole number, None or an Ellipsis, got"
 REFUSED: list[tuple[Any, type[Exception], str]] = [
-    (S[::-1, [0, 2]], IndexError, f"index[1] {BASIC} [0, 2]; index the result with it, as in x[::-1][:, indices]"),
-    (S[torch.tensor([1]), ::-1], IndexError, f"index[0] {BASIC} a tensor of sizes [1]; index the result with it"),
-    (S[True, ::-1], IndexError, f"index[0] {BASIC} True; index the result with it"),
+    (S[::-1, [0, 2]], IndexError, f"index[1] {BASIC} [0, 2]; write x[::-1, :][:, indices]"),
+    (S[torch.tensor([1]), ::-1], IndexError, f"index[0] {BASIC} a tensor of sizes [1]; write x[:, ::-1][indices]"),
+    (S[True, ::-1], IndexError, f"index[0] {BASIC} True; write None for a new dimension of size 1"),
     (S[::-1, ::0], ValueError, "the slice of dimension 1 must not have a step of 0"),
     (S[::-1, 4], IndexError, "index[1] must be from -4 to 3, as dimension 1 has size 4, got 4"),
     (S[..., ::-1, ...], IndexError, "index must have at most one Ellipsis, got 2"),
@@ -338,8 +338,8 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
 
 
 ASSIGNED = {
-    REFUSED[0][2]: f"index[1] {BASIC} [0, 2]; write x[:, indices] = value.flip(…)",
-    REFUSED[1][2]: f"index[0] {BASIC} a tensor of sizes [1]; write x[indices] = value.flip(…)",
+    REFUSED[0][2]: f"index[1] {BASIC} [0, 2]; write y = x[::-1, :]; y[:, indices] = value; x[::-1, :] = y",
+    REFUSED[1][2]: f"index[0] {BASIC} a tensor of sizes [1]; write y = x[:, ::-1]; y[indices] = value; x[:, ::-1] = y",
 }
 
 

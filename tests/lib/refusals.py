@@ -172,7 +172,7 @@ ARGUMENTS = {
         ("inputs[1] must have 2 dimensions, as inputs[0] has, got 1", lambda t: ([t(2, 3), t(2)], 1)),
         ("inputs[1] must have 2 dimensions, as inputs[0] has, got 0", lambda t: ([t(2, 3), t()], 1)),
         (
-            "inputs[2] must have the dtype of inputs[0], float32, got int32; write inputs[2].to(inputs[0].dtype)",
+            "inputs[2] must have the dtype of inputs[0], float32, got int32; convert one of them with to()",
             lambda t: ([t(2, 3), t(2, 3), t(2, 3, dtype=torch.int32)], 1),
         ),
         (
@@ -220,11 +220,13 @@ ARGUMENTS = {
             lambda t: (t(2, 3), t(2, 3, dtype=torch.int64), 1),
         ),
         (
-            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [1, 1]",
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got [1, 1]; write "
+            "sequence_lengths.expand(2, 1)",
             lambda t: (t(2, 3), t(1, 1, dtype=torch.uint64), 1),
         ),
         (
-            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got []",
+            "sequence_lengths must have sizes [2, 1], those of input with 1 at axis 1, got []; write "
+            "sequence_lengths.expand(2, 1)",
             lambda t: (t(2, 3), t(dtype=torch.uint32), 1),
         ),
         (

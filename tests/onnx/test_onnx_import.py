@@ -1416,7 +1416,8 @@ def untyped(model: ModelProto) -> ModelProto:
             "ReverseSequence",
             {},
             [[1, 1]],
-            "reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]",
+            "reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]; where items lie "
+            "along axis 0, write axis=1, batch_axis=0",
         ),
         ("Reshape", {}, [[1, 6, 0]], "Reshape: shape[2] must not be 0, as data has only 2 dimensions"),
         ("Squeeze", {}, [[0]], "Squeeze: axes[0] must be an axis of size 1, got 0, of size 2"),

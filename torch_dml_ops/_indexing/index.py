@@ -12,10 +12,11 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._indexing.slices import Walk, numbers_in, walk_of
+from torch_dml_ops._indexing.slices import Walk, as_written, has_negative_step, numbers_in, walk_of
 from torch_dml_ops._operators.layout import is_exporting, known_true
 from torch_dml_ops._sentences.arguments import (
     index_of,
+    is_array,
     is_boolean,
     is_proxy,
     proxy_among,
@@ -190,7 +191,7 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     kept = [part for part in parts if part is None or isinstance(part, Walk)]
     _check_not_sharded(op, input, parts)
     _check_not_leaf(op, input)
-    if hasattr(type(value), "__array_interface__") and value.ndim == 0:  # NumPy's numbers, of which torch takes some
+    if is_array(value) and value.ndim == 0:  # NumPy's numbers, of which torch takes some
         value = value.item()
     if not isinstance(value, (Number, torch.SymInt, torch.SymFloat, torch.SymBool)):
         require_tensor(f"{op}: the value", value, "a number or a tensor")
@@ -280,8 +281,9 @@ def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> list[Pa
     _check_layout(op, "input", input)
     sizes = whole_numbers(f"{op}: the shape of input", input.shape)
     given_entries = index if isinstance(index, tuple) else (index,)
-    reversed_value = "value.flip(…)" if len(given_entries) > 1 else "value"
-    entries = [_checked(op, k, entry, assigns and reversed_value) for k, entry in enumerate(given_entries)]
+    entries = []
+    for k, entry in enumerate(given_entries):  # no comprehension, into which Dynamo would hand its numbers as constants
+        entries.append(_checked(op, given_entries, k, entry, assigns))
     # By their types: torch.compile would take `entry is None` for a reason to compile for each number anew.
     ellipses = [k for k, entry in enumerate(entries) if isinstance(entry, EllipsisType)]
     if len(ellipses) > 1:
@@ -307,8 +309,8 @@ def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> list[Pa
     return parts
 
 
-def _checked(op: str, k: int, entry: Any, to_assign: str | bool) -> Any:
-    """The entry, a whole number as an int."""
+def _checked(op: str, entries: Sequence[Any], k: int, entry: Any, assigns: bool) -> Any:
+    """Entry `k` of these, a whole number as an int."""
     if isinstance(entry, (slice, EllipsisType, NoneType, torch.SymInt)) or type(entry) is int:
         return entry
     try:
@@ -320,22 +322,38 @@ def _checked(op: str, k: int, entry: Any, to_assign: str | bool) -> Any:
         if not isinstance(entry, Tensor):
             raise
         return entry.long()  # without one value, as under vmap; torch would take uint8 for a mask
-    rank = getattr(entry, "ndim", 0 if isinstance(entry, bool) else isinstance(entry, (list, tuple)))
-    is_mask = rank and str(getattr(entry, "dtype", "")).endswith("bool")
-    way_out, called = "", "mask" if is_mask else "indices"
-    if rank and to_assign:  # to the result of an index, which is a copy, an assignment would be lost
-        way_out = f"; write x[{f':, {called}' if k else called}] = {to_assign}"
-    elif rank and k:
-        way_out = f"; index the result with it, as in x[::-1][:, {called}]"
-    elif rank or is_boolean(entry):
-        way_out = "; index the result with it"
-    if isinstance(entry, list) and any(isinstance(e, (slice, EllipsisType, NoneType)) for e in entry):
-        way_out = "; write a tuple of entries, as in x[tuple(…)]"
-    if is_mask and not k:
-        way_out = "; x[mask] and torch.masked_select take masks"
     raise IndexError(
-        f"{op}: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {shown(entry)}{way_out}"
+        f"{op}: index[{k}] must be a slice, a whole number, None or an Ellipsis, got {shown(entry)}"
+        f"{_way_out(op, entries, k, assigns)}"
     )
+
+
+def _way_out(op: str, entries: Sequence[Any], k: int, assigns: bool) -> str:
+    """What selects or assigns the same as an index whose entry `k` is no basic one, if that can be said."""
+    entry = entries[k]
+    if isinstance(entry, list) and any(isinstance(e, (slice, EllipsisType, NoneType)) for e in entry):
+        return "; write a tuple of entries, as in x[tuple(…)]"
+    if len(entries) == 3 and all(isinstance(e, tuple) for e in entries):
+        return "; a window is for slice1, as in slice1(x, *window)"
+    if entry is True:
+        return "; write None for a new dimension of size 1"
+    rank = getattr(entry, "ndim", int(isinstance(entry, (list, tuple))))
+    if rank == 0 or isinstance(entry, type):
+        return ""
+    dtype = str(getattr(entry, "dtype", type(entry[0]) if isinstance(entry, list) and entry else ""))
+    called = "mask" if "bool" in dtype else "indices"
+    written = [as_written(e) for e in entries]
+    value = " = value" if assigns else ""
+    if not has_negative_step(tuple(entries)):
+        return f"; write x[{', '.join(w or called for w in written)}]{value}"  # which torch itself takes
+    if any(isinstance(e, int) or (not written[j] and j != k) for j, e in enumerate(entries)):
+        return ""  # NumPy may put the dimension of the indices elsewhere
+    source = "x" if op == "negative_steps" else "index(x)"
+    colons = ", ".join([":"] * (rank if called == "mask" else 1))
+    first = f"{source}[{', '.join(w or colons for w in written)}]"
+    needed = written if "..." in written[:k] else written[: k + 1]
+    second = ", ".join(called if j == k else "..." if w == "..." else ":" for j, w in enumerate(needed))
+    return f"; write y = {first}; y[{second}] = value; {first} = y" if assigns else f"; write {first}[{second}]"
 
 
 def _may_be_number(entry: Any) -> bool:

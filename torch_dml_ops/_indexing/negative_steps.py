@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, overload
 
-import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
 from torch_dml_ops._indexing.index import assign, read
+from torch_dml_ops._indexing.slices import has_negative_step
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops._torch.short_way import fast, harmless_modes
 
@@ -30,34 +30,19 @@ class NegativeSteps(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         # torch.export sends operator.getitem.
-        if (func is _getitem or func is operator.getitem) and _has_negative_step(args[1]):
+        if (func is _getitem or func is operator.getitem) and has_negative_step(args[1]):
             done = fast.index(*args) if not is_dynamo_compiling() else None
             return read("negative_steps", *args) if done is None else done
-        if (func is _setitem or func is operator.setitem) and _has_negative_step(args[1]):
+        if (func is _setitem or func is operator.setitem) and has_negative_step(args[1]):
             return assign("negative_steps", *args)
         return func(*args, **(kwargs or {}))
 
     def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
         if not callable(function) or isinstance(function, type):
-            raise TypeError(f"negative_steps: function must be a function, got {shown(function)}")
+            way_out = "decorate its methods" if callable(function) else "write with negative_steps() for a context"
+            raise TypeError(f"negative_steps: function must be a function, got {shown(function)}; {way_out}")
         result: Callable[P, T] = _decorated(function)
         return result
-
-
-def _has_negative_step(index: Any) -> bool:
-    for entry in index if isinstance(index, tuple) else (index,):
-        if isinstance(entry, slice) and entry.step is not None and _is_negative(entry.step):
-            return True
-    return False
-
-
-def _is_negative(step: Any) -> bool:
-    if not isinstance(step, (int, torch.SymInt)):
-        try:
-            step = operator.index(step)
-        except TypeError:
-            return False  # torch says what is wrong with it
-    return bool(step < 0)
 
 
 harmless_modes.add(NegativeSteps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -109,9 +110,36 @@ def numbers_in(index: Any) -> Iterator[Any]:
             yield entry
 
 
+def has_negative_step(index: Any) -> bool:
+    for entry in index if isinstance(index, tuple) else (index,):
+        if isinstance(entry, slice) and entry.step is not None and _is_negative(entry.step):
+            return True
+    return False
+
+
+def _is_negative(step: Any) -> bool:
+    if not isinstance(step, (int, torch.SymInt)):
+        try:
+            step = operator.index(step)
+        except TypeError:
+            return False  # torch says what is wrong with it
+    return bool(step < 0)
+
+
 def text_of(s: slice) -> str:
     """The slice in a sentence."""
     return f"slice({', '.join(map(shown, (s.start, s.stop, s.step)))})"
+
+
+def as_written(entry: Any) -> str:
+    """An entry of a basic index as it is written between brackets; of others nothing."""
+    if isinstance(entry, slice):
+        start, stop, step = ("" if bound is None else shown(bound) for bound in (entry.start, entry.stop, entry.step))
+        return f"{start}:{stop}:{step}" if step else f"{start}:{stop}"
+    if entry is ...:
+        return "..."
+    is_number = isinstance(entry, int) and not isinstance(entry, bool)
+    return shown(entry) if entry is None or is_number else ""
 
 
 def as_slice(index: int) -> str:

@@ -51,25 +51,21 @@ def axis(op: str, axis: int, rank: int) -> None:
     require(0 <= axis < rank, f"{op}: axis must be from 0 to {rank - 1}, got {axis}{instead}")
 
 
-def _way_out(name: str, like_name: str, attribute: str) -> str:
-    """For an input: it takes this from another one."""
-    return "" if name.startswith("out") else f"; write {name}.to({like_name}.{attribute})"
-
-
 def same_device(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
     if tensor.device != like.device:
+        way_out = "" if name.startswith("out") else f"; write {name}.to({like_name}.device)"
         raise RuntimeError(
-            f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}"
-            f"{_way_out(name, like_name, 'device')}"
+            f"{op}: {name} must be on the device of {like_name}, {like.device}, got {tensor.device}{way_out}"
         )
 
 
 def same_kind(op: str, name: str, tensor: Tensor, like_name: str, like: Tensor) -> None:
     same_device(op, name, tensor, like_name, like)
     if tensor.dtype != like.dtype:
+        way_out = "" if name.startswith("out") else "; convert one of them with to()"
         raise RuntimeError(
             f"{op}: {name} must have the dtype of {like_name}, {dtype_name(like.dtype)}, got "
-            f"{dtype_name(tensor.dtype)}{_way_out(name, like_name, 'dtype')}"
+            f"{dtype_name(tensor.dtype)}{way_out}"
         )
 
 
@@ -84,10 +80,11 @@ def lengths(op: str, name: str, tensor: Tensor, input: Tensor, of_mask: str) -> 
     same_device(op, name, tensor, "input", input)
 
 
-def sizes(required: Sequence[int], given: Sequence[int], message: str) -> None:
-    """`message` has a "%s" for the sizes that are required, for those that are given, and for where they differ."""
+def sizes(required: Sequence[int], given: Sequence[int], message: str, *more: Shown) -> None:
+    """`message` has a "%s" for the required sizes, for those that are given, for where they differ, and for each of
+    `more`."""
     same = len(required) == len(given) and all(a == b for a, b in zip(required, given, strict=True))
-    require(same, message, required, given, partial(difference, required, given))
+    require(same, message, required, given, partial(difference, required, given), *more)
 
 
 def steps(taken: int, most: int, message: str) -> None:

@@ -18,7 +18,7 @@ from torch_dml_ops._operators import checks
 from torch_dml_ops._operators.layout import known_true, new_dense
 from torch_dml_ops._operators.overlap import check_memory
 from torch_dml_ops._operators.signature import Signature, call, signatures
-from torch_dml_ops._sentences.text import with_sum
+from torch_dml_ops._sentences.text import in_full, with_sum
 from torch_dml_ops._torch import short_way
 from torch_dml_ops._torch.autograd import register
 
@@ -215,10 +215,16 @@ class ReverseSubsequences(Operator):
         checks.axis(op, axis, input.dim())
         checks.lengths(op, "sequence_lengths", lengths, input, f"sum({axis}, keepdim=True)")
         expected = [*input.shape[:axis], 1, *input.shape[axis + 1 :]]
-        one_each = lengths.dim() == 1 and input.dim() > 1
-        way_out = "; reverse_sequence takes a length per batch item" if one_each else ""
-        rule = f"must have sizes %s, those of input with 1 at axis {axis}, got %s%s{way_out}"
-        checks.sizes(expected, lengths.shape, f"{op}: sequence_lengths {rule}")
+
+        def way_out() -> str:
+            if lengths.dim() == 1 and lengths.numel() > 1 and input.dim() > 1:
+                return "; reverse_sequence takes a length per batch item"
+            given = [1] * (input.dim() - lengths.dim()) + list(lengths.shape)
+            fits = len(given) == len(expected) and all(n in (1, m) for n, m in zip(given, expected, strict=True))
+            return f"; write sequence_lengths.expand({sizes[1:-1]})" if fits and (sizes := in_full(expected)) else ""
+
+        rule = f"must have sizes %s, those of input with 1 at axis {axis}, got %s%s%s"
+        checks.sizes(expected, lengths.shape, f"{op}: sequence_lengths {rule}", way_out)
         return input.shape
 
     @staticmethod

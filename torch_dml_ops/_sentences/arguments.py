@@ -6,6 +6,8 @@ The rules about values (that a window lies within its input, for example) are in
 from __future__ import annotations
 
 import operator
+import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from enum import Enum
@@ -49,9 +51,19 @@ def whole_number(name: str, value: Any) -> int:
         with suppress(TypeError):
             number = index_of(value)  # or torch says why it has no value, in vmap for example
             if torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
-                int(value)  # which warns that the trace has this number for every input, as for torch's own operators
+                _warn_of_constant(name, number)
             return number
     return integer(name, value, _of_slices(value))
+
+
+def _warn_of_constant(name: str, number: int) -> None:
+    """As torch does where a trace keeps a number, but in the caller's name: torch has such warnings ignored in modules
+    whose names begin as its own do, and so do this package's."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("torch_dml_ops."):
+        level, frame = level + 1, frame.f_back
+    message = f"{name} is {number} in the trace, for every input; torch.export and torch.compile keep sizes symbolic"
+    warnings.warn(message, torch.jit.TracerWarning, stacklevel=level)  # type: ignore[attr-defined]
 
 
 def index_of(value: Any) -> int:
@@ -121,6 +133,11 @@ def _is_list(values: Any) -> bool:
     return hasattr(values, "__array__") or (isinstance(values, Sequence) and not isinstance(values, (str, bytes)))
 
 
+def is_array(value: Any) -> bool:
+    """NumPy's, or one of its numbers."""
+    return hasattr(type(value), "__array_interface__")
+
+
 def require_tensor(name: str, value: Any, kind: str = "a tensor") -> None:
     """Raises TypeError for what is no tensor."""
     if not (isinstance(value, Tensor) or is_proxy(value)):
@@ -131,13 +148,21 @@ def _as_tensor(name: str, value: Any) -> str:
     """How to make a tensor of a value, if it can be one."""
     if isinstance(value, PackedSequence):
         return "; call torch.nn.utils.rnn.pad_packed_sequence first"
-    if hasattr(type(value), "__array_interface__"):
-        return "; write torch.from_numpy(array)"
     argument = name.rpartition(" ")[2]
+    if is_array(value):
+        if value.dtype.kind not in "biufc" or not value.dtype.isnative:  # torch has no such dtype
+            return ""
+        if value.ndim == 0:
+            return f"; write torch.tensor({argument})"
+        return f"; write torch.from_numpy(array{'.copy()' if any(s < 0 for s in value.strides) else ''})"
     if isinstance(value, torch.Size):
         return f"; write {argument} itself"
     entries = value if isinstance(value, (list, tuple)) else [value]
-    if not argument.startswith("out") and all(isinstance(entry, (Number, list, tuple)) for entry in entries):
+    if argument.startswith("out"):
+        return ""
+    if isinstance(value, (list, tuple)) and entries and all(isinstance(entry, Tensor) for entry in entries):
+        return f"; write torch.stack({argument}), or pad_sequence({argument}, batch_first=True) of torch.nn.utils.rnn"
+    if all(isinstance(entry, (Number, list, tuple)) for entry in entries):
         return f"; write torch.tensor({argument})"
     return ""
 
@@ -156,7 +181,7 @@ def require_tensors(name: str, values: Any) -> None:
         way_out = ""
         if isinstance(values, Tensor):
             way_out = "; put tensors into a list"
-        elif isinstance(values, Iterable) and not isinstance(values, NO_LISTS):
+        elif isinstance(values, Iterable) and not isinstance(values, NO_LISTS) and not is_array(values):
             way_out = f"; write list({name.rpartition(' ')[2]})"
         raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
     if isinstance(values, PackedSequence):  # a tuple, of other things than pieces
@@ -188,7 +213,7 @@ def refused_layout(tensor: Tensor) -> str | None:
     if tensor.is_quantized:
         return "must not be quantized; call dequantize() or int_repr() first"
     if tensor.is_nested:
-        return "must not be a nested tensor; call to_padded_tensor() or unbind() first"
+        return "must not be a nested tensor; call to_padded_tensor(0.0) or unbind() first"
     if tensor.layout != torch.strided:
         layout = str(tensor.layout).removeprefix("torch.").removeprefix("_")
         return f"must have strides, got layout {layout}; call to_dense() first"

@@ -64,7 +64,7 @@ def _members(enumeration: Any) -> dict[str, Any]:
 def named(enumeration: type[E], name: str) -> E:
     """The member of this name, or ``ValueError`` with a sentence that the caller begins: "must be one of …"."""
     members = _members(enumeration)
-    short = name.removeprefix(_PREFIXES[enumeration.__name__])
+    short = name.removeprefix(_PREFIXES[enumeration.__name__]).removeprefix("LEVEL_")
     if short not in members:
         raise ValueError(f"must be one of {', '.join(members)}, got {as_json(name)}")
     result: E = members[short]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops._sentences.arguments import require_tensor, whole_numbers
+from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml.enums import data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
@@ -102,6 +103,8 @@ def split(
     >>> directml.split(torch.arange(3), 0, [1, 2])
     [tensor([0]), tensor([1, 2])]
     """
+    if isinstance(axis, (list, tuple)):
+        raise TypeError(f"split: axis must be a whole number, got {shown(axis)}; axis comes before output_axis_sizes")
     sizes = whole_numbers("split: output_axis_sizes", output_axis_sizes)
     pieces = dml.split(input, sizes, axis)
     return _by_policy("split", tensor_policy, [pieces[k] for k in range(len(sizes))])  # torch.fx iterates over no list

@@ -65,7 +65,7 @@ def require_strided(name: str, value: Any) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a tensor, got {cut(type(value).__name__)}")
     if value.is_nested:
-        raise ValueError(f"{name} must be a strided tensor, got a nested one; call to_padded_tensor() first")
+        raise ValueError(f"{name} must be a strided tensor, got a nested one; call to_padded_tensor(0.0) first")
     if value.layout is not torch.strided:
         layout = str(value.layout).removeprefix("torch.")
         raise ValueError(f"{name} must be a strided tensor, got one of layout {layout}; call to_dense() first")

@@ -7,7 +7,7 @@ import keyword
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from operator import getitem
 from pathlib import Path
@@ -19,6 +19,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 from onnx.helper import make_tensor_type_proto
 from torch import Tensor, fx, nn
 
+from torch_dml_ops._sentences.arguments import require_tensor
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops.onnx._importer import arithmetic as arithmetic
 from torch_dml_ops.onnx._importer import indexing as indexing
@@ -291,6 +292,12 @@ def _broken_rule(op: str, attributes: Mapping[str, Any], inputs: Sequence[bool],
     return None
 
 
+def _require_tensors(names: Sequence[str], module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """A graph's inputs, which are not NumPy arrays, as in ONNX Runtime."""
+    for name, value in (*zip(names, args, strict=False), *kwargs.items()):
+        require_tensor(f"OnnxGraph: {name}", value)
+
+
 class _Importer:
     """Goes through a graph once and writes down what is to be called."""
 
@@ -323,7 +330,10 @@ class _Importer:
             results.append(self._tensor(self._values[output.name]))
         self._graph.output(results[0] if len(results) == 1 else tuple(results))
         self._graph.eliminate_dead_code()
-        return fx.GraphModule(self._root, self._graph, class_name="OnnxGraph")
+        module = fx.GraphModule(self._root, self._graph, class_name="OnnxGraph")
+        names = [node.name for node in self._graph.nodes if node.op == "placeholder"]
+        module.register_forward_pre_hook(partial(_require_tensors, names), with_kwargs=True)
+        return module
 
     def _add_inputs(self, graph: GraphProto) -> None:
         names = {"self"}
