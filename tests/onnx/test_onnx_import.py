@@ -1416,8 +1416,8 @@ def untyped(model: ModelProto) -> ModelProto:
             "ReverseSequence",
             {},
             [[1, 1]],
-            "reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]; where items lie "
-            "along axis 0, write axis=1, batch_axis=0",
+            "reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]; where "
+            "items lie along axis 0, write axis=1, batch_axis=0",
         ),
         ("Reshape", {}, [[1, 6, 0]], "Reshape: shape[2] must not be 0, as data has only 2 dimensions"),
         ("Squeeze", {}, [[0]], "Squeeze: axes[0] must be an axis of size 1, got 0, of size 2"),
@@ -1751,6 +1751,29 @@ def test_malformed_nodes_of_whole_models(op: str, inputs: list[str], sentence: s
 
 
 # Packages that are missing.
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        (np.zeros((2, 3), np.float32), "an array of sizes [2, 3]; write torch.from_numpy(array)"),
+        (np.zeros((2, 3), np.float32)[::-1], "an array of sizes [2, 3]; write torch.from_numpy(array.copy())"),
+        ([[0.0] * 3] * 2, "list; write torch.tensor(data)"),
+        (None, "None"),
+    ],
+)
+def test_inputs_are_tensors(given: Any, got: str) -> None:
+    """ONNX Runtime takes arrays."""
+    module = from_onnx(
+        parser.parse_model("""
+    <ir_version: 8, opset_import: ["": 18]>
+    g (float[N, M] data) => (float[M, N] y) { y = Transpose (data) }
+    """)
+    )
+    for call in (lambda: module(given), lambda: module(data=given)):
+        with pytest.raises(TypeError) as refused:
+            call()
+        assert str(refused.value) == f"OnnxGraph: data must be a tensor, got {got}"
 
 
 def test_onnx2torch_is_imported_only_to_register() -> None:

@@ -105,6 +105,9 @@ def test_the_container_file():
             assert rest[0].removeprefix("--from=") in stages
         else:
             assert all((ROOT / source).exists() for source in rest[:-1])
+    copied = {name for instruction, rest in lines if instruction == "COPY" for name in rest.split()[:-1]}
+    for link in (path for path in (ROOT / "torch_dml_ops").rglob("*") if path.is_symlink()):
+        assert str(link.resolve().relative_to(ROOT)) in copied
     for _, script in (line for line in lines if line[0] == "RUN"):
         assert subprocess.run(["bash", "-n", "-c", script]).returncode == 0
     (entry,) = (json.loads(rest) for instruction, rest in lines if instruction == "ENTRYPOINT")
