@@ -446,7 +446,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         {
             "torch_dml_ops/_operators/definitions.py": [
                 (
-                    'sequence_lengths {rule}")\n        return «input.shape»',
+                    'sequence_lengths {rule}", way_out)\n        return «input.shape»',
                     "sequence_lengths.shape",
                 ),
                 (
@@ -524,8 +524,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "torch_dml_ops/_indexing/negative_steps.py": [
                 ("_setitem« or func is operator.setitem»", ""),
                 ("_getitem« or func is operator.getitem»", ""),
-                ("for entry in «index if isinstance(index, tuple) else (index,)»", "(index,)"),
-                ("return bool(step < 0)", "return bool(step <= -2)"),
                 ("return func(*args, **«(kwargs or {})»)", "{}"),
                 ("harmless_modes.add(NegativeSteps)", "pass"),
                 ("return mode if «function is None» else", "True"),
@@ -535,6 +533,13 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("item = await «_Resumed(following)»", "following"),
                 ("following = generator.athrow(error)", "raise"),
                 ("«with NegativeSteps():»\n            return self._resumed.throw", "if True:"),
+            ],
+            "torch_dml_ops/_indexing/slices.py": [
+                (
+                    "bool:\n    for entry in «index if isinstance(index, tuple) else (index,)»",
+                    "(index,)",
+                ),
+                ("return bool(step < 0)", "return bool(step <= -2)"),
             ],
         },
     ),
