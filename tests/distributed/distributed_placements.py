@@ -126,6 +126,17 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
     assert traffic("slice1", x, [0], [9], [-1]).received == (0 if rank == 1 else 12)
     dml.slice1(x, [0], [9], [-1])
     assert all(kept is plan for kept in _plans._plans.values())
+    for arguments, sentence in {
+        ("split", x): "traffic: split must have its arguments, input, split_sizes, axis, got 1",
+        ("split", x, (4.0, 5), 0): "split: split_sizes[0] must be a whole number, got 4.0",
+        ("split", torch.zeros(9), (4, 5), 0): "traffic: input must be a DTensor, got a plain tensor; call "
+        "distribute_tensor on it",
+    }.items():
+        try:
+            traffic(*arguments)
+        except TypeError as error:
+            said = str(error)
+        assert said == sentence
 
 
 def few_rows(x: Tensor) -> list[Tensor]:

@@ -39,13 +39,17 @@ def _converted(name: str, kind: str, value: Any, rank: int = 1) -> Any:
     return value
 
 
+def converted(signature: Signature, given: Sequence[Any]) -> list[Any]:
+    """The arguments of a call with numbers that are plain; raises TypeError for one of another type."""
+    rank = max(given[0].dim(), 1) if isinstance(given[0], Tensor) else 1
+    named = zip(signature.arguments, given, strict=False)
+    return [_converted(f"{signature.name}: {name}", kind, value, rank) for (name, kind), value in named]
+
+
 def call_as_given(op: str, *given: Any, out: Any = None) -> Any:
     """A call of a public function that did not go the short way: numbers may be of any type, and tensors be none."""
     signature = signatures[op]
-    rank = max(given[0].dim(), 1) if isinstance(given[0], Tensor) else 1
-    arguments = [
-        _converted(f"{op}: {name}", kind, a, rank) for (name, kind), a in zip(signature.arguments, given, strict=True)
-    ]
+    arguments = converted(signature, given)
     # What was not plain before may be now.
     tried = all(map(are_plain_numbers, signature.numbers(given)))
     if out is None:

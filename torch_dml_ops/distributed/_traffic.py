@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from torch_dml_ops._operators.definitions import OPERATORS
-from torch_dml_ops._operators.signature import signatures
+from torch_dml_ops._operators.signature import NUMBERS_OR_NONE, signatures
+from torch_dml_ops._torch.ordinary_way import converted
 from torch_dml_ops.distributed._calls import require_dtensors, require_names
 from torch_dml_ops.distributed._exchange import Exchange
 from torch_dml_ops.distributed._placements import Placements, parts_received, sizes_here
@@ -47,6 +48,7 @@ def traffic(op: str, *arguments: Any) -> Traffic:
 
     Raises:
         RuntimeError: what the operator refuses.
+        TypeError: arguments that are missing, or of another type.
         ValueError: a name that is none of the five.
 
     >>> import torch, torch.distributed as dist
@@ -63,8 +65,16 @@ def traffic(op: str, *arguments: Any) -> Traffic:
         raise ValueError(f"traffic: op must be one of {', '.join(OPERATORS)}, got {op!r}")
     require_names("traffic")
     signature = signatures[op]
-    tensors = require_dtensors(op, signature.named_tensors(arguments))
-    placed, steps, specs = plan(signature, tensors, signature.numbers(arguments))
+    names = [name for name, _ in signature.arguments]
+    least = sum(kind != NUMBERS_OR_NONE for _, kind in signature.arguments)
+    if not least <= len(arguments) <= len(names):
+        raise TypeError(f"traffic: {op} must have its arguments, {', '.join(names)}, got {len(arguments)}")
+    given = converted(signature, arguments)
+    named = signature.named_tensors(given)
+    if not any(isinstance(t, DTensor) for _, t in named):
+        raise TypeError(f"traffic: {named[0][0]} must be a DTensor, got a plain tensor; call distribute_tensor on it")
+    tensors = require_dtensors(op, named)
+    placed, steps, specs = plan(signature, tensors, signature.numbers(given))
     bytes_received = sum(_bytes_received(t, p) for t, p in zip(tensors, placed, strict=True))
     item = tensors[0].element_size()
     bytes_received += sum(item * sum(step.received_from) for step in steps if isinstance(step, Exchange))
