@@ -390,7 +390,7 @@ def _paragraph(*sentences: str) -> str:
 
 def _between(ratios: Iterable[float]) -> str:
     found = sorted(ratios)
-    least, most = f"{found[0]:.1f}", f"{found[-1]:.1f}"
+    least, most = (f"{ratio:.{1 if ratio > 0.1 else 2}f}" for ratio in (found[0], found[-1]))
     return least if least == most else f"{least} to {most}"
 
 
@@ -417,21 +417,21 @@ def speed(content: dict[str, Any]) -> str:
         return _between(1 / r["ratio_to_copy"] for r in rows) + "×"
 
     eager = {s: f"{geometric_mean(speeds(rows, 'torch_eager')):.1f}×" for s, rows in of_size.items()}
-    small = of_size["64 KB"]
-    joins = [r for r in small if r["name"].startswith("join")]
-    slowest = {
-        peer: min(speeds(rows, peer))
-        for peer, rows in (("torch_eager", [r for r in small if r not in joins]), ("numpy_arrays", small))
-    }
+    best = [f"{geometric_mean([1 / r['ratio_to_best_peer'] for r in rows]):.1f}×" for rows in of_size.values()]
+    small, large = (
+        speeds([r for r in of_size[s] if r["name"].startswith("join")], "torch_eager") for s in ("64 KB", "4 MB")
+    )
+    of_numpy = min(speeds(of_size["64 KB"], "numpy_arrays"))
+    into = [times(given[s]) for s in SIZES]
     picture = f"benchmarks/results/cpu-{content['machine']}.readme.png"
     text = _paragraph(
         f"On the CPU, a new result comes {eager['64 KB']} as fast as by eager torch at 64 KB, {eager['4 MB']} at 4 MB",
-        f"and {eager['128 MB']} at 128 MB, in the mean of all cases ({_made_on(content)}).",
-        f"Slower than that are joins of 64 KB, {_between(speeds(joins, 'torch_eager'))}× as fast as `torch.cat`; every",
-        f"other case there is at least {slowest['torch_eager']:.2f}× as fast. NumPy's slices of 64 KB may be faster,",
-        f"where the call itself takes longest: the worst case is {slowest['numpy_arrays']:.2f}× as fast.",
-        f"Into a given `out`, calls are {times(given['4 MB'])} as fast as a plain `copy_` of as many bytes at 4 MB,",
-        f"and {times(given['128 MB'])} at 128 MB.",
+        f"and {eager['128 MB']} at 128 MB, in the mean of contiguous cases ({_made_on(content)}); as by the best of",
+        f"torch, torch.compile and NumPy, {best[0]}, {best[1]} and {best[2]}. Joins may be slower, {_between(small)}×",
+        f"as fast as `torch.cat` at 64 KB and {min(large):.1f}× at worst at 4 MB, and so may NumPy's slices of 64 KB,",
+        f"where the call itself takes longest, at worst {of_numpy:.2f}×. Into a given `out`, calls are {into[0]} as",
+        f"fast as a plain `copy_` of as many bytes at 64 KB, {into[1]} at 4 MB and {into[2]} at 128 MB.",
+        "[Performance](docs/performance.md) has every case, and how to measure your machine.",
     )
     return f"![How many times as fast as the best of torch, torch.compile and NumPy, on the CPU]({picture})\n\n{text}"
 
