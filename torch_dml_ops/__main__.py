@@ -173,7 +173,7 @@ def _model(arguments: argparse.Namespace) -> int:
         return 1
     except ModelError as error:
         for problem in error.problems:  # the error's own message has only the first of them
-            tell(problem if problem.path else f"{arguments.model}: {problem}")
+            tell(problem)
         return 1
     if arguments.command == "validate":
         found = f"nothing is wrong; warnings: {len(ignored)}" if ignored else "nothing is wrong"

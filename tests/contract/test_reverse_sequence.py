@@ -76,7 +76,8 @@ def test_lengths_beyond_the_axis() -> None:
 
 TWO = torch.tensor([1, 2], device="cpu")
 SAME_AXES = "batch_axis must differ from axis, got {} for both"
-OF_ONE = "reverse_subsequences takes one sequence without a batch"
+OF_ONE = "of one sequence without a batch, reverse_subsequences takes the length"
+OF_MASK = "of a mask that is true within the sequences write lengths"
 OF_THE_AXES = "must have sizes [{}], one for each index of axis {} of input, got {}"
 REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
     TypeError: [
@@ -101,17 +102,23 @@ REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
         (f"input must have at least 2 dimensions, got 1; {OF_ONE}", lambda x: (x[0, 0], TWO[:1], 0)),
         (f"input must have at least 2 dimensions, got 0; {OF_ONE}", lambda x: (x[0, 0, 0], TWO[:1], 0)),
         ("input must have at least 2 dimensions, got 1; are input and lengths swapped?", lambda x: (TWO, x, 1)),
-        (f"lengths {OF_THE_AXES.format(2, 0, [3])}", lambda x: (x, torch.tensor([1, 2, 3]), 1)),
+        (
+            f"lengths {OF_THE_AXES.format(2, 0, [3])}; where items lie along axis 1, write axis=0, batch_axis=1",
+            lambda x: (x, torch.tensor([1, 2, 3]), 1),
+        ),
         (f"lengths {OF_THE_AXES.format(2, 0, [2, 1])}; write lengths.flatten()", lambda x: (x, TWO[:, None], 1)),
         (
-            f"lengths {OF_THE_AXES.format(2, 0, [2, 3])}; of a mask write lengths.sum(1)",
+            f"lengths {OF_THE_AXES.format(2, 0, [2, 3])}; {OF_MASK}.sum(1)",
             lambda x: (x, x[:, :, 0] == 0, 1),
         ),
         (
-            f"lengths {OF_THE_AXES.format(3, 1, [2, 3])}; of a mask write lengths.sum(0)",
+            f"lengths {OF_THE_AXES.format(3, 1, [2, 3])}; {OF_MASK}.sum(0)",
             lambda x: (x, x[:, :, 0] == 0, 0, 1),
         ),
-        (f"lengths {OF_THE_AXES.format(2, 0, [])}; {OF_ONE}", lambda x: (x, TWO[0], 1)),
+        (
+            f"lengths {OF_THE_AXES.format(2, 0, [])}; for the same length everywhere write lengths.expand(2)",
+            lambda x: (x, TWO[0], 1),
+        ),
         (f"lengths {OF_THE_AXES.format(4, 2, [2])}", lambda x: (x, TWO, 1, 2)),
         ("axis must be from 0 to 2, got -1; write 2 instead", lambda x: (x, TWO, -1)),
         ("axis must be from 0 to 2, got -4", lambda x: (x, TWO, -4)),
@@ -125,7 +132,7 @@ REFUSED: dict[type[Exception], list[tuple[str, Callable[[Tensor], Any]]]] = {
             lambda x: (torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), TWO, 1),
         ),
         (
-            "input must not be a nested tensor; call to_padded_tensor() or unbind() first",
+            "input must not be a nested tensor; call to_padded_tensor(0.0) or unbind() first",
             lambda x: (torch.nested.nested_tensor([x[0], x[1]]), TWO, 1),
         ),
     ],

@@ -215,10 +215,10 @@ LAYOUTS_WITHOUT_STRIDES: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
     ),
     "nested": (
         lambda x: torch.nested.nested_tensor([x, x]),
-        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
+        "must not be a nested tensor; call to_padded_tensor(0.0) or unbind() first",
     ),
     "jagged": (
         lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
-        "must not be a nested tensor; call to_padded_tensor() or unbind() first",
+        "must not be a nested tensor; call to_padded_tensor(0.0) or unbind() first",
     ),
 }

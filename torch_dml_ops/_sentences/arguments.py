@@ -5,8 +5,8 @@ The rules about values (that a window lies within its input, for example) are in
 
 from __future__ import annotations
 
+import inspect
 import operator
-import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
@@ -59,8 +59,8 @@ def whole_number(name: str, value: Any) -> int:
 def _warn_of_constant(name: str, number: int) -> None:
     """As torch does where a trace keeps a number, but in the caller's name: torch has such warnings ignored in modules
     whose names begin as its own do, and so do this package's."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("torch_dml_ops."):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("torch_dml_ops."):
         level, frame = level + 1, frame.f_back
     message = f"{name} is {number} in the trace, for every input; torch.export and torch.compile keep sizes symbolic"
     warnings.warn(message, torch.jit.TracerWarning, stacklevel=level)  # type: ignore[attr-defined]
