@@ -48,7 +48,7 @@ const torch_dml_ops_explore = (() => {
     return entriesOf(indexIn(text)).map((part, k) => {
       const numbers = /^\[(.*)\]$/.exec(part);
       if (numbers)
-        throw new Error(`index: index[${k}] must be a slice, a whole number, None or an Ellipsis, got ${list(entriesOf(numbers[1]))}; index the result with it${k ? ", as in x[::-1][:, indices]" : ""}`);
+        throw new Error(`index: index[${k}] must be a slice, a whole number, None or an Ellipsis, got ${list(entriesOf(numbers[1]))}`);
       if (part === "..." || part === "None") return part;
       if (/^[+-]?\d+$/.test(part)) return Number(part);
       const bounds = part.split(":").map((bound) => bound.trim());
