@@ -642,6 +642,16 @@ def test_jit_trace_warns_where_it_keeps_a_size(function: Callable[[Tensor], Any]
     assert {w.filename for w in warned if "in the trace" in str(w.message)} == {__file__}
 
 
+def test_what_has_only_the_interface_of_an_array_gets_a_sentence() -> None:
+    """As an image of PIL."""
+    image = type("Image", (), {"__array_interface__": property(lambda self: np.zeros((2, 3)).__array_interface__)})()
+    for call in (lambda: dml.index(image), lambda: dml.join(image, 0), lambda: dml.split(image, [1, 1], 0)):
+        with pytest.raises(TypeError, match=r"must be a (list of )?tensors?, got Image$"):
+            call()
+    with pytest.raises(TypeError, match=r"^index: the value must be a number or a tensor, got Image$"):
+        dml.index(matrix())[0] = image
+
+
 def test_warnings_of_a_trace_are_shown() -> None:
     """By the filters that torch sets, which ignore those of its own modules."""
     code = "torch.jit.trace(lambda x: dml.index(x)[1:, ::-1], torch.zeros(2, 3))"

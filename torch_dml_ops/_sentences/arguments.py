@@ -135,7 +135,7 @@ def _is_list(values: Any) -> bool:
 
 def is_array(value: Any) -> bool:
     """NumPy's, or one of its numbers."""
-    return hasattr(type(value), "__array_interface__")
+    return hasattr(type(value), "__array_interface__") and hasattr(value, "dtype")  # which images of PIL lack
 
 
 def require_tensor(name: str, value: Any, kind: str = "a tensor") -> None:
