@@ -54,7 +54,7 @@ class Case:
     @property
     def described(self) -> dict[str, Any]:
         """What a row of results says of it."""
-        names = ("name", "size", "form", "dtype", "layout", "lengths", "target", "row")
+        names = ("name", "size", "form", "dtype", "layout", "lengths", "target", "row", "bound")
         return {"case": self.key} | {name: getattr(self, name) for name in names}
 
     @property
@@ -118,6 +118,11 @@ class Case:
         return 2 * self._total if self.operation != "slice" else self._window_bytes + self._touched(64)
 
     @property
+    def bound(self) -> float:
+        """How many copies of as many bytes as are written the cache lines read and the bytes written amount to."""
+        return round(self.bytes_touched / (2 * self.bytes_written), 2)
+
+    @property
     def bytes_in_sectors(self) -> int:
         """The bytes of the 32-byte sectors that a GPU reads, plus the bytes written."""
         if self.operation == "slice":
@@ -178,6 +183,7 @@ BASIC = [
 
 # Rows that are no power of two, and of the smaller dtypes no whole number of 4-byte words.
 ODD_ROWS = [("float32", 500), ("float32", 1023), ("float16", 333), ("uint8", 1001)]
+SHORT_ROWS = [("float32", 21), ("float16", 77), ("uint8", 31), ("uint8", 333)]
 
 
 def _of_many_axes() -> list[Case]:
@@ -232,6 +238,9 @@ def all_cases() -> list[Case]:
     for dtype, row in ODD_ROWS:
         odd = [sized(replace(case, dtype=dtype, row=row), "4 MB") for case in BASIC]
         cases += odd + [replace(case, form="out") for case in odd]
+    for dtype, row in SHORT_ROWS:
+        some = [case for case in BASIC if case.name.startswith("stride") or case.target == ROW]
+        cases += [replace(case, dtype=dtype, row=row, size="4 MB", form="out") for case in some]
     for dtype in ("float64", "complex64"):
         cases += [replace(sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
     cases += [replace(case, size=size) for case in _of_few_columns() for size in ("4 MB", "128 MB")]

@@ -293,16 +293,18 @@ bool affine_case() {
   return right("affine_copy", plan, memory);
 }
 
-// The pieces of a split or a join: rows of one tensor, from or to pieces of it. Many are single items in turn. Most are
-// neighbours but for one thing at the most: a gap behind each row, a piece's items apart, another order, a piece among
-// rows of its own, one in every other row, two whose rows reach into each other's, or gaps in the pieces too.
+// The pieces of a split or a join: rows of one tensor, from or to pieces of it. Many are single items in turn, some are
+// as narrow as a vector, which may be written past their ends. Most are neighbours but for one thing at the most: a gap
+// behind each row, a piece's items apart, another order, a piece among rows of its own, one in every other row, two
+// whose rows reach into each other's, or gaps in the pieces too.
 bool pieces_case(int64_t item) {
-  const bool ones = chance(0.5), join = chance(0.6), backwards = chance(0.2);
+  const bool ones = chance(0.5), narrow = chance(0.2), join = chance(0.6), backwards = chance(0.2);
   const int64_t count = ones ? any(2, chance(0.2) ? 9 : 5) : any(1, chance(0.1) ? 70 : chance(0.5) ? 4 : 20);
   const int64_t rows = any(1, ones ? chance(0.1) ? 9000 : 400 : 40);
   Numbers sizes;
   for (int64_t k = 0; k < count; ++k)
     sizes.push_back(ones                   ? 1
+                    : narrow               ? any(1, 32 / item)
                     : chance(0.3) && k > 0 ? sizes.back()
                     : chance(0.4)          ? around_vectors(item)
                                            : any(1, chance(0.5) ? 4 : 200));
@@ -310,7 +312,7 @@ bool pieces_case(int64_t item) {
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
   if (oddity == 6)
     sizes = {2, 2};
-  else if (!ones && chance(oddity == 5 ? 0.9 : 0.3))  // those of a cache line or more share lines
+  else if (!ones && !narrow && chance(oddity == 5 ? 0.9 : 0.3))  // those of a cache line or more share lines
     for (int64_t& size : sizes) size += 64 / item;
   const int64_t within = oddity == 6 ? 3 : 1;  // from an item of a row to the next one
   const int64_t gap = odd(1) ? chance(0.6) ? 1 : any(2, 9) : 0, apart = odd(2) ? any(2, 4) : 1;

@@ -34,6 +34,20 @@ bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer
   return true;
 }
 
+// Marks which segments spill, if they are narrow enough for vectors of 32 bytes and the first one does.
+void mark_spilling(std::span<Segment> segments) {
+  constexpr int64_t kMaxBytes = 32;
+  if (std::ranges::max(segments, {}, &Segment::bytes).bytes > kMaxBytes) return;
+  for (std::size_t k = 0; k < segments.size(); ++k) {
+    Segment& segment = segments[k];
+    const Segment& next = segments[std::min(k + 1, segments.size() - 1)];
+    const bool next_follows = segment.dst + segment.bytes == next.dst && segment.bytes <= next.bytes &&
+                              segment.dst_row_stride == next.dst_row_stride;
+    segment.spills = !std::has_single_bit(uint64_t(segment.bytes)) && segment.src_row_stride >= segment.bytes &&
+                     (next_follows || segment.dst_row_stride == segment.bytes);
+  }
+}
+
 // Copies whose chunks are executed together, so that the neighbouring memory that they read or write stays in the
 // cache. [case split last axis in 16, 4 MB]
 struct FusedCopies {
@@ -72,6 +86,7 @@ struct FusedCopies {
           return copy.dims.size() == 2 && are_segments(copy.dims) && copy.dims.back().src_stride == 1;
         })) {
       for (const AffineCopy& copy : copies) segments.push_back(writer.segment_of(copy.dims, copy.dst, copy.src, 0, 1));
+      mark_spilling(segments);
       batch = writer.batch_segments(segments, dims.front().size, 1);
     }
   }

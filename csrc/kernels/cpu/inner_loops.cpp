@@ -32,7 +32,7 @@ typedef uint64_t Item16 __attribute__((vector_size(16)));
 
 namespace baseline {
 constexpr const char* kLevel = "baseline";
-constexpr bool kHasNarrowing = false;  // of lanes to a quarter
+constexpr bool kShufflesBytes = false;  // within each 16 bytes of a vector
 #ifdef __aarch64__
 constexpr bool kIsNeon = true;
 #else
@@ -60,7 +60,7 @@ void store_non_temporal(V* to, V value) {
 #endif
 namespace avx2 {
 constexpr const char* kLevel = "avx2";
-constexpr bool kHasNarrowing = false;
+constexpr bool kShufflesBytes = true;
 constexpr bool kIsNeon = false;
 constexpr int64_t kVectorBytes = 32;
 template <class V>
@@ -81,7 +81,7 @@ void store_non_temporal(V* to, V value) {
 // most rows they do, and no faster elsewhere. [case window, last axis halved, 4 MB]
 namespace avx512 {
 constexpr const char* kLevel = "avx512";
-constexpr bool kHasNarrowing = true;
+constexpr bool kShufflesBytes = true;
 constexpr bool kIsNeon = false;
 constexpr int64_t kVectorBytes = 32;
 template <class V>

@@ -14,6 +14,7 @@
 #include "inner_loops/copy.inl"
 #include "inner_loops/transpose.inl"
 #include "inner_loops/reverse.inl"
+#include "inner_loops/strided.inl"
 #include "inner_loops/dilate.inl"
 #include "inner_loops/interleave.inl"
 #include "inner_loops/non_temporal.inl"
@@ -43,22 +44,22 @@ void copy_tile(const Tile& tile) {
       case 0:
         return fill_rows<T>(t);
       case 2:
-        return copy_strided_src_rows<T, 2>(t);
+        return copy_strided_rows_at<T, 2>(t);
       case -2:
-        return copy_reversed_strided_rows<T, 2>(t);
+        return copy_strided_rows_at<T, -2>(t);
       case 3:
-        return copy_strided_src_rows<T, 3>(t);
+        return copy_strided_rows_at<T, 3>(t);
       case -3:
-        return copy_reversed_strided_rows<T, 3>(t);
+        return copy_strided_rows_at<T, -3>(t);
       case 4:
-        return copy_strided_src_rows<T, 4>(t);
+        return copy_strided_rows_at<T, 4>(t);
       case -4:
-        return copy_reversed_strided_rows<T, 4>(t);
+        return copy_strided_rows_at<T, -4>(t);
       default:
         break;
     }
     if ((t.src_row_stride == 1 || t.src_row_stride == -1) && t.rows > 1) return transpose_tile<T>(t);
-    return copy_strided_src_rows<T, 0>(t);
+    return copy_strided_src_rows<T>(t);
   }
   copy_strided_rows<T>(t);
 }

@@ -24,26 +24,15 @@ namespace {
 // Rows with a length each that are reversed by one call.
 constexpr int64_t kRowsAtOnce = 64;
 
+// n lengths from an index of them on, clamped to [0, axis_size].
 template <class T>
-int64_t clamped_length(const void* lengths, int64_t offset, int64_t axis_size) {
-  T length;  // it may be misaligned in memory
-  std::memcpy(&length, static_cast<const char*>(lengths) + offset * int64_t(sizeof(T)), sizeof(T));
-  if (length < 0) return 0;
-  return uint64_t(length) < uint64_t(axis_size) ? int64_t(length) : axis_size;
-}
-
-int64_t clamped_length_at(const ReverseCopy& copy, int64_t offset, int64_t axis_size) {
-  switch (copy.length_type) {
-    case LengthType::kInt32:
-      return clamped_length<int32_t>(copy.lengths, offset, axis_size);
-    case LengthType::kUInt32:
-      return clamped_length<uint32_t>(copy.lengths, offset, axis_size);
-    case LengthType::kUInt64:
-      return clamped_length<uint64_t>(copy.lengths, offset, axis_size);
-    case LengthType::kInt64:
-      break;
+void clamp_lengths(int64_t* to, const ReverseCopy& copy, int64_t offset, int64_t stride, int64_t n, int64_t axis_size) {
+  const char* from = static_cast<const char*>(copy.lengths) + offset * int64_t(sizeof(T));
+  for (int64_t k = 0; k < n; ++k) {
+    T length;  // it may be misaligned in memory
+    std::memcpy(&length, from + k * stride * int64_t(sizeof(T)), sizeof(T));
+    to[k] = length < 0 ? 0 : int64_t(std::min(uint64_t(length), uint64_t(axis_size)));
   }
-  return clamped_length<int64_t>(copy.lengths, offset, axis_size);
 }
 
 // Columns [column, column_end), indices [begin, end) of the axis, at one index of the other dimensions.
@@ -100,8 +89,26 @@ class ReverseExecutor {
   const char* src_at(const Chunk& c, int64_t column, int64_t i) const {
     return c.src + writer_.bytes(column * column_.src_stride + i * axis_.src_stride);
   }
+  void lengths(const Chunk& c, int64_t column, int64_t n, int64_t* to) const {
+    const auto clamp = [&] {
+      switch (copy_.length_type) {
+        case LengthType::kInt32:
+          return clamp_lengths<int32_t>;
+        case LengthType::kUInt32:
+          return clamp_lengths<uint32_t>;
+        case LengthType::kUInt64:
+          return clamp_lengths<uint64_t>;
+        case LengthType::kInt64:
+          break;
+      }
+      return clamp_lengths<int64_t>;
+    };
+    clamp()(to, copy_, c.length_offset + column * column_.length_stride, column_.length_stride, n, axis_.size);
+  }
   int64_t length(const Chunk& c, int64_t column) const {
-    return clamped_length_at(copy_, c.length_offset + column * column_.length_stride, axis_.size);
+    int64_t result;
+    lengths(c, column, 1, &result);
+    return result;
   }
 
   // Writes `columns` columns of the chunk, all of length n: two copies whose first dimension is the axis.
@@ -144,9 +151,9 @@ class ReverseExecutor {
 
   // Rows [j, end), at most kRowsAtOnce, each reversed up to its length.
   void reverse_rows(const Chunk& c, int64_t j, int64_t end, char* dst) const {
-    std::array<int64_t, kRowsAtOnce> lengths;
-    for (int64_t k = j; k < end; ++k) lengths[std::size_t(k - j)] = length(c, k);
-    reverse_rows_({dst, src_at(c, j, 0), lengths.data(), end - j, axis_.size, column_.dst_stride, column_.src_stride,
+    std::array<int64_t, kRowsAtOnce> of_rows;
+    lengths(c, j, end - j, of_rows.data());
+    reverse_rows_({dst, src_at(c, j, 0), of_rows.data(), end - j, axis_.size, column_.dst_stride, column_.src_stride,
                    writer_.prefetch_rows(writer_.bytes(axis_.size))});
   }
 
@@ -157,13 +164,13 @@ class ReverseExecutor {
 
   void length_per_column(const Chunk& c, ReverseWorkspace& workspace) const {
     const int64_t columns = c.column_end - c.column;
-    std::array<int64_t, kMaxPanelColumns> lengths;
-    for (int64_t j = 0; j < columns; ++j) lengths[std::size_t(j)] = length(c, c.column + j);
+    std::array<int64_t, kMaxPanelColumns> of_columns;
+    lengths(c, c.column, columns, of_columns.data());
     if (panel_columns_) {
-      return reverse_panel_({dst_at(c, c.column, 0), src_at(c, c.column, 0), lengths.data(), columns, axis_.size,
+      return reverse_panel_({dst_at(c, c.column, 0), src_at(c, c.column, 0), of_columns.data(), columns, axis_.size,
                              axis_.dst_stride, axis_.src_stride, workspace.panel.get(), writer_.non_temporal()});
     }
-    for (int64_t j = 0; j < columns; ++j) write(c, c.column + j, 1, lengths[std::size_t(j)], workspace);
+    for (int64_t j = 0; j < columns; ++j) write(c, c.column + j, 1, of_columns[std::size_t(j)], workspace);
   }
 
   const ReverseCopy& copy_;

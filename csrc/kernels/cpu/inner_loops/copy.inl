@@ -1,20 +1,13 @@
 // Copies that keep the order of the items: rows at any strides, contiguous rows, segments.
 
-// Contiguous rows from a strided source. kSrcStride is the source's stride, or 0 if it is known only at run time.
-// [case stride 2, last axis, 4 MB]
-template <class T, int64_t kSrcStride>
+// Contiguous rows from a source at any stride.
+template <class T>
 void copy_strided_src_rows(const Tile t) {
-  const int64_t src_stride = kSrcStride ? kSrcStride : t.src_stride, n = t.n;
+  const int64_t src_stride = t.src_stride, n = t.n;
   for (int64_t r = 0; r < t.rows; ++r) {
     T* __restrict dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T* __restrict src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
-    int64_t i = 0;
-    if constexpr (kIsNeon && sizeof(T) == 8 && kSrcStride > 2) {  // which compilers leave to scalar instructions
-      constexpr int64_t kItems = UnalignedLanes<T>::kLanes;
-      for (; i + kItems < n; i += kItems)  // a vector reads a little past its last item
-        reinterpret_cast<UnalignedLanes<T>*>(dst + i)->bits = load_strided<T, kSrcStride, 0>(src + i * src_stride);
-    }
-    for (; i < n; ++i) dst[i] = src[i * src_stride];
+    for (int64_t i = 0; i < n; ++i) dst[i] = src[i * src_stride];
   }
 }
 
@@ -101,13 +94,13 @@ __attribute__((noinline)) void copy_by_overlapping_vectors(char* dst, const char
 
 // One row of a segment, at least kVectorBytes. Faster than memcpy, which chooses its method again for every row.
 // [case window, last axis halved, 4 MB] `ahead`: how far from src the bytes are that are prefetched meanwhile; 0: none.
-inline void copy_segment(char* __restrict dst, const char* __restrict src, int64_t bytes, int64_t ahead = 0) {
-  constexpr int64_t kAlignFrom = 512;  // bytes; from here on aligning the stores to the vector size pays
+inline void copy_segment(char* __restrict dst, const char* __restrict src, int64_t bytes, bool align,
+                         int64_t ahead = 0) {
   const auto move = [&](int64_t at) {
     reinterpret_cast<UnalignedVector*>(dst + at)->bits = reinterpret_cast<const UnalignedVector*>(src + at)->bits;
   };
   int64_t at = 0;
-  if (bytes >= kAlignFrom) {
+  if (align) {
     move(0);
     at = kVectorBytes - int64_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);
   }
@@ -144,15 +137,66 @@ __attribute__((always_inline)) inline void copy_contiguous_rows(const Contiguous
     return copy(t.dst, t.src, t.rows, t.dst_row_stride, t.src_row_stride, t.bytes, t.prefetch_rows * t.src_row_stride);
   }
   for (int64_t r = 0; r < t.rows; ++r)
-    copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes,
+    copy_segment(t.dst + r * t.dst_row_stride, t.src + r * t.src_row_stride, t.bytes, aligns(t.bytes),
                  t.prefetch_rows * t.src_row_stride);
 }
 
 // One row of any length.
-inline void copy_row(char* dst, const char* src, int64_t bytes) {
-  if (bytes >= kVectorBytes) return copy_segment(dst, src, bytes);
+inline void copy_row(char* dst, const char* src, int64_t bytes, bool align) {
+  if (bytes >= kVectorBytes) return copy_segment(dst, src, bytes, align);
   if (bytes > 1) return copy_contiguous_rows({dst, src, 1, 0, 0, bytes});
   if (bytes > 0) *dst = *src;
+}
+
+constexpr int64_t kSpillingRows = 16;  // more than of other short segments, as these are narrower
+
+// Rows that spill (see Segment), of more than half a Part and at most one: a single store for each but the last.
+template <class Part, class Half>
+void copy_by_spilling(const ContiguousRows t) {
+  const int64_t dst_row_stride = t.dst_row_stride, src_row_stride = t.src_row_stride;
+  char* dst = t.dst;
+  const char* src = t.src;
+  const auto move = [&] {
+    *reinterpret_cast<Part*>(dst) = *reinterpret_cast<const Part*>(src);
+    dst += dst_row_stride;
+    src += src_row_stride;
+  };
+  if (t.rows == kSpillingRows)
+#pragma GCC unroll 16
+    for (int64_t r = 1; r < kSpillingRows; ++r) move();
+  else
+    for (int64_t r = 1; r < t.rows; ++r) move();
+  copy_by_overlap<Half>({dst, src, 1, 0, 0, t.bytes});
+}
+
+// [case split last axis in 64, 4 MB, out, rows of 333]
+__attribute__((noinline)) void copy_spilling_segments(const SegmentBatch& batch) {
+  for (int64_t row = batch.row_begin; row < batch.row_end; row += kSpillingRows)
+    for (const Segment& segment : std::span(batch.segments, std::size_t(batch.count))) {
+      const ContiguousRows rows{segment.dst + row * segment.dst_row_stride,
+                                segment.src + row * segment.src_row_stride,
+                                std::min(kSpillingRows, batch.row_end - row),
+                                segment.dst_row_stride,
+                                segment.src_row_stride,
+                                segment.bytes};
+      const bool whole = segment.spills || std::has_single_bit(uint64_t(segment.bytes));
+      switch (whole ? std::bit_width(uint64_t(segment.bytes - 1)) : 0) {
+        case 2:
+          copy_by_spilling<Unaligned<Item4>, Unaligned<Item2>>(rows);
+          break;
+        case 3:
+          copy_by_spilling<Unaligned<Item8>, Unaligned<Item4>>(rows);
+          break;
+        case 4:
+          copy_by_spilling<Unaligned<Item16>, Unaligned<Item8>>(rows);
+          break;
+        case 5:
+          copy_by_spilling<Unaligned32, Unaligned<Item16>>(rows);
+          break;
+        default:
+          copy_contiguous_rows(rows);
+      }
+    }
 }
 
 // Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
@@ -161,6 +205,7 @@ inline void copy_row(char* dst, const char* src, int64_t bytes) {
 // [case join last axis of 64, 4 MB, fresh, rows of 1023]
 void copy_segments(const SegmentBatch& batch) {
   const std::span segments(batch.segments, std::size_t(batch.count));
+  if (std::ranges::any_of(segments, &Segment::spills)) return copy_spilling_segments(batch);
   const int64_t least = std::ranges::min(segments, {}, &Segment::bytes).bytes;
   if (least < tuning.short_segment_bytes) {
     constexpr int64_t kRows = 8;
@@ -173,7 +218,7 @@ void copy_segments(const SegmentBatch& batch) {
     for (int64_t row = batch.row_begin; row < batch.row_end; ++row)
       for (const Segment& segment : segments)
         copy_segment(segment.dst + row * segment.dst_row_stride, segment.src + row * segment.src_row_stride,
-                     segment.bytes, batch.prefetch_rows * segment.src_row_stride);
+                     segment.bytes, aligns(segment.bytes), batch.prefetch_rows * segment.src_row_stride);
   }
 }
 

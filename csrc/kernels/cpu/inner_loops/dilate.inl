@@ -24,7 +24,7 @@ void dilate(char* dst_bytes, const char* src_bytes, int64_t src_stride, int64_t 
 
 inline void zero_row(char* dst, int64_t bytes) {
   const auto by = [&]<int64_t kBytes>() {
-    cover_row<uint8_t, kBytes, true>(reinterpret_cast<uint8_t*>(dst), bytes,
+    cover_row<uint8_t, kBytes, true>(reinterpret_cast<uint8_t*>(dst), bytes, aligns(bytes),
                                      [&](int64_t at) { std::memset(dst + at, 0, std::size_t(kBytes)); });
   };
   if (bytes >= kVectorBytes) return by.template operator()<kVectorBytes>();
@@ -46,9 +46,10 @@ void copy_windowed_rows(const WindowedRows& rows) {
     if (t.step > 1)
       dilate<T>(reinterpret_cast<char*>(dst + t.begin), reinterpret_cast<const char*>(src), t.src_stride, t.n, t.step);
     else if (t.src_stride == 1)
-      copy_row(reinterpret_cast<char*>(dst + t.begin), reinterpret_cast<const char*>(src), t.n * kSize);
+      copy_row(reinterpret_cast<char*>(dst + t.begin), reinterpret_cast<const char*>(src), t.n * kSize,
+               aligns(t.n * kSize));
     else if (t.src_stride == -1)
-      reverse_row(dst + t.begin, src, t.n);
+      reverse_row(dst + t.begin, src, t.n, aligns(t.n * kSize));
     else
       for (int64_t i = 0; i < t.n; ++i) dst[t.begin + i] = src[i * t.src_stride];
     zero_row(reinterpret_cast<char*>(dst + end), (t.size - end) * kSize);

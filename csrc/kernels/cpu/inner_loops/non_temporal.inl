@@ -86,11 +86,11 @@ void copy_strided_segment_non_temporal(T* __restrict dst, const T* __restrict sr
   };
   const auto lines = [&](int64_t from, int64_t to) {
     const int64_t m = to - from;
-    if constexpr (kSrcStride >= -1) {
+    if constexpr (kSrcStride == -1) {
       const T* __restrict first = src + from * kSrcStride;
       for (int64_t i = 0; i < m; ++i) buffer[i] = first[i * kSrcStride];
     } else {
-      copy_reversed_strided_row<T, -kSrcStride, kAscending>(buffer, src + from * kSrcStride, m);
+      copy_strided_row<T, kSrcStride, kAscending == (kSrcStride > 0)>(buffer, src + from * kSrcStride, m, true);
     }
     for (int64_t i = 0; i < m; i += kLine) {
       const char* next = reinterpret_cast<const char*>(src + (from + i) * kSrcStride) + prefetch_distance;

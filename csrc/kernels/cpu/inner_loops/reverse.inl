@@ -33,160 +33,121 @@ __attribute__((always_inline)) inline auto load_reversed(const T* src) {
 }
 
 template <class T, int64_t kBytes>
-__attribute__((always_inline)) inline void reverse_row_by(T* dst, const T* src, int64_t n) {
+__attribute__((always_inline)) inline void reverse_row_by(T* dst, const T* src, int64_t n, bool align) {
   // Read upwards: the hardware prefetches better in that direction.
-  cover_row<T, kBytes, false>(dst, n, [&](int64_t i) {
+  cover_row<T, kBytes, false>(dst, n, align, [&](int64_t i) {
     reinterpret_cast<UnalignedLanes<T, kBytes>*>(dst + i)->bits = load_reversed<T, kBytes>(src - i);
   });
 }
 
 // dst[i] = src[-i] for i in [0, n).
 template <class T>
-__attribute__((always_inline)) inline void reverse_row(T* __restrict dst, const T* __restrict src, int64_t n) {
+__attribute__((always_inline)) inline void reverse_row(T* __restrict dst, const T* __restrict src, int64_t n,
+                                                       bool align) {
   constexpr auto kSize = int64_t(sizeof(T));
-  if (n * kSize >= kVectorBytes) return reverse_row_by<T, kVectorBytes>(dst, src, n);
+  if (n * kSize >= kVectorBytes) return reverse_row_by<T, kVectorBytes>(dst, src, n, align);
   if constexpr (kVectorBytes > 16)
-    if (n * kSize >= 16) return reverse_row_by<T, 16>(dst, src, n);
+    if (n * kSize >= 16) return reverse_row_by<T, 16>(dst, src, n, align);
   if constexpr (kSize < 8)
-    if (n * kSize >= 8) return reverse_row_by<T, 8>(dst, src, n);
+    if (n * kSize >= 8) return reverse_row_by<T, 8>(dst, src, n, align);
   for (int64_t i = 0; i < n; ++i) dst[i] = src[-i];
 }
 
-// [case stride -1, last axis, 4 MB]
-template <class T>
-void copy_reversed_rows(const Tile t) {
+template <class T, bool kAlign>
+void copy_reversed_rows_by(const Tile t) {
   constexpr auto kSize = int64_t(sizeof(T));
   for (int64_t r = 0; r < t.rows; ++r) {
     const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
     if (t.prefetch_rows)
       prefetch_row(reinterpret_cast<const char*>(src + t.prefetch_rows * t.src_row_stride - t.n + 1), t.n * kSize);
-    reverse_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride, src, t.n);
+    reverse_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride, src, t.n, kAlign);
   }
 }
+
+// [case stride -1, last axis, 4 MB]
+template <class T>
+void copy_reversed_rows(const Tile& t) {
+  (aligns(t.n * int64_t(sizeof(T))) ? copy_reversed_rows_by<T, true> : copy_reversed_rows_by<T, false>)(t);
+}
+
+#ifdef __x86_64__
+// From byte 16 - k · sizeof(T) on: the order of the bytes of the first k items in reverse, then negative ones.
+template <class T>
+struct ReversedPart {
+  int8_t order[32] = {};
+  constexpr ReversedPart() {
+    constexpr int64_t kSize = int64_t(sizeof(T));
+    for (int64_t k = 0; k < 32; ++k) order[k] = int8_t(k < 16 ? 16 - kSize - k / kSize * kSize + k % kSize : -1);
+  }
+};
+
+// 16 bytes of a row, from item i on, whose first `length` items are reversed.
+template <class T>
+__attribute__((always_inline)) inline void reverse_part(T* dst, const T* src, int64_t length, int64_t i) {
+  static constexpr ReversedPart<T> kPart;
+  constexpr int64_t kItems = 16 / int64_t(sizeof(T));
+  const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
+  const auto or_zero = [](int64_t n) {  // of std::max compilers make a branch
+    int64_t positive = ~(n >> 63);
+    asm("" : "+r"(positive));
+    return n & positive;
+  };
+  const int64_t left = or_zero(length - i), none = or_zero(kItems - left);
+  const __m128i order = load(kPart.order + none * int64_t(sizeof(T)));
+  const __m128i reversed = _mm_shuffle_epi8(load(src + or_zero(left - kItems)), order);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + i), _mm_blendv_epi8(reversed, load(src + i), order));
+}
+
+// Rows of at least 16 bytes, without branches that depend on the lengths: they would be mispredicted, and in short rows
+// take longer than the work. [case reverse last axis, a length per row, 4 MB, out, rows of 31]
+template <class T>
+__attribute__((noinline)) void reverse_short_rows(const ReversedRows t) {
+  constexpr int64_t kItems = 16 / int64_t(sizeof(T));
+  for (int64_t r = 0; r < t.rows; ++r) {
+    T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
+    const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
+    for (int64_t i = 0; i < t.n - kItems; i += kItems) reverse_part(dst, src, t.lengths[r], i);
+    reverse_part(dst, src, t.lengths[r], t.n - kItems);
+  }
+}
+#endif
 
 // [case reverse last axis, a length per row]
 template <class T>
 void reverse_rows(const ReversedRows& rows) {
   const ReversedRows t = rows;
+  const int64_t bytes = t.n * int64_t(sizeof(T));
+#ifdef __x86_64__
+  constexpr int64_t kShortRow = 160;  // bytes
+  if constexpr (kShufflesBytes && sizeof(T) < 16)
+    if (bytes >= 16 && bytes <= kShortRow) return reverse_short_rows<T>(t);
+#endif
+  const bool align = aligns(bytes / 4);  // parts of rows, in two directions
   for (int64_t r = 0; r < t.rows; ++r) {
     const int64_t length = t.lengths[r];
     T* dst = reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride;
     const T* src = reinterpret_cast<const T*>(t.src) + r * t.src_row_stride;
-    if (t.prefetch_rows)
-      prefetch_row(reinterpret_cast<const char*>(src + t.prefetch_rows * t.src_row_stride), t.n * int64_t(sizeof(T)));
-    reverse_row(dst, src + length - 1, length);
+    if (t.prefetch_rows) prefetch_row(reinterpret_cast<const char*>(src + t.prefetch_rows * t.src_row_stride), bytes);
+    reverse_row(dst, src + length - 1, length, align);
     copy_row(reinterpret_cast<char*>(dst + length), reinterpret_cast<const char*>(src + length),
-             (t.n - length) * int64_t(sizeof(T)));
+             (t.n - length) * int64_t(sizeof(T)), align);
   }
-}
-
-// Whether items at a stride are the highest parts of larger ones, which are reversed and then narrowed.
-template <class T, int64_t kStep>
-constexpr bool kNarrows = sizeof(T) < 4 && !kIsNeon && (kStep == 2 || (kStep == 4 && kHasNarrowing));
-template <class T, int64_t kStep>
-constexpr int64_t kStridedItems = kVectorBytes / int64_t(sizeof(T)) / (kNarrows<T, kStep> ? kStep : 1);
-
-// The order of lanes that adds to a vector what it takes from the kPart-th vector, of kStep that are loaded upwards.
-template <class T, int64_t kStep, int64_t kPart>
-struct PartOfReversedStrided {
-  static constexpr int64_t at(int64_t lane) {
-    constexpr int64_t kLanes = UnalignedLanes<T>::kLanes;
-    const int64_t from = kStep * kLanes - 1 - lane * kStep - kPart * kLanes;  // a lane of it, unless out of range
-    return from >= 0 && from < kLanes ? kLanes + from : lane;
-  }
-};
-
-// A vector of the items at a stride, of those vectors that are loaded upwards up to the kPart-th.
-template <class T, int64_t kStep, int64_t kPart>
-inline auto parts_of_reversed_strided(const T* src) {
-  using Vec = UnalignedLanes<T>;
-  typename Vec::Lanes before{};
-  if constexpr (kPart > 0) before = parts_of_reversed_strided<T, kStep, kPart - 1>(src);
-  const auto part = reinterpret_cast<const Vec*>(src + 1 - (kStep - kPart) * Vec::kLanes)->bits;
-  return shuffle<Vec::kLanes>(before, part, PartOfReversedStrided<T, kStep, kPart>());
-}
-
-// src[0], src[-kStep], src[-2 · kStep] and so on, kStridedItems of them, from the vectors that end at src[0]. It reads
-// kStep - 1 items below the last one that it returns. Compilers vectorize strided loads and reversed loads, but not
-// both at once. [case stride -2, last axis, 4 MB]
-template <class T, int64_t kStep>
-inline auto load_reversed_strided(const T* src) {
-  if constexpr (kIsNeon) {
-    const auto items = load_strided<T, kStep, kStep - 1>(src + 1 - kStep * UnalignedLanes<T>::kLanes);
-    return shuffle<UnalignedLanes<T>::kLanes>(items, items, ReversedLanes<T, kVectorBytes>());
-  } else if constexpr (kNarrows<T, kStep>) {
-    using Wide = std::conditional_t<sizeof(T) * kStep == 2, uint16_t,
-                                    std::conditional_t<sizeof(T) * kStep == 4, uint32_t, uint64_t>>;
-    const auto wide = load_reversed<Wide, kVectorBytes>(reinterpret_cast<const Wide*>(src - (kStep - 1)));
-    using Items = typename UnalignedLanes<T, kVectorBytes / kStep>::Lanes;
-    return __builtin_convertvector(wide >> 8 * int64_t(sizeof(T)) * (kStep - 1), Items);
-  } else {
-    return parts_of_reversed_strided<T, kStep, kStep - 1>(src);
-  }
-}
-
-// dst[i] = src[-i · kStep] for i in [0, n), the source being read upwards (kAscending) or downwards.
-template <class T, int64_t kStep, bool kAscending>
-inline void copy_reversed_strided_row(T* dst, const T* src, int64_t n) {
-  const auto items = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) dst[i] = src[-i * kStep];
-  };
-  if constexpr (sizeof(T) == 16) {
-    if (!kAscending) return items(0, n);
-    for (int64_t i = n - 1; i >= 0; --i) dst[i] = src[-i * kStep];
-  } else if constexpr (sizeof(T) >= 4 || kNarrows<T, kStep> || kIsNeon) {
-    constexpr int64_t kItems = kStridedItems<T, kStep>;
-    // The last item is left out, as a vector reads a little below its last one.
-    if (n <= kItems) return items(0, n);
-    if (kAscending) items(n - 1, n);
-    cover_row<T, kItems * int64_t(sizeof(T)), !kAscending>(dst, n - 1, [&](int64_t i) {
-      const auto vector = load_reversed_strided<T, kStep>(src - i * kStep);
-      reinterpret_cast<UnalignedLanes<T, int64_t(sizeof(vector))>*>(dst + i)->bits = vector;
-    });
-    if (!kAscending) items(n - 1, n);
-  } else {  // no shuffles for these items: strided into a buffer, then reversed
-    constexpr int64_t kBuffered = 256;
-    T buffer[kBuffered];
-    const auto reverse = [&](int64_t i, int64_t some) {
-      const T* __restrict last = src - (i + some - 1) * kStep;
-      for (int64_t k = 0; k < some; ++k) buffer[k] = last[k * kStep];
-      for (int64_t k = 0; k < some; ++k) dst[i + k] = buffer[some - 1 - k];
-    };
-    const int64_t end = n / kBuffered * kBuffered;
-    if (kAscending) {
-      reverse(end, n - end);
-      for (int64_t i = end; i > 0; i -= kBuffered) reverse(i - kBuffered, kBuffered);
-    } else {
-      for (int64_t i = 0; i < end; i += kBuffered) reverse(i, kBuffered);
-      reverse(end, n - end);
-    }
-  }
-}
-
-template <class T, int64_t kStep>
-void copy_reversed_strided_rows(const Tile t) {
-  // In the direction of the next row, except by the largest shuffles. [case stride -4, last axis, 4 MB]
-  constexpr bool kShuffles4 = kStep == 4 && (sizeof(T) == 4 || sizeof(T) == 8);
-  const bool ascending = t.rows > 1 && t.src_row_stride > 0 && !kShuffles4;
-  const auto copy_row =
-      ascending ? copy_reversed_strided_row<T, kStep, true> : copy_reversed_strided_row<T, kStep, false>;
-  for (int64_t r = 0; r < t.rows; ++r)
-    copy_row(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
-             reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
 }
 
 // Writes the panel from its transpose: each column's items, of which up to axis_size that lie before them are read too.
 // Squares of these are transposed back, in ascending order, and their rows written in descending order; past a column's
 // length, the source's rows are chosen by item, because lengths are too irregular for branches.
 template <class T, int64_t kBytes>
-void write_reversed(const Panel& p, const T* transposed, int64_t stride) {
+void write_reversed(const Panel& panel, const T* transposed, int64_t stride) {
+  const Panel p = panel;  // a copy, as for a tile
   using Rows = UnalignedLanes<T, kBytes>;
   constexpr int64_t kSide = kSquareSide<T>, kColumns = kBytes / int64_t(sizeof(T)),
                     kItemLanes = Rows::kLanes / kColumns;
   using Number = std::make_signed_t<typename Rows::Lane>;
   using Numbers = UnalignedLanes<Number, kBytes>;
-  const T* ends[kMaxPanelColumns];    // of what is reversed in each column, less a square
-  int32_t lengths[kMaxPanelColumns];  // a panel that fits into the caches is no longer than that
+  const T* ends[kMaxPanelColumns];             // of what is reversed in each column, less a square
+  int32_t lengths[kMaxPanelColumns];           // a panel that fits into the caches is no longer than that
+  Number left[kMaxPanelColumns * kItemLanes];  // rows that are reversed from row i on, of each lane's column
   for (int64_t j = 0; j < p.columns; ++j) {
     ends[j] = transposed + j * stride + p.lengths[j] - kSide;
     lengths[j] = int32_t(p.lengths[j]);
@@ -199,12 +160,12 @@ void write_reversed(const Panel& p, const T* transposed, int64_t stride) {
       prefetch_block(src_row + p.columns, kSide, p.src_axis_stride, p.columns);
       prefetch_block(dst_row + p.columns, kSide, p.dst_axis_stride, p.columns);
     }
+    for (int64_t j = 0; j < p.columns; ++j)
+      for (int64_t lane = 0; lane < kItemLanes; ++lane)
+        left[j * kItemLanes + lane] = Number(std::clamp<int32_t>(lengths[j] - int32_t(i), 0, kSide));
     for (int64_t c = 0; c < p.columns; c += kColumns) {
       const int64_t j = std::min(c, p.columns - kColumns);
-      Number left[Rows::kLanes];  // rows that are reversed from row i on, of each lane's column
-      for (int64_t lane = 0; lane < Rows::kLanes; ++lane)
-        left[lane] = Number(std::clamp<int32_t>(lengths[j + lane / kItemLanes] - int32_t(i), 0, kSide));
-      const auto reversed = reinterpret_cast<const Numbers*>(left)->bits;
+      const auto reversed = reinterpret_cast<const Numbers*>(left + j * kItemLanes)->bits;
       transpose_squares<T, kBytes>([&](int64_t column) { return ends[j + column] - i; },
                                    [&](int64_t row, auto items) {
                                      const int64_t r = kSide - 1 - row;

@@ -57,51 +57,32 @@ __attribute__((always_inline)) inline Lanes shuffle(Lanes a, Lanes b, Order) {
 #endif
 }
 
-// Of kStep · kLanes items, every kStep-th from the kPart-th on.
-template <class T, int64_t kStep, int64_t kPart>
-inline auto load_strided(const T* from) {
-  typename UnalignedLanes<T>::Lanes result{};
-#ifdef __aarch64__
-#define LOAD_STRIDED(bits)                                               \
-  if constexpr (sizeof(T) == bits / 8) {                                 \
-    if constexpr (kStep == 2) result = vld2q_u##bits((from)).val[kPart]; \
-    if constexpr (kStep == 3) result = vld3q_u##bits((from)).val[kPart]; \
-    if constexpr (kStep == 4) result = vld4q_u##bits((from)).val[kPart]; \
-  }
-  LOAD_STRIDED(8)
-  LOAD_STRIDED(16)
-  LOAD_STRIDED(32)
-  LOAD_STRIDED(64)
-#undef LOAD_STRIDED
-#endif
-  return result;
-}
-
 // kBytes bytes, which are 16 or 32: 16 from each address, or from the first alone.
 template <int64_t kBytes>
-__attribute__((always_inline)) inline auto load_16_byte_rows(const void* first, const void* second) {
-  using Row = UnalignedLanes<uint64_t, 16>;
-  const auto low = static_cast<const Row*>(first)->bits;
-  if constexpr (kBytes == 16) {
-    return low;
-  } else {
-    const auto high = static_cast<const Row*>(second)->bits;
-#if __has_builtin(__builtin_shufflevector)
-    return __builtin_shufflevector(low, high, 0, 1, 2, 3);
+__attribute__((always_inline)) inline auto load_16_byte_rows(const void* first, [[maybe_unused]] const void* second) {
+#ifdef __x86_64__  // of a plain load compilers make stores and shuffles besides
+  using Row = __m128i;
+  using Vec = typename UnalignedLanes<uint64_t, kBytes>::Lanes;
+  if constexpr (kBytes == 32)
+    return (Vec)_mm256_loadu2_m128i(static_cast<const Row*>(second), static_cast<const Row*>(first));
+  else
+    return (Vec)_mm_loadu_si128(static_cast<const Row*>(first));
 #else
-    return typename UnalignedLanes<uint64_t, 32>::Lanes{low[0], low[1], high[0], high[1]};
+  static_assert(kBytes == 16);
+  return static_cast<const UnalignedLanes<uint64_t, 16>*>(first)->bits;
 #endif
-  }
 }
 
+// Whether aligning the stores to a row of so many bytes pays. [case stride -2, middle axis, 4 MB, out, rows of
+// 333, uint8]
+inline bool aligns(int64_t bytes) { return bytes >= 256; }
+
 // Covers n items of a row, at least a vector's worth, by vectors: calls move(i) for each vector, which begins at item
-// i. Where rows are long enough for that to pay, all vectors but those at the ends are aligned in the destination;
-// those at the ends may overlap others. kUpwards: in ascending order. [case stride -1, last axis, 4 MB]
+// i. With `align`, all vectors but those at the ends are aligned in the destination; those at the ends may overlap
+// others. kUpwards: in ascending order. [case stride -1, last axis, 4 MB]
 template <class T, int64_t kBytes, bool kUpwards, class Move>
-__attribute__((always_inline)) inline void cover_row(const T* dst, int64_t n, Move move) {
-  constexpr int64_t kAlignFrom = 512;  // bytes
+__attribute__((always_inline)) inline void cover_row(const T* dst, int64_t n, bool align, Move move) {
   constexpr auto kItems = kBytes / int64_t(sizeof(T));
-  const bool align = n * int64_t(sizeof(T)) >= kAlignFrom;
   if constexpr (kUpwards) {
     const int64_t past = int64_t(reinterpret_cast<uintptr_t>(dst) % kBytes) / int64_t(sizeof(T));
     int64_t i = 0;
