@@ -40,12 +40,13 @@ class Benchmark:
 
 
 def machine_name(device: str) -> str:
-    """The processor's or the GPU's model, fit for a file name."""
+    """The processor's or the GPU's model, fit for a file name; with the SIMD level, if TORCH_DML_OPS_SIMD names one."""
     if device == "cuda":
         name = torch.cuda.get_device_name()
     else:
         models = re.findall(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
         name = re.sub(r"\((?:R|TM)\)|\bprocessor\b", "", models[0], flags=re.I) if models else platform.machine()
+        name += f" {os.environ.get('TORCH_DML_OPS_SIMD', '')}"
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

@@ -2,6 +2,8 @@
 
 python benchmarks/summary.py benchmarks/results/cpu-….json            prints the latter
 python benchmarks/summary.py benchmarks/results/cpu-….json --update   writes what the pages quote of the results
+python benchmarks/summary.py benchmarks/results/cpu-….json --beside benchmarks/results/cpu-…-avx2.json
+                                                                      compares two SIMD levels of a processor
 """
 
 import argparse
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cases import COLUMN, CROSSED, OTHER, PLAIN, ROW, STRIDED, UNEQUAL
+from cases import COLUMN, CROSSED, ODD_ROWS, OTHER, PLAIN, ROW, SHORT_ROWS, STRIDED, UNEQUAL
 from results_file import Row
 
 
@@ -73,17 +75,23 @@ def _by(
     return ratio
 
 
-def _odd(row: Row) -> object:
-    return row.get("row")
+def _odd(row: Row) -> bool:
+    return (row["dtype"], row.get("row")) in ODD_ROWS
+
+
+def _short(row: Row) -> bool:
+    return (row["dtype"], row.get("row")) in SHORT_ROWS
 
 
 LARGE = ("4 MB", "128 MB")
 ODD = "rows of 500 and 1023 (float32), 333 (float16), 1001 (uint8), 4 MB"
+SHORT = "rows of 21 (float32), 77 (float16), 31 and 333 (uint8), 4 MB"
 
 TARGETS = [
     Target("into out by copy_, 4 MB: " + PLAIN, _by("copy", "out", ("4 MB",), (PLAIN,)), each=1),
     Target("into out by copy_, 128 MB: the same cases", _by("copy", "out", ("128 MB",), (PLAIN,)), each=1 / 1.3),
-    Target(f"into out by copy_ of the bytes touched: {STRIDED}", _by("copy", "out", LARGE, (STRIDED,)), each=1.15),
+    Target(f"into out by copy_ of the bytes touched: {STRIDED}", _by("copy", "out", LARGE, (STRIDED,)), each=1.1),
+    Target(f"{COLUMN}, into out by copy_", _by("copy", "out", LARGE, (COLUMN,)), each=2.2),
     Target(f"{COLUMN}, by the best peer", _by("best_peer", "fresh", LARGE, (COLUMN,)), each=1 / 3),
     Target(f"{COLUMN}, by eager gather", _by("torch_eager", "fresh", LARGE, (COLUMN,)), each=1 / 6),
     Target(f"{ROW}, by the best peer", _by("best_peer", "fresh", LARGE, (ROW,)), each=1 / 3),
@@ -102,14 +110,30 @@ TARGETS = [
         _by("torch_eager", "fresh", ("64 KB",), where=lambda row: row["name"].startswith("reverse")),
         each=1 / 3,
     ),
+    Target("64 KB, into out by copy_", _by("copy", "out", ("64 KB",)), mean=1.6),
     Target("into out by copy_ of the same layouts: " + OTHER, _by("copy", "out", LARGE, (OTHER,)), each=1.3),
     *(
         Target(
             f"{ODD}, into out by copy_ of the bytes touched: {name}",
             _by("copy", "out", ("4 MB",), (name,), where=_odd),
             each,
+            mean,
         )
-        for name, each in ((PLAIN, 1.05), (STRIDED, 1.15), (COLUMN, 2), (ROW, 1.3))
+        for name, each, mean in (
+            (PLAIN, 1.3, 1.15),
+            (STRIDED, 1.1, math.inf),
+            (COLUMN, 2.2, math.inf),
+            (ROW, 1.3, math.inf),
+        )
+    ),
+    *(
+        Target(
+            f"{SHORT}, into out by copy_ of the bytes touched: {what}",
+            _by("copy", "out", ("4 MB",), (target,), where=_short),
+            1.3,
+            1.15,
+        )
+        for what, target in (("strides of −1 and −2", PLAIN), (STRIDED, STRIDED), (ROW, ROW))
     ),
     Target(f"{ODD}, fresh, by eager torch", _by("torch_eager", "fresh", ("4 MB",), where=_odd), each=1.05),
     Target("2 threads: fresh, 4 and 128 MB, by eager torch", _by("torch_eager", "fresh", LARGE, threads=2), each=1),
@@ -238,13 +262,14 @@ def _cases(rows: Sequence[Row]) -> Iterable[str]:
     for threads in sorted({r.get("threads", 0) for r in rows}):
         if threads:
             yield from (f"## {threads} thread{'s' if threads > 1 else ''}", "")
-        yield from _table(("case", "µs", "by the best peer", "by copy_"), ())
+        yield from _table(("case", "µs", "by the best peer", "by copy_", "lines"), ())
         for r in (r for r in rows if r.get("threads", 0) == threads):
             peer = f"{r['ratio_to_best_peer']:.2f} ({r['best_peer']})" if "best_peer" in r else ""
             copy = f"{r['ratio_to_copy']:.2f}" if "copy" in r else ""
             spread = f" ± {50 * r['spread']['ours']:.0f} %" if r["spread"]["ours"] else ""  # none of a single pass
             rate = f", {r['bytes'] / r['us']['ours'] / 1000:.0f} GB/s" if "bytes" in r else ""
-            yield f"| {r['case']} | {r['us']['ours']:.1f}{spread}{rate} | {peer} | {copy} |"
+            bound = f"{r['bound']:.2f}" if copy and r.get("bound", 1) != 1 else ""
+            yield f"| {r['case']} | {r['us']['ours']:.1f}{spread}{rate} | {peer} | {copy} | {bound} |"
         yield ""
 
 
@@ -286,9 +311,10 @@ HEADS = {
 A ratio is the time of torch_dml_ops divided by another's: **below 1, torch_dml_ops is faster**. "fresh" allocates a
 new result each time; its best peer is the fastest of eager torch, torch.compile and NumPy (which cannot reverse by
 lengths). "out" writes into given memory; its peer is ONNX Runtime, whose arena keeps its memory, and its yardstick
-`out.copy_()` of as many bytes: for strides along the last axis, the cache lines read and the bytes written; for other
-layouts, a copy between the same layouts. torch.compile is not measured on rows of 500 items and the like; all threads
-are on a third of the cases. A few of the operators also run in ONNX Runtime, exported. ± is half the range
+`out.copy_()` of as many bytes: for strides along the last axis, the cache lines read and the bytes written, which are
+"lines" times as many as the bytes written alone; for other layouts, a copy between the same layouts. torch.compile is
+not measured on rows of 500 items and the like; all threads are on a third of the cases. A few of the operators also
+run in ONNX Runtime, exported. ± is half the range
 of the passes. Arrays are (4, 32, 128), (16, 128, 512) and (64, 512, 1024) float32, unless stated otherwise.""",
     ),
     "gpu": (
@@ -321,6 +347,27 @@ def page(kind: str, content: dict[str, Any]) -> str:
 
 {targets(kind, content)}
 {cases(kind, content)}"""
+
+
+# ---- SIMD levels ----
+
+
+def beside(content: dict[str, Any], other: dict[str, Any]) -> str:
+    """Two levels on one processor: what each target comes to, and the cases of which one takes a tenth more than by the
+    other, where the yardstick took as long."""
+    names = [c["build"]["SIMD level"] for c in (content, other)]
+    lines = []
+    for target in TARGETS:
+        found = [[r for row in c["rows"] if (r := target.ratio(row)) is not None] for c in (content, other)]
+        if all(found):
+            means = (f"{geometric_mean(ratios):.2f}, at worst {max(ratios):.2f}" for ratios in found)
+            lines.append(f"| {target.what} | {' | '.join(means)} |")
+    ratios = [{(r["case"], r["threads"]): r for r in c["rows"] if "copy" in r} for c in (content, other)]
+    quotients = {key: row["ratio_to_copy"] / ratios[0][key]["ratio_to_copy"] for key, row in ratios[1].items()}
+    apart = sorted((q, key) for key, q in quotients.items() if not 1 / 1.1 <= q <= 1.1)
+    slower = (f"| {case}, {threads} thread(s) | {q:.2f} |" for q, (case, threads) in apart)
+    head = f"{names[1]} by {names[0]}"
+    return "\n".join([*_table(("ratio of times", *names), lines), "", *_table(("into out", head), slower), ""])
 
 
 # ---- What the pages quote ----
@@ -496,8 +543,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="What benchmark results come to, and what the pages quote of them.")
     parser.add_argument("results", type=argparse.FileType(), help="such as benchmarks/results/cpu-intel-xeon.json")
     parser.add_argument("--update", action="store_true", help="write it into the pages")
+    parser.add_argument("--beside", type=argparse.FileType(), help="results of another level of the same processor")
     arguments = parser.parse_args()
     results = json.load(arguments.results)
-    print(targets("cpu", results))
+    print(beside(results, json.load(arguments.beside)) if arguments.beside else targets("cpu", results))
     for path in PAGES if arguments.update else []:
         path.write_text(quoted(path.read_text(encoding="utf-8"), results), encoding="utf-8")

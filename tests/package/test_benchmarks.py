@@ -1,5 +1,6 @@
 """The benchmarks run: a few cases, without asking how fast."""
 
+import copy
 import json
 import os
 import re
@@ -145,6 +146,20 @@ for path in summary.PAGES:
 """
     done = run_python("-c", program, results, cwd=FOLDER)
     assert done == "README.md 1 True\nperformance.md 1 True\nonnx.md 1 True\n", "benchmarks/summary.py --update"
+
+
+def test_levels_of_a_processor_are_compared_case_by_case(benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCH_DML_OPS_SIMD", raising=False)
+    own = benchmark("results_file").machine_name("cpu")
+    monkeypatch.setenv("TORCH_DML_OPS_SIMD", "avx2")
+    assert benchmark("results_file").machine_name("cpu") == f"{own}-avx2"
+    content = json.loads((FOLDER / "results" / "cpu-amd-epyc.json").read_text())
+    assert "thread(s)" not in benchmark("summary").beside(content, content)
+    other = copy.deepcopy(content)
+    slower = next(row for row in other["rows"] if "copy" in row)
+    slower["ratio_to_copy"] *= 2
+    text = benchmark("summary").beside(content, other)
+    assert re.findall(r"\| (.+), 1 thread\(s\) \| ([\d.]+) \|", text) == [(slower["case"], "2.00")]
 
 
 # On a GPU: everything but the GPU is run here.
