@@ -44,8 +44,8 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cpu/inner_loops.inl": {
         (
-            "return copy_reversed_strided_rows<T, 4>(t);",
-            "break; return copy_reversed_strided_rows<T, 4>(t);",
+            "return copy_strided_rows_at<T, -4>(t);",
+            "break; return copy_strided_rows_at<T, -4>(t);",
         ): "the way of any stride gives the same, and is slower",
     },
     "csrc/kernels/cpu/inner_loops/copy.inl": {
