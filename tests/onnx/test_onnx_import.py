@@ -12,6 +12,7 @@ import keyword
 import pickle
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -1842,3 +1843,8 @@ def test_what_else_torch_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(indexing, "signed", no_memory)
     with pytest.raises(RuntimeError, match=r"^no memory$"):
         indexing.gather_elements(torch.zeros(2), torch.tensor([0]))
+
+
+def test_what_stands_in_for_torchvision_is_taken_away() -> None:
+    for name in ("torchvision", "torchvision.ops"):
+        assert getattr(sys.modules.get(name), "__spec__", "none") is not None

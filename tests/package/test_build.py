@@ -520,6 +520,22 @@ def test_report():
     assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]
 
 
+@pytest.mark.parametrize(
+    ("architectures", "loaded", "line"),
+    [
+        (None, False, "none in this build (build where nvcc is on the PATH, or CUDA_HOME is set)"),
+        ("9.0", False, "compiled for 9.0; not loaded, as this torch is a CPU build"),
+        ("9.0", True, "compiled for 9.0"),
+    ],
+)
+def test_report_on_cuda_kernels(
+    architectures: str | None, loaded: bool, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_libraries, "cuda_architectures", lambda: architectures)
+    monkeypatch.setattr(_libraries, "cuda_kernels_loaded", loaded)
+    assert report()["CUDA kernels"] == line
+
+
 def test_the_matrix_installs_what_the_tests_import() -> None:
     pytest.importorskip("tomllib", reason="the matrix is started on Python 3.11 or later")
     names = {re.split("[=<>; ]", requirement)[0] for requirement in matrix.requirements()}
