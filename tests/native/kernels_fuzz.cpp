@@ -88,9 +88,9 @@ Numbers any_sizes(int64_t item) {
 }
 
 // Strides in some order of dimensions; no two indices meet. The innermost is `inner`. Now and then there are gaps,
-// often such that rows of any length begin at multiples of a word or a vector, or the outermost dimension has so large
-// a stride that its offsets just fit into 32 bits, or do not.
-Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t inner) {
+// often such that rows of any length begin at multiples of a word or a vector, or, as often as `far` says, the
+// outermost dimension has so large a stride that its offsets just fit into 32 bits, or do not.
+Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t inner, double far = 0.1) {
   constexpr int64_t kMostFar = 64;
   const std::vector<std::size_t> order = any_order(sizes.size(), chance(shuffled));
   const double gaps = chance(0.4) ? 0 : 0.3;
@@ -98,8 +98,10 @@ Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t
   int64_t stride = inner;
   for (std::size_t k = order.size(); k-- > 0;) {
     const int64_t size = sizes[order[k]];
-    if (k == 0 && size > 1 && size <= kMostFar && chance(0.1))
+    if (k == 0 && size > 1 && size <= kMostFar && chance(far)) {
       stride = std::max(stride, ((int64_t(1) << any(31, 32)) - any(-100, 3000)) / (size - 1));
+      if (chance(0.5)) stride -= stride % 4096;  // so that each may begin or end with a page
+    }
     strides[order[k]] = stride;
     stride *= size;
     if (!tidy && !chance(gaps)) continue;
@@ -113,10 +115,14 @@ Numbers any_strides(const Numbers& sizes, int64_t item) {
   return any_strides(sizes, item, 0.4, chance(0.2) ? any(1, 4) : 1);
 }
 // Strides of rows, one behind another.
-Numbers any_rows(const Numbers& sizes, int64_t item) { return any_strides(sizes, item, 0, 1); }
+Numbers any_rows(const Numbers& sizes, int64_t item, double far = 0.1) { return any_strides(sizes, item, 0, 1, far); }
+
+// So many bytes on both sides of each item are memory: for the CUDA engine, as that of a GPU has no holes.
+int64_t neighbours = 64;
 
 // The memory of a tensor, filled with random bytes: what its strides reach, `offset` bytes past a 16-byte boundary, and
-// the rest of the pages in which that lies. Of what is far apart, only pages with items and their neighbours are there.
+// the rest of the pages in which that lies. Of what is far apart, only pages with items are there, and what
+// `neighbours` adds to them.
 class Placed {
  public:
   Placed(const Numbers& sizes, Numbers strides, int64_t item, int64_t offset)
@@ -142,8 +148,8 @@ class Placed {
     } else {
       std::set<int64_t> numbers;  // of pages
       for_each_index(sizes, [&](const Numbers& index) {
-        const char* const from = std::max<const char*>(at(index) - kNeighbours, reach_.data());
-        const char* const last = std::min<const char*>(at(index) + item + kNeighbours, &reach_.back());
+        const char* const from = std::max<const char*>(at(index) - neighbours, reach_.data());
+        const char* const last = std::min<const char*>(at(index) + item - 1 + neighbours, &reach_.back());
         for (int64_t page = (from - begin) / kPage; page <= (last - begin) / kPage; ++page) numbers.insert(page);
       });
       for (const int64_t page : numbers) open({begin + page * kPage, std::size_t(kPage)});
@@ -195,7 +201,7 @@ class Placed {
 
  private:
   static inline const int64_t kPage = sysconf(_SC_PAGESIZE);
-  static constexpr int64_t kMostNear = 256 << 20, kNeighbours = 64;
+  static constexpr int64_t kMostNear = 256 << 20;
 
   static int64_t pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
   std::array<std::span<char>, 2> around() const {
@@ -297,8 +303,8 @@ bool affine_case() {
 // as narrow as a vector, which may be written past their ends. Most are neighbours but for one thing at the most: a gap
 // behind each row, a piece's items apart, another order, a piece among rows of its own, one in every other row, two
 // whose rows reach into each other's, or gaps in the pieces too.
-bool pieces_case(int64_t item) {
-  const bool ones = chance(0.5), narrow = chance(0.2), join = chance(0.6), backwards = chance(0.2);
+bool pieces_case(int64_t item, bool narrow = chance(0.1)) {
+  const bool ones = !narrow && chance(0.5), join = chance(0.6), backwards = chance(0.2);
   const int64_t count = ones ? any(2, chance(0.2) ? 9 : 5) : any(1, chance(0.1) ? 70 : chance(0.5) ? 4 : 20);
   const int64_t rows = any(1, ones ? chance(0.1) ? 9000 : 400 : 40);
   Numbers sizes;
@@ -308,7 +314,7 @@ bool pieces_case(int64_t item) {
                     : chance(0.3) && k > 0 ? sizes.back()
                     : chance(0.4)          ? around_vectors(item)
                                            : any(1, chance(0.5) ? 4 : 200));
-  const int64_t oddity = chance(0.3) ? 0 : chance(0.2) ? 5 : any(0, 9);
+  const int64_t oddity = chance(0.3) ? 0 : chance(narrow ? 0.7 : 0) ? 9 : chance(0.2) ? 5 : any(0, 9);
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
   if (oddity == 6)
     sizes = {2, 2};
@@ -330,7 +336,7 @@ bool pieces_case(int64_t item) {
     const int64_t pitch = k == sparse ? 2 * stride : stride, sign = backwards ? -1 : 1;
     const int64_t place = at + (k == below ? rows * stride : 0);
     const Numbers sizes_of_piece{rows, size}, dense{size * apart, apart};
-    const Numbers strides = oddity == 9 ? any_rows(sizes_of_piece, item) : dense;
+    const Numbers strides = oddity == 9 ? any_rows(sizes_of_piece, item, narrow ? 0.6 : 0.1) : dense;
     const Placed& piece = memory.emplace_back(sizes_of_piece, strides, item, any_offset(item));
     char* in_whole = whole.at({place + (join ? 0 : last * within)});
     if (join)
@@ -542,7 +548,7 @@ int64_t alignment_cases() {
     const int64_t v = 16 / item;  // items of a vector
     for (int k = 0; k < 200; ++k, cases += 2) {
       choose_setting();
-      if (!pieces_case(item) || !transposed_case(item)) return -1;
+      if (!pieces_case(item, k < 120) || !transposed_case(item)) return -1;
     }
     for (int k = 0; k < 16; ++k, ++cases) {  // rows that are reversed whole, and prefetched
       choose_setting(k % 2 > 0, k / 2 % 2 > 0);
@@ -613,7 +619,10 @@ int main(int argc, char** argv) {
   }
   const std::string last = argv[argc - 1];
   threaded = last == "threads";
-  if (threaded || last == "cpu") engines = engines.first(1);  // the other's fibers are unknown to ThreadSanitizer
+  if (threaded || last == "cpu") {
+    engines = engines.first(1);  // the other's fibers are unknown to ThreadSanitizer
+    neighbours = 0;
+  }
   if (argc > 1 && std::string(argv[1]) == "alignments") {
     const int64_t cases = alignment_cases();
     if (cases >= 0) std::printf("%d cases right\n", int(cases));

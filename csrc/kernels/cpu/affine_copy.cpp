@@ -34,16 +34,18 @@ bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer
   return true;
 }
 
-// Marks which segments spill, if they are narrow enough for vectors of 32 bytes and the first one does.
+// Marks which segments spill, if all are narrow enough for vectors of 32 bytes. Between rows that are less than a page
+// apart, no page may be missing.
 void mark_spilling(std::span<Segment> segments) {
-  constexpr int64_t kMaxBytes = 32;
+  constexpr int64_t kMaxBytes = 32, kPage = 4096;
   if (std::ranges::max(segments, {}, &Segment::bytes).bytes > kMaxBytes) return;
   for (std::size_t k = 0; k < segments.size(); ++k) {
     Segment& segment = segments[k];
     const Segment& next = segments[std::min(k + 1, segments.size() - 1)];
     const bool next_follows = segment.dst + segment.bytes == next.dst && segment.bytes <= next.bytes &&
                               segment.dst_row_stride == next.dst_row_stride;
-    segment.spills = !std::has_single_bit(uint64_t(segment.bytes)) && segment.src_row_stride >= segment.bytes &&
+    const int64_t gap = segment.src_row_stride - segment.bytes;
+    segment.spills = !std::has_single_bit(uint64_t(segment.bytes)) && gap >= 0 && gap < kPage &&
                      (next_follows || segment.dst_row_stride == segment.bytes);
   }
 }

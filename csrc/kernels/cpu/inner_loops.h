@@ -28,7 +28,7 @@ struct Segment {
   const char* src;
   int64_t bytes, dst_row_stride, src_row_stride;  // strides in bytes
   bool spills = false;  // whether each row but the last may be read and written past its end, to a power of two bytes:
-                        // what is there in the destination is written later
+                        // what is there in the source is memory too, in the destination it is written later
 };
 
 // Whether the segments of a batch share cache lines of the destination. (Looked for only where each segment is at least

@@ -136,6 +136,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("first = «std::min(first, copy.dst)»;", "copy.dst"),
                 ("next.dst && «segment.bytes <= next.bytes» &&", "true"),
                 ("(«next_follows» || segment.dst_row_stride", "true"),
+                ("gap >= 0 && «gap < kPage» &&", "true"),
             ],
             "csrc/kernels/cpu/chunk_writer.h": [
                 ("max_staged == 0 || «!is_dense(dims)»", "false"),
