@@ -560,6 +560,11 @@ int64_t alignment_cases() {
         const int64_t n = std::array{100 * v, 24 * v, 1024 / item + any(-1, 1)}[std::size_t(k / 16)];
         if (!row_case({.item = item, .n = n, .stride = stride, .backwards = k / 8 % 2 > 0})) return -1;
       }
+      for (int k = 0; k < 16; ++k, ++cases) {  // so short that no store is aligned
+        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
+        if (!row_case({.item = item, .n = any(5, 15 * v), .stride = stride, .rows = 6, .backwards = k / 4 % 2 > 0}))
+          return -1;
+      }
       for (int k = 0; k < 20; ++k, ++cases) {
         choose_setting(k % 2 > 0, k / 2 % 2 > 0);
         if (!row_case({.item = item, .n = any(2, 20), .stride = stride, .before = any(1, 9), .step = 1 + k / 4}))
