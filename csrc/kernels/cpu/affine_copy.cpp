@@ -35,7 +35,7 @@ bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer
 }
 
 // Marks which segments spill, if all are narrow enough for vectors of 32 bytes. Between rows that are less than a page
-// apart, no page may be missing.
+// apart, no page can be missing.
 void mark_spilling(std::span<Segment> segments) {
   constexpr int64_t kMaxBytes = 32, kPage = 4096;
   if (std::ranges::max(segments, {}, &Segment::bytes).bytes > kMaxBytes) return;
