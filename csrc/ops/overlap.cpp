@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "../kernels/small_vector.h"
+
 namespace torch_dml_ops {
 namespace {
 
@@ -260,7 +262,7 @@ class PairSearch {
 
 Overlap overlaps_itself(const View& view) {
   if (empty(view)) return Overlap::kNone;
-  Terms dims;
+  DimVector<Term> dims;  // asked of every `out`: without an allocation
   for (std::size_t k = 0; k < view.sizes.size(); ++k) {
     if (view.sizes[k] == 1) continue;
     if (view.strides[k] == 0) return Overlap::kSome;
