@@ -49,7 +49,7 @@ class Case:
     inner: int = 0  # the size of the last axis, where it is not the usual one: of two axes
     row: int = 0  # the same, of three
     axes: int = 3  # more than three have pairs of rows, pairs of these, and so on as further axes
-    target: str = ""  # the group of cases that summary.py sets targets for
+    target: str = ""  # the group of cases that targets.py has bounds for
 
     @property
     def described(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "native"))
 import cases
-import instructions
+import cuda_instructions
 from cases import BASIC, SHAPES, Case, sized
 from cuda_compiled import traces
 
@@ -109,7 +109,7 @@ def launches() -> dict[str, Launch]:
         result |= {f"{name}, {size}": launch for name, launch in peers(shape).items()}
         for case in simulated_cases():
             case = replace(sized(case, size), form="out")
-            result[case.key] = Launch(instructions.plan(case), case.bytes_in_sectors)
+            result[case.key] = Launch(cuda_instructions.plan(case), case.bytes_in_sectors)
     return result
 
 

@@ -40,7 +40,7 @@ def test_compiled_kernels_do_what_random_plans_say(of, number):
 
 @needs_sass
 def test_no_case_takes_more_instructions_than_was_written():
-    run_python(BENCHMARKS / "instructions.py", "--check")
+    run_python(BENCHMARKS / "cuda_instructions.py", "--check")
 
 
 # ---- The machine ----

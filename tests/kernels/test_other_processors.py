@@ -68,7 +68,7 @@ def test_an_older_x86_64_refuses_the_instructions_it_lacks(tmp_path: Path) -> No
 
 
 COUNT_ONE = """
-import loops
+import loop_instructions as loops
 loops.LOOPS = {name: loops.LOOPS[name] for name in ("stride -1",)}
 print(loops.version())
 print(loops.table())

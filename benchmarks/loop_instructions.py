@@ -1,6 +1,6 @@
 """Counts the instructions of the CPU engine's inner loops, on x86-64 and on ARM, under qemu.
 
-    python benchmarks/loops.py [--write]     prints the table, or writes it to benchmarks/results
+    python benchmarks/loop_instructions.py [--write]     prints the table, or writes it to benchmarks/results
 
 They tell where a compiler leaves a loop to scalar instructions. How long the instructions take they do not tell. Needs
 qemu-user and g++-aarch64-linux-gnu, of Debian or Ubuntu. (qemu has no AVX-512.)
@@ -31,7 +31,7 @@ LOOPS = {
 ABOUT = """# Instructions of the inner loops
 
 For each item that is written, of 1 to 16 bytes, in 64 rows of 252: SSE2 / AVX2 / NEON, by g++ {version}, whose vectors
-are 16, 32 and 16 bytes long. `python benchmarks/loops.py --write` counts them under qemu.
+are 16, 32 and 16 bytes long. `python benchmarks/loop_instructions.py --write` counts them under qemu.
 
 """
 

@@ -1,8 +1,8 @@
 """Counts the instructions that the compiled CUDA kernels execute in each case, without a GPU.
 
-    python benchmarks/instructions.py [--case TEXT …] [--ptx] [--opcodes]     prints the table
-    python benchmarks/instructions.py --write                                 writes it to benchmarks/results
-    python benchmarks/instructions.py --check                                 compares with what was written
+    python benchmarks/cuda_instructions.py [--case TEXT …] [--ptx] [--opcodes]     prints the table
+    python benchmarks/cuda_instructions.py --write                                 writes it to benchmarks/results
+    python benchmarks/cuda_instructions.py --check                                 compares with what was written
 
 Copies should be bound by memory. A GPU also has to issue the instructions, and where the ratio of the time for that to
 the time for the memory is above 1, it is they that bind the kernel, however well it accesses the memory; from about 0.7
@@ -231,7 +231,7 @@ The GPUs are taken to have
 Wavefronts are the accesses to the L1 cache, of a line of 128 bytes each, for 512 bytes that are written: a plain copy
 takes 8. Blocks are those that an SM runs at once, and waves how many times so many an H200 runs.
 
-Written by `python benchmarks/instructions.py --write`.
+Written by `python benchmarks/cuda_instructions.py --write`.
 
 """
 
