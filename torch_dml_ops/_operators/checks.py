@@ -1,7 +1,7 @@
 """The operators' checks where csrc/ops does not run: for tensors without data, and for a single example of a vmap.
 
 The rules and their sentences are those of csrc/ops (check.h says why there are two), and tests/lib/refusals.py tests
-both against one table. What needs addresses (whether `out` overlaps something) is checked when the operator runs.
+both against one table. Whether `out` overlaps something is overlap.py's.
 """
 
 from collections.abc import Callable, Sequence

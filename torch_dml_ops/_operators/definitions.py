@@ -19,10 +19,7 @@ from torch_dml_ops._operators.layout import known_true, new_dense
 from torch_dml_ops._operators.overlap import check_memory
 from torch_dml_ops._operators.signature import Signature, call, signatures
 from torch_dml_ops._sentences.text import in_full, with_sum
-from torch_dml_ops._torch import short_way
-from torch_dml_ops._torch.autograd import register
-
-_library = torch.library.Library("torch_dml_ops", "IMPL")
+from torch_dml_ops._torch import autograd, short_way, vmap
 
 Numbers = Sequence[int]  # some may be torch.SymInts
 Tensors = Sequence[Tensor]
@@ -282,51 +279,9 @@ def _register_fake(signature: Signature, operator: type[Operator]) -> None:
     torch.library.register_fake(f"torch_dml_ops::{name}.out", into)
 
 
-def _in_tensors(function: Callable[[Tensor, Any], Tensor], argument: Any, dim: Any) -> Any:
-    """The argument, with each of its tensors replaced by what `function` makes of it and of its batch dimension."""
-    if isinstance(argument, Tensor):
-        return function(argument, dim)
-    if isinstance(argument, (list, tuple)):
-        return [_in_tensors(function, a, d) for a, d in zip(argument, dim, strict=True)]
-    return argument
-
-
-def _example(tensor: Tensor, dim: int | None) -> Tensor:
-    """One example of the batch, to check the arguments as given: the batch would shift the indices in errors by one."""
-    if dim is None:
-        return tensor
-    sizes = list(tensor.shape)
-    del sizes[dim]
-    return tensor.new_empty(()).expand(sizes)  # select(dim, 0) would fail on an empty batch
-
-
-def _register_vmap(signature: Signature, operator: type[Operator]) -> None:
-    def rule(info: Any, in_dims: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
-        def front(tensor: Tensor, dim: int | None) -> Tensor:
-            """The batch as dimension 0; a tensor without one is shared by the batch, without a copy."""
-            return tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-
-        operator.result_sizes(*map(partial(_in_tensors, _example), arguments, in_dims))
-        given = map(partial(_in_tensors, front), arguments, in_dims)
-        results = signature.default(*operator.batched(info.batch_size, *given))
-        return results, [0] * len(results) if signature.gives_list else 0
-
-    torch.library.register_vmap(f"torch_dml_ops::{signature.name}", rule)
-
-
-def _register_older_vmap(signature: Signature, operator: type[Operator], by_torch: Callable[..., Any]) -> None:
-    def batched(*arguments: Any) -> Any:
-        operator.result_sizes(*arguments)
-        return by_torch(*arguments)
-
-    _library.impl(signature.name, batched, "Batched")
-
-
 for _name, _operator in OPERATORS.items():
     signatures[_name] = _signature = Signature(_name)
-    register(_signature, _operator.transpose)
+    autograd.register(_signature, _operator.transpose)
     _register_fake(_signature, _operator)
-    _register_vmap(_signature, _operator)
-    if _operator.by_torch is not None:
-        _register_older_vmap(_signature, _operator, _operator.by_torch)
+    vmap.register(_signature, _operator.result_sizes, _operator.batched, _operator.by_torch)
 short_way.own_kernels_are_registered()

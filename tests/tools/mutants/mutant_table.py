@@ -439,16 +439,18 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/contract/test_vmap.py tests/contract/test_autograd.py",
         {
             "torch_dml_ops/_operators/definitions.py": [
-                ("else tensor.movedim(«dim, 0»)", "0, dim"),
                 ("None if output_sizes is None else [n, *output_sizes]", "None"),
-                ("del sizes[dim]", "del sizes[0]"),
                 ("return input, split_sizes, «axis + 1»", "axis"),
                 ("return inputs, «axis + 1»", "axis"),
                 ("return input, sequence_lengths, «axis + 1»", "axis"),
-                ("* len(results) if signature.gives_list else «0»", "1"),
-                ("«operator.result_sizes(*map(partial(_in_tensors, _example), arguments, in_dims))»", "pass"),
-                ("«operator.result_sizes(*arguments)»\n        return by_torch", "pass"),
                 ("[«piece.clone()» for", "piece"),
+            ],
+            "torch_dml_ops/_torch/vmap.py": [
+                ("else tensor.movedim(«dim, 0»)", "0, dim"),
+                ("del sizes[dim]", "del sizes[0]"),
+                ("* len(results) if signature.gives_list else «0»", "1"),
+                ("«check(*map(partial(_in_tensors, _example), arguments, in_dims))»", "pass"),
+                ("«check(*arguments)»\n        return by_torch", "pass"),
             ],
         },
     ),
