@@ -51,7 +51,7 @@ from torch_dml_ops.directml import (
     check_support,
     support_table,
 )
-from torch_dml_ops.directml._descriptors.operator_desc import note_violation
+from torch_dml_ops.directml._descriptors.base import note_violation
 from torch_dml_ops.directml._schema.documents import Cursor
 
 every_op = pytest.mark.parametrize("op", OPERATORS)

@@ -40,7 +40,7 @@ from torch_dml_ops.directml import (
     TensorPolicy,
     TensorProperties,
 )
-from torch_dml_ops.directml._schema.text import dotted
+from torch_dml_ops.directml._schema.json_text import dotted
 from torch_dml_ops.directml.tensor_desc import packed_strides
 
 # Buffers of bytes, which descriptors lie at the beginning of.

@@ -10,7 +10,7 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
   output_tensors[0].data_type must be one of FLOAT32, FLOAT16, INT32, INT16, UINT32, UINT16, INT8, UINT8 at feature level 4_0, got FLOAT64; allowed from feature level 4_1
 """  # noqa: E501
 
-from torch_dml_ops.directml._descriptors.operator_desc import OperatorDesc
+from torch_dml_ops.directml._descriptors.base import OperatorDesc
 from torch_dml_ops.directml._running.directmlx import join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml._wiring import (
     InputGraphEdgeDesc,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from torch_dml_ops.directml._descriptors.operator_desc import OperatorDesc
+from torch_dml_ops.directml._descriptors.base import OperatorDesc
 from torch_dml_ops.directml._running.reinterpreted import can_be_laid_out, same_elements
+from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._schema.structs import Struct
-from torch_dml_ops.directml._schema.text import JsonPath, as_json, dotted
 from torch_dml_ops.directml.enums import TensorFlags
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.tensor_desc import TensorDesc

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import cut
-from torch_dml_ops.directml._descriptors.operator_desc import OperatorDesc
+from torch_dml_ops.directml._descriptors.base import OperatorDesc
 from torch_dml_ops.directml._running.reinterpreted import Reinterpretation, same_elements
 from torch_dml_ops.directml._schema.arguments import instance, integers, list_of, listed
-from torch_dml_ops.directml._schema.text import as_json
+from torch_dml_ops.directml._schema.json_text import as_json
 from torch_dml_ops.directml._wiring import (
     End,
     InputGraphEdgeDesc,

@@ -12,9 +12,9 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops._sentences.text import cut, dtype_name, shown
-from torch_dml_ops.directml._descriptors.operator_desc import OPERATOR_DESCS, OperatorDesc
+from torch_dml_ops.directml._descriptors.base import OPERATOR_DESCS, OperatorDesc
 from torch_dml_ops.directml._schema.arguments import listed, require_strided
-from torch_dml_ops.directml._schema.text import JsonPath, as_json, dotted
+from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags
 from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDesc
 from torch_dml_ops.directml.tensor_desc import TensorDesc

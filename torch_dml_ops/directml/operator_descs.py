@@ -9,11 +9,11 @@ from types import NoneType
 from typing import Any
 
 from torch_dml_ops.directml._descriptors import rules as rules
-from torch_dml_ops.directml._descriptors.operator_desc import Call, OperatorDesc
+from torch_dml_ops.directml._descriptors.base import Call, OperatorDesc
 from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml._schema.documents import Cursor
+from torch_dml_ops.directml._schema.json_text import as_json
 from torch_dml_ops.directml._schema.structs import INTEGER, Kind, or_none
-from torch_dml_ops.directml._schema.text import as_json
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy
 

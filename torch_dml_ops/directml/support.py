@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from torch_dml_ops.directml._schema.arguments import instance, string
+from torch_dml_ops.directml._schema.json_text import as_json
 from torch_dml_ops.directml._schema.structs import Struct
-from torch_dml_ops.directml._schema.text import as_json
 from torch_dml_ops.directml.enums import FeatureLevel, OperatorType, TensorDataType
 
 T = TensorDataType

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong
+from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, names
 from torch_dml_ops.directml._schema.structs import FileObject, whole_number_within
-from torch_dml_ops.directml._schema.text import JsonPath, as_json, names
 from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.tensor_desc import UINT_MAX

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from torch_dml_ops._paths import resolved
-from torch_dml_ops.directml._descriptors.operator_desc import not_run, note_violation, place_of_desc, read_operator
+from torch_dml_ops.directml._descriptors.base import not_run, note_violation, place_of_desc, read_operator
 from torch_dml_ops.directml._models.commands import (
     Bound,
     Command,
@@ -26,8 +26,8 @@ from torch_dml_ops.directml._models.commands import (
 )
 from torch_dml_ops.directml._models.initial_values import IMAGES, read_initial_values
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong, load_json
+from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, json_path, names
 from torch_dml_ops.directml._schema.structs import FileObject, name_in_json, whole_number_within
-from torch_dml_ops.directml._schema.text import JsonPath, as_json, json_path, names
 from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator import Operator

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 from torch_dml_ops.directml._descriptors import rules as rules
 from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml._schema.documents import ABSENT, Cursor, Wrong, read
+from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted
 from torch_dml_ops.directml._schema.structs import (
     INTEGERS,
     FileObject,
@@ -21,7 +22,6 @@ from torch_dml_ops.directml._schema.structs import (
     name_in_json,
     read_fields,
 )
-from torch_dml_ops.directml._schema.text import JsonPath, as_json, dotted
 from torch_dml_ops.directml.enums import ExecutionFlags, FeatureLevel
 from torch_dml_ops.directml.errors import DescriptorError, Violation, sentence_on
 from torch_dml_ops.directml.support import OPERATORS, PREFIX, check_level
