@@ -45,7 +45,6 @@ class Indexer:
 
     __slots__ = ("_input",)
     __iter__: ClassVar[None] = None  # else Python would iterate by __getitem__, over a 0-d tensor without an error
-    __contains__: ClassVar[None] = None
 
     def __init__(self, input: Tensor) -> None:
         self._input = input

@@ -226,6 +226,3 @@ def _refused_number(value: Any) -> str | None:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return f"must be from -2^63 to 2^63 - 1, got {shown(value)}"
     return None
-
-
-# For descriptors, which have no symbolic sizes.
