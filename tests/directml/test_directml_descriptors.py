@@ -4,78 +4,63 @@
 import copy
 import dataclasses
 import itertools
-import json
+import math
 import operator
 import pickle
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from descriptors.cases import (
     DATA_TYPES,
     DESCS,
     OPERATORS,
-    UINT64,
-    along,
     arguments_of_infer_output,
     descs,
+    dotted,
     op_desc,
     plain,
 )
-from descriptors.rules import CONSTRAINTS, F16, F32, I8, INFERRED_FROM_BAD, VALID, X
+from descriptors.rules import (
+    CONSTRAINTS,
+    F16,
+    F32,
+    I8,
+    INFERRED_FROM_BAD,
+    VALID,
+    X,
+    broken,
+    broken_fields,
+    broken_tensors,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples
+from oracle import as_list
 
 from torch_dml_ops.directml import (
     DescriptorError,
-    ElementWiseIdentityOperatorDesc,
     FeatureLevel,
-    JoinOperatorDesc,
-    ModelError,
     OperatorDesc,
-    ReverseSubsequencesOperatorDesc,
-    Slice1OperatorDesc,
-    SliceGradOperatorDesc,
-    SliceOperatorDesc,
-    SplitOperatorDesc,
-    Support,
     TensorDataType,
     TensorDesc,
     TensorFlags,
+    TensorPolicy,
+    TensorProperties,
     Violation,
     check_support,
     support_table,
 )
 from torch_dml_ops.directml._descriptors.base import note_violation
 from torch_dml_ops.directml._schema.documents import Cursor
+from torch_dml_ops.directml.tensor_desc import packed_strides
 
 every_op = pytest.mark.parametrize("op", OPERATORS)
 every_level = pytest.mark.parametrize("level", list(FeatureLevel), ids=str)
-
-
-def broken(desc: OperatorDesc, level: FeatureLevel = FeatureLevel.NEWEST) -> list[str]:
-    """The sentences about the rules that the descriptor breaks."""
-    try:
-        desc.validate(level)
-    except DescriptorError as caught:
-        error = caught
-    else:
-        return []
-    sentences = [str(violation) for violation in error.violations]
-    rules = "a rule" if len(sentences) == 1 else f"{len(sentences)} rules"
-    title = f"{desc.operator_type} at feature level {level} breaks {rules}:"
-    assert str(error).splitlines() == [title, *(f"  {sentence}" for sentence in sentences)]
-    return sentences
-
-
-def dotted(path: tuple[Any, ...]) -> str:
-    """``input_tensors[1]``."""
-    return path[0] if len(path) == 1 else f"{path[0]}[{path[1]}]"
 
 
 # Support by feature level, as the tables of the API's pages and the history of feature levels have it.
@@ -122,8 +107,6 @@ def test_feature_levels() -> None:
     assert max(FeatureLevel) is FeatureLevel.NEWEST is FeatureLevel.LEVEL_6_4
     assert [FeatureLevel.parse(f"DML_FEATURE_LEVEL_{name}") for name in names] == list(FeatureLevel)
     assert f"{FeatureLevel.LEVEL_2_1:>5}" == "  2_1"
-    with pytest.raises(ValueError, match=r"^FeatureLevel.parse: text must be one of 1_0, 2_0, .*, 6_4, got '6_5'$"):
-        FeatureLevel.parse("6_5")
 
 
 @every_level
@@ -186,13 +169,6 @@ def test_supported_types_of_sequence_lengths(length_type: TensorDataType, level:
     assert broken(plain(op, 4, F32, length_type), level) == expected
 
 
-def test_support_of_an_operator_that_is_not_here() -> None:
-    with pytest.raises(
-        ValueError, match=r"^check_support: operator must be an operator of this package \(.*\), got 'GEMM'$"
-    ):
-        check_support("GEMM")
-
-
 def test_the_documents_have_the_table() -> None:
     before, table, _ = (Path(__file__).parents[2] / "docs" / "from-directml.md").read_text().partition(support_table())
     assert table, "docs/from-directml.md must have what this prints: print(directml.support_table())"
@@ -224,6 +200,16 @@ def test_valid(op: str) -> None:
     assert broken(VALID[op]) == []
 
 
+@pytest.mark.parametrize("d", [0, 1])
+@every_op
+def test_one_rule_broken_and_no_other(op: str, d: int) -> None:
+    for rule in (*broken_tensors(VALID[op], d), *broken_fields(VALID[op], d)):
+        desc = rule.of(VALID[op])
+        sentences = broken(desc)
+        assert {*rule.sentences} <= {*sentences} if rule.more else sentences == rule.sentences
+        assert OperatorDesc.from_json(desc.to_json()) == desc
+
+
 @pytest.mark.parametrize(
     ("op", "changes", "sentences"),
     [pytest.param(*row, id=f"{row[0]} {(row[2] or ['is valid'])[0]}") for row in CONSTRAINTS],
@@ -234,26 +220,14 @@ def test_constraint(op: str, changes: dict[str, Any], sentences: list[str]) -> N
     assert OperatorDesc.from_json(desc.to_json()) == desc
 
 
-IN_EVERY_DIMENSION = {  # what an entry of a field is, by which each dimension breaks a rule of its own
-    "SLICE": {"offsets": [-1, 9], "sizes": [0, 9], "strides": [0, 9]},
-    "SLICE1": {"input_window_offsets": [-1, 9], "input_window_sizes": [0, 9], "input_window_strides": [0, 2**31]},
-    "SLICE_GRAD": {"input_window_offsets": [-1, 9], "input_window_sizes": [0, 9], "input_window_strides": [0, 2**31]},
-}
-
-
-@pytest.mark.parametrize(
-    ("op", "field", "entry"),
-    [(op, field, entry) for op, fields in IN_EVERY_DIMENSION.items() for field in fields for entry in fields[field]],
-)
-def test_every_dimension_that_breaks_a_rule_is_listed(op: str, field: str, entry: int) -> None:
+@pytest.mark.parametrize("op", ["SLICE", "SLICE1", "SLICE_GRAD"])
+def test_every_dimension_that_breaks_a_rule_is_listed(op: str) -> None:
     """Of two dimensions in which it is broken, each is named as where it is broken alone."""
-    good = list(getattr(VALID[op], field))
-    of_each = [
-        broken(dataclasses.replace(VALID[op], **{field: entries})) for entries in ([entry, good[1]], [good[0], entry])
-    ]
-    both = broken(dataclasses.replace(VALID[op], **{field: [entry, entry]}))
-    assert all(of_each)
-    assert sorted(both) == sorted([*of_each[0], *of_each[1]])
+    for first, second in zip(*(broken_fields(VALID[op], d) for d in (0, 1)), strict=True):
+        (field, entries), *_ = first.changes.items()
+        if first.sentences[0].startswith(f"{field}[0] "):
+            both = dataclasses.replace(VALID[op], **{field: [entries[0], second.changes[field][1]]})
+            assert sorted(broken(both)) == sorted(broken(first.of(VALID[op])) + broken(second.of(VALID[op])))
 
 
 def test_every_rule_that_is_broken_is_listed() -> None:
@@ -340,175 +314,20 @@ def test_outputs_too_intricate_to_tell_count_as_overlapping() -> None:
 
 
 @every_op
-@settings(examples, max_examples=EXAMPLES // 2)
+@examples
 @given(st.data())
-def test_random_valid_descriptors(op: str, data: st.DataObject) -> None:
+def test_random_descriptors(op: str, data: st.DataObject) -> None:
+    """Valid ones, which stay the same in JSON, and one rule broken, which is told."""
     desc = data.draw(descs(op))
     assert broken(desc) == []
     json = desc.to_json()
     assert json["type"] == f"DML_OPERATOR_{op}"
-    assert DESCS[op].from_json(json) == desc
-    assert OperatorDesc.from_json(copy.deepcopy(json)) == desc
-    assert hash(OperatorDesc.from_json(json)) == hash(desc)
-
-
-Broken = tuple[OperatorDesc, str]  # and how one of the sentences about it begins
-
-
-def with_tensor(desc: OperatorDesc, path: tuple[Any, ...], tensor: TensorDesc) -> OperatorDesc:
-    value = tensor
-    if len(path) == 2:
-        value = [tensor if k == path[1] else t for k, t in enumerate(getattr(desc, path[0]))]
-    return dataclasses.replace(desc, **{path[0]: value})
-
-
-@st.composite
-def broken_tensors(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
-    """One rule broken that holds of every tensor."""
-    path, tensor = draw(st.sampled_from([*desc.inputs(), *desc.outputs()]))
-    name = dotted(path)
-    d = draw(st.integers(0, len(tensor.sizes) - 1))
-    written = path[0] in desc.output_fields
-    kinds = ["size", "total", "multiple", "alignment", "count", "strides", "rank", "type"]
-    kind = draw(st.sampled_from(kinds + ["stride 0"] * (written and tensor.sizes[d] > 1)))
-    changes: dict[str, Any]
-    if kind == "size":
-        size = draw(st.sampled_from([0, -1, 2**32]))
-        changes, sentence = (
-            {"sizes": along(tensor.sizes, d, size)},
-            f".sizes[{d}] must be from 1 to 4294967295, got {size}",
-        )
-    elif kind == "total":
-        total = draw(st.integers(0, tensor.minimum_size_in_bytes // 4 - 1)) * 4
-        changes, sentence = {"total_tensor_size_in_bytes": total}, ".total_tensor_size_in_bytes must be from"
-    elif kind == "multiple":
-        total = tensor.minimum_size_in_bytes + draw(st.integers(1, 3))
-        changes, sentence = {"total_tensor_size_in_bytes": total}, ".total_tensor_size_in_bytes must be a multiple of 4"
-    elif kind == "alignment":
-        n = draw(st.sampled_from([3, 48, tensor.data_type.size_in_bytes + 16, -1]))
-        changes, sentence = {"guaranteed_base_offset_alignment": n}, ".guaranteed_base_offset_alignment must be 0 or a"
-    elif kind == "count":
-        changes = {"dimension_count": len(tensor.sizes) + draw(st.sampled_from([-1, 1]))}
-        sentence = f".dimension_count must be {len(tensor.sizes)}, the number of sizes"
-    elif kind == "strides":
-        changes = {"strides": [*tensor.effective_strides, -1]}  # of which that is not said too
-        sentence = f".strides must have length {len(tensor.sizes)}, an entry for each of sizes"
-    elif kind == "rank":
-        changes = {"sizes": [*tensor.sizes, 1] + [1] * 8, "strides": None, "dimension_count": None}
-        sentence = ".dimension_count must be from 1 to 8, got"
-    elif kind == "type" and path == ("sequence_lengths_tensor",):
-        changes, sentence = {"data_type": I8}, ".data_type must be one of UINT32, UINT64 at feature level 6_4, got INT8"
-    elif kind == "type":
-        other = draw(st.sampled_from([t for t in DATA_TYPES if t != tensor.data_type]))
-        first_path, first = desc.inputs()[0]
-        changed = with_tensor(desc, path, dataclasses.replace(tensor, data_type=other))
-        if path != first_path:
-            return (
-                changed,
-                f"{name}.data_type must be {first.data_type.name}, that of {dotted(first_path)}, got {other.name}",
-            )
-        last_path, last = desc.outputs()[-1]
-        return (
-            changed,
-            f"{dotted(last_path)}.data_type must be {other.name}, that of {dotted(first_path)}, got {last.data_type.name}",
-        )
-    else:
-        changes = {"strides": along(tensor.effective_strides, d, 0)}
-        sentence = f".strides[{d}] must not be 0, as the tensor is written to"
-    return with_tensor(desc, path, dataclasses.replace(tensor, **changes)), name + sentence
-
-
-@st.composite
-def broken_fields(draw: st.DrawFn, desc: OperatorDesc) -> Broken:
-    """One rule of the operator's own broken."""
-    changes: dict[str, Any]
-    if isinstance(desc, (Slice1OperatorDesc, SliceGradOperatorDesc)):
-        kind = draw(st.sampled_from(["offset", "negative", "size", "stride", "far", "steps", "length", "count"]))
-        grad = isinstance(desc, SliceGradOperatorDesc)
-        whole = desc.output_gradient_tensor if grad else desc.input_tensor
-        part_name = "input_gradient_tensor" if grad else "output_tensor"
-        part, rank = getattr(desc, part_name), len(whole.sizes)
-        d = draw(st.integers(0, rank - 1))
-        offsets, extents, strides = desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides
-        if kind == "offset":
-            value = whole.sizes[d] - extents[d] + draw(st.integers(1, 2**32))
-            return (
-                dataclasses.replace(desc, input_window_offsets=along(offsets, d, value)),
-                f"input_window_offsets[{d}] plus input_window_sizes[{d}] must be at most {whole.sizes[d]}, the size",
-            )
-        if kind == "steps":
-            most = 1 + (extents[d] - 1) // abs(strides[d])
-            tensor = dataclasses.replace(
-                part, sizes=along(part.sizes, d, most + 1), strides=None, total_tensor_size_in_bytes=None
-            )
-            return dataclasses.replace(
-                desc, **{part_name: tensor}
-            ), f"{part_name}.sizes[{d}] must be from 1 to {most}, the"
-        changes, sentence = {
-            "negative": ({"input_window_offsets": along(offsets, d, -1)}, f"input_window_offsets[{d}] must be at least 0"),
-            "size": ({"input_window_sizes": along(extents, d, 0)}, f"input_window_sizes[{d}] must be at least 1, got 0"),
-            "stride": ({"input_window_strides": along(strides, d, 0)}, f"input_window_strides[{d}] must not be 0, got 0"),
-            "far": ({"input_window_strides": along(strides, d, 2**31)}, f"input_window_strides[{d}] must be from -2147483648"),
-            "length": ({"input_window_sizes": [*extents, 1]}, f"input_window_sizes must have length {rank}, an entry"),
-            "count": ({"dimension_count": rank + 1}, f"dimension_count must be {rank}, that of "),
-        }[kind]  # fmt: skip
-        return dataclasses.replace(desc, **changes), sentence
-    if isinstance(desc, SliceOperatorDesc):
-        d = draw(st.integers(0, len(desc.sizes) - 1))
-        size = desc.input_tensor.sizes[d]
-        changes, sentence = draw(
-            st.sampled_from(
-                [
-                    ({"offsets": along(desc.offsets, d, size)}, f"offsets[{d}] plus (sizes[{d}] - 1) * strides[{d}] must be"),
-                    ({"offsets": along(desc.offsets, d, -1)}, f"offsets[{d}] must be at least 0, got -1"),
-                    ({"sizes": along(desc.sizes, d, 0)}, f"sizes[{d}] must be at least 1, got 0"),
-                    ({"sizes": along(desc.sizes, d, size + 1)}, f"output_tensor.sizes[{d}] must be {size + 1}, as sizes"),
-                    ({"strides": along(desc.strides, d, 0)}, f"strides[{d}] must be from 1 to"),
-                    ({"strides": [*desc.strides, 1]}, f"strides must have length {len(desc.sizes)}, an entry"),
-                ]
-            )
-        )  # fmt: skip
-        return dataclasses.replace(desc, **changes), sentence
-    rank = len(desc.inputs()[0][1].sizes)
-    if isinstance(desc, ElementWiseIdentityOperatorDesc):
-        tensor, d = desc.output_tensor, draw(st.integers(0, rank - 1))
-        other = TensorDesc(tensor.data_type, along(tensor.sizes, d, tensor.sizes[d] + 1))
-        return dataclasses.replace(desc, output_tensor=other), f"output_tensor.sizes[{d}] must be {tensor.sizes[d]}, "
-    if draw(st.booleans()):
-        axis = draw(st.sampled_from([rank, -1, 2**32]))
-        return dataclasses.replace(desc, axis=axis), f"axis must be from 0 to {rank - 1}, a dimension of "
-    if isinstance(desc, ReverseSubsequencesOperatorDesc):
-        name = draw(st.sampled_from(["output_tensor", "sequence_lengths_tensor"]))
-        tensor, d = getattr(desc, name), draw(st.integers(0, rank - 1))
-        other = TensorDesc(tensor.data_type, along(tensor.sizes, d, tensor.sizes[d] + 1))
-        return dataclasses.replace(desc, **{name: other}), f"{name}.sizes[{d}] must be {tensor.sizes[d]}, "
-    assert isinstance(desc, (SplitOperatorDesc, JoinOperatorDesc))
-    name, whole = ("output", "input_tensor") if isinstance(desc, SplitOperatorDesc) else ("input", "output_tensor")
-    tensors = list(getattr(desc, f"{name}_tensors"))
-    if draw(st.booleans()):
-        return (
-            dataclasses.replace(desc, **{f"{name}_count": len(tensors) + draw(st.sampled_from([1, -1]))}),
-            f"{name}_count must be {len(tensors)}, the number of {name}_tensors",
-        )
-    k, d = draw(st.integers(0, len(tensors) - 1)), draw(st.integers(0, rank - 1))
-    sizes = tensors[k].sizes
-    tensors[k] = TensorDesc(tensors[k].data_type, along(sizes, d, sizes[d] + 1))
-    if d == desc.axis:
-        sentence = f"{name}_tensors must have sizes along axis {d} that sum to {getattr(desc, whole).sizes[d]}, that of"
-    else:
-        sentence = f"{name}_tensors[{k}].sizes[{d}] must be {sizes[d]}, the size of {whole} there, got {sizes[d] + 1}"
-    return dataclasses.replace(desc, **{f"{name}_tensors": tensors}), sentence
-
-
-@every_op
-@examples
-@given(st.data())
-def test_one_rule_broken_is_refused_by_its_name(op: str, data: st.DataObject) -> None:
-    desc = data.draw(descs(op))
-    assert broken(desc) == []
-    changed, beginning = data.draw(data.draw(st.sampled_from([broken_tensors, broken_fields]))(desc))
-    sentences = broken(changed)
-    assert any(sentence.startswith(beginning) for sentence in sentences), (beginning, sentences)
+    again = OperatorDesc.from_json(copy.deepcopy(json))
+    assert DESCS[op].from_json(json) == again == desc
+    assert hash(again) == hash(desc)
+    d = data.draw(st.integers(0, len(desc.inputs()[0][1].sizes) - 1))
+    rule = data.draw(st.sampled_from([*broken_tensors(desc, d), *broken_fields(desc, d)]))
+    assert {*rule.sentences} <= {*broken(rule.of(desc))}
 
 
 # infer_output.
@@ -517,19 +336,30 @@ def test_one_rule_broken_is_refused_by_its_name(op: str, data: st.DataObject) ->
 @every_op
 @settings(examples, max_examples=EXAMPLES // 3)
 @given(st.data())
-def test_inferred_outputs_are_valid(op: str, data: st.DataObject) -> None:
+def test_inferred_outputs(op: str, data: st.DataObject) -> None:
+    """They are valid, and lie as the policy says, which is asked once for each."""
     desc: Any = data.draw(descs(op))
-    arguments = arguments_of_infer_output(desc)
-    inferred = DESCS[op].infer_output(**arguments)
-    (output_field,) = desc.output_fields
-    assert broken(dataclasses.replace(desc, **{output_field: inferred})) == []
-    if op not in ("SLICE1",):  # whose descriptor may take fewer steps
-        sizes = [t.sizes for t in inferred] if op == "SPLIT" else inferred.sizes
-        outputs = getattr(desc, output_field)
-        assert sizes == ([t.sizes for t in outputs] if op == "SPLIT" else outputs.sizes)
-    else:
+    arguments, seen = arguments_of_infer_output(desc), []
+    chosen = {"total_tensor_size_in_bytes": 2**21, "guaranteed_base_offset_alignment": 64}
+
+    def choose(data_type: TensorDataType, flags: TensorFlags, sizes: tuple[int, ...]) -> TensorProperties:
+        seen.append((data_type, flags, sizes))
+        return TensorProperties([2 * s for s in packed_strides(sizes)], **chosen)
+
+    (field,) = desc.output_fields
+    packed, laid_out = (
+        DESCS[op].infer_output(**arguments, **more) for more in ({}, {"tensor_policy": TensorPolicy(choose)})
+    )
+    for inferred in (packed, laid_out):
+        assert broken(dataclasses.replace(desc, **{field: inferred})) == []
+    sizes = [t.sizes for t in as_list(getattr(desc, field))]
+    if op == "SLICE1":  # whose descriptor may take fewer steps
         steps = zip(desc.input_window_sizes, desc.input_window_strides, strict=True)
-        assert inferred.sizes == tuple(1 + (size - 1) // abs(stride) for size, stride in steps)
+        sizes = [tuple(1 + (size - 1) // abs(stride) for size, stride in steps)]
+    assert [t.sizes for t in as_list(packed)] == sizes
+    assert seen == [(t.data_type, TensorFlags.NONE, t.sizes) for t in as_list(packed)]
+    for tensor, other in zip(as_list(laid_out), as_list(packed), strict=True):
+        assert tensor == dataclasses.replace(other, strides=[2 * s for s in other.packed_strides], **chosen)
 
 
 @pytest.mark.parametrize(("infer", "sentences"), INFERRED_FROM_BAD)
@@ -589,26 +419,6 @@ def test_sentences_on_huge_numbers() -> None:
     assert all(len(sentence) < 400 for sentence in sentences)
 
 
-@every_op
-def test_every_number_may_be_huge(op: str) -> None:
-    """Only the descriptor itself is broken, and neither showing it nor saying so fails."""
-    tensor = TensorDesc(F32, [HUGE, HUGE], guaranteed_base_offset_alignment=HUGE)
-    desc = VALID[op]
-    for field in dataclasses.fields(desc):
-        value = getattr(desc, field.name)
-        if value is None:
-            continue
-        replaced: Any = tensor
-        if isinstance(value, int):
-            replaced = HUGE
-        elif isinstance(value, tuple):
-            replaced = [tensor if isinstance(v, TensorDesc) else HUGE for v in value]
-        changed = dataclasses.replace(desc, **{field.name: replaced})
-        assert broken(changed)
-        assert len(repr(changed)) < 1000
-        assert len(repr(dataclasses.replace(changed, **{field.name: value}))) < 1000
-
-
 def test_fields_are_those_of_the_structs() -> None:
     names = {op: [field.name for field in dataclasses.fields(desc)] for op, desc in DESCS.items()}
     lists = ["input_window_offsets", "input_window_sizes", "input_window_strides"]
@@ -623,84 +433,11 @@ def test_fields_are_those_of_the_structs() -> None:
     }
 
 
-def test_arguments_may_come_from_any_iterable() -> None:
-    window = {"input_window_offsets": [0, 1], "input_window_sizes": [4, 5], "input_window_strides": [-2, 2]}
-    once: Any = {name: iter(values) for name, values in window.items()}
-    assert Slice1OperatorDesc.infer_output(X, **once) == TensorDesc(F32, [2, 3])
-    assert SliceOperatorDesc.infer_output(X, *map(iter, ([1, 0], [2, 3], [2, 2]))) == TensorDesc(F32, [2, 3])
-    assert JoinOperatorDesc.infer_output(iter([X, X]), 0) == TensorDesc(F32, [8, 6])
-
-
-def test_numbers_of_numpy_are_whole_numbers() -> None:
-    tensor = TensorDesc(F32, np.array([4, 6]), total_tensor_size_in_bytes=np.int64(96), dimension_count=np.int8(2))
-    split = SplitOperatorDesc(input_tensor=tensor, output_count=np.int64(1), output_tensors=[tensor], axis=np.int64(1))
-    assert split == op_desc("SPLIT", X, [X], 1)
-    assert json.loads(json.dumps(split.to_json())) == split.to_json()
-
-
-def test_tensors_may_come_from_any_iterable() -> None:
-    split = op_desc("SPLIT", X, (t for t in (X,)), 0)  # type: ignore[arg-type]
-    assert split == SplitOperatorDesc(input_tensor=X, output_count=1, output_tensors=[X], axis=0)
-
-
 def test_descriptors_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         VALID["SPLIT"].axis = 0  # type: ignore[attr-defined]
     with pytest.raises(dataclasses.FrozenInstanceError):
         X.sizes = (1,)  # type: ignore[misc]
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (
-            lambda: TensorDesc("FLOAT32", [1]),
-            "TensorDesc: data_type must be a TensorDataType, got 'FLOAT32'; write TensorDataType.FLOAT32",
-        ),
-        (lambda: TensorDesc(F32, 3), r"TensorDesc: sizes must be a list of whole numbers, got 3; write \[3\]"),
-        (
-            lambda: dataclasses.replace(VALID["SLICE1"], input_tensor="x"),
-            "Slice1OperatorDesc: input_tensor must be a TensorDesc, got 'x'",
-        ),
-        (
-            lambda: dataclasses.replace(VALID["SPLIT"], output_tensors=[1]),
-            r"SplitOperatorDesc: output_tensors\[0\] must be a TensorDesc, got 1",
-        ),
-        (
-            lambda: dataclasses.replace(VALID["SLICE"], offsets=None),
-            "SliceOperatorDesc: offsets must be a list of whole numbers, got None",
-        ),
-        (lambda: TensorDesc(F32, [1], flags=1), "TensorDesc: flags must be TensorFlags, got 1"),
-        (lambda: TensorDesc(F32, [0.5, HUGE]), r"TensorDesc: sizes\[0\] must be a whole number, got 0\.5"),
-        (lambda: TensorDesc(HUGE, [1]), f"TensorDesc: data_type must be a TensorDataType, got {FAR_OFF}"),
-        (lambda: TensorDesc(F32, "1" * 99), f"TensorDesc: sizes must be a list of whole numbers, got '{'1' * 58}…"),
-        (
-            lambda: VALID["SPLIT"].validate("6_4"),
-            "feature_level must be a FeatureLevel, got '6_4'; FeatureLevel.parse reads text",
-        ),
-        *(
-            (lambda desc=desc, given=given: desc.infer_output(*given), f"{desc.__name__}.infer_output: {sentence}")
-            for desc, given, sentence in (
-                (SplitOperatorDesc, ([4, 6], 0, [4]), r"input_tensor must be a TensorDesc, got \[4, 6\]"),
-                (
-                    SplitOperatorDesc,
-                    (X, 0, 4),
-                    r"output_axis_sizes must be a list of whole numbers, got 4; write \[4\]",
-                ),
-                (JoinOperatorDesc, ([X, None], 0), r"input_tensors\[1\] must be a TensorDesc, got None"),
-                (
-                    Slice1OperatorDesc,
-                    (X, 0, 4, 1),
-                    r"input_window_sizes must be a list of whole numbers, got 4; write \[4\]",
-                ),
-                (SliceOperatorDesc, (X, [0], 4, [1]), r"sizes must be a list of whole numbers, got 4; write \[4\]"),
-            )
-        ),
-    ],
-)
-def test_wrong_types(make: Callable[[], object], sentence: str) -> None:
-    with pytest.raises(TypeError, match=f"^{sentence}$"):
-        make()
 
 
 def test_json_has_no_more_than_it_needs() -> None:
@@ -737,102 +474,12 @@ def test_json_has_no_more_than_it_needs() -> None:
     }
 
 
-def test_from_json_takes_every_form() -> None:
-    long = {
-        "Type": "DML_TENSOR_TYPE_BUFFER",
-        "Desc": {
-            "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
-            "Flags": "DML_TENSOR_FLAG_NONE",
-            "DimensionCount": 2,
-            "Sizes": [4, 6],
-            "Strides": None,
-            "TotalTensorSizeInBytes": 96,
-            "GuaranteedBaseOffsetAlignment": 0,
-        },
-    }
-    assert TensorDesc.from_json(long) == X
-    assert TensorDesc.from_json(long | {"Type": "BUFFER"}) == X
-    json = VALID["JOIN"].to_json()
-    assert JoinOperatorDesc.from_json(json | {"type": "JOIN", "dmlCompileType": "DmlCompileGraph"}) == VALID["JOIN"]
-
-
-def with_scale_bias(value: object) -> dict[str, Any]:
-    json = VALID["ELEMENT_WISE_IDENTITY"].to_json()
-    return {"type": json["type"], "desc": json["desc"] | {"ScaleBias": value}}
-
-
 def test_scale_bias_of_an_identity_may_be_absent_or_null() -> None:
     desc = VALID["ELEMENT_WISE_IDENTITY"]
     assert "ScaleBias" not in desc.to_json()["desc"]
-    assert OperatorDesc.from_json(desc.to_json()) == OperatorDesc.from_json(with_scale_bias(None)) == desc
-    with pytest.raises(
-        TypeError, match=r": scale_bias must be None, got tuple; elements are copied here, not computed$"
-    ):
-        dataclasses.replace(desc, scale_bias=(2.0, 10.0))  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize(
-    ("read", "problems"),
-    [
-        (lambda: TensorDesc.from_json([]), ["$ must be an object, got []"]),
-        (
-            lambda: TensorDesc.from_json({"DataType": "FLOAT31", "Sizes": [1, "2", 2.0, True]}),
-            [f"$.Sizes[{k}] must be a whole number, got {got}" for k, got in ((1, "'2'"), (2, "2.0"), (3, "true"))],
-        ),
-        (
-            lambda: TensorDesc.from_json({"DataType": "FLOAT31", "Sizes": [1], "Flags": "SOME"}),
-            [
-                "$.DataType must be one of UNKNOWN, FLOAT32, FLOAT16, UINT32, UINT16, UINT8, INT32, INT16, INT8, FLOAT64, "
-                "UINT64, INT64, UINT4, INT4, got 'FLOAT31'",
-                "$.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'",
-            ],
-        ),
-        (
-            lambda: TensorDesc.from_json({"Type": "TEXTURE", "Desc": {}}),
-            [
-                "$.Type must be DML_TENSOR_TYPE_BUFFER, got 'TEXTURE'",
-                "$.Desc.DataType is required",
-                "$.Desc.Sizes is required",
-            ],
-        ),
-        (
-            lambda: TensorDesc.from_json({"Type": 1, 2: 3, "DataType": "INT4", "Sizes": [4], "Flags": "SOME"}),
-            [
-                "$.Type must be DML_TENSOR_TYPE_BUFFER, got 1",
-                "$ must have strings as keys, got 2",
-                "$.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'",
-            ],
-        ),
-        (
-            lambda: SplitOperatorDesc.from_json(VALID["JOIN"].to_json()),
-            ["$.type must be DML_OPERATOR_SPLIT, got 'JOIN'"],
-        ),
-        (
-            lambda: OperatorDesc.from_json({"type": "DML_OPERATOR_GEMM", "desc": {}}),
-            [
-                "$ is the operator 'GEMM', which is not run here; the operators SLICE, SLICE1, SPLIT, JOIN, "
-                "REVERSE_SUBSEQUENCES, SLICE_GRAD and ELEMENT_WISE_IDENTITY are"
-            ],
-        ),
-        (
-            lambda: OperatorDesc.from_json({"type": "SPLIT", "desc": {"Axis": "0", "OutputTensors": [{}]}}),
-            [
-                "$.desc.InputTensor is required",
-                "$.desc.OutputCount is required",
-                "$.desc.Axis must be a whole number, got '0'",
-            ],
-        ),
-        (
-            lambda: OperatorDesc.from_json(with_scale_bias({"Scale": 2, "Bias": 10})),
-            ["$.desc.ScaleBias must be absent or null, as elements are copied here, not computed, got an object"],
-        ),
-    ],
-)
-def test_json_of_another_structure(read: Callable[[], object], problems: list[str]) -> None:
-    with pytest.raises(ModelError) as caught:
-        read()
-    assert [str(problem) for problem in caught.value.problems] == problems
-    assert str(caught.value) == "\n".join(problems)
+    json = desc.to_json()
+    json["desc"]["ScaleBias"] = None
+    assert OperatorDesc.from_json(json) == desc
 
 
 # TensorDesc on tensors and buffers.
@@ -843,12 +490,6 @@ def test_data_types_are_torch_dtypes() -> None:
         assert TensorDataType.of(data_type.dtype) is data_type
         assert data_type.size_in_bytes == int(re.sub(r"\D", "", data_type.name)) // 8
         assert TensorDataType.parse(f"DML_TENSOR_DATA_TYPE_{data_type.name}") is data_type
-    for dtype in (torch.bool, torch.bfloat16, torch.complex64):
-        rule = rf"must be one that DirectML has \(float32, .*, int64\), got {str(dtype).removeprefix('torch.')}$"
-        with pytest.raises(ValueError, match=f"^TensorDataType.of: dtype {rule}"):
-            TensorDataType.of(dtype)
-        with pytest.raises(ValueError, match=f"^TensorDesc.from_tensor: the dtype of tensor {rule}"):
-            TensorDesc.from_tensor(torch.zeros(1, dtype=dtype))
 
 
 def test_from_tensor() -> None:
@@ -858,25 +499,6 @@ def test_from_tensor() -> None:
     assert TensorDesc.from_tensor(x[:1].expand(5, 3, 4)).strides == (0, 4, 1)
     with_options = TensorDesc.from_tensor(x, flags=TensorFlags.OWNED_BY_DML, guaranteed_base_offset_alignment=16)
     assert (with_options.flags, with_options.guaranteed_base_offset_alignment) == (TensorFlags.OWNED_BY_DML, 16)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "strides", "data_type", "least"),
-    [
-        ([3], None, I8, 4),
-        ([4], None, I8, 4),
-        ([5], None, I8, 8),
-        ([2, 3], None, F16, 12),
-        ([2, 3], [5, 1], F16, 16),
-        ([2, 3], [0, 1], F16, 8),
-        ([2, 3], [0, 0], F16, 4),
-        ([65536, 65536], None, F32, 2**34),
-        ([2, 2], [2**32 - 1, 2**32 - 1], UINT64, (2 * (2**32 - 1) + 1) * 8),
-    ],
-)
-def test_minimum_size(sizes: list[int], strides: list[int] | None, data_type: TensorDataType, least: int) -> None:
-    desc = TensorDesc(data_type, sizes, strides=strides)
-    assert desc.minimum_size_in_bytes == desc.total_tensor_size_in_bytes == least
 
 
 def test_view_shares_the_buffer() -> None:
@@ -890,63 +512,18 @@ def test_view_shares_the_buffer() -> None:
     assert broadcast.untyped_storage().data_ptr() == buffer.untyped_storage().data_ptr()
 
 
-@pytest.mark.parametrize(
-    ("buffer", "sentence"),
-    [
-        (lambda: torch.zeros(7, dtype=torch.uint8), "must have at least 8 bytes, got 7"),
-        (lambda: torch.zeros(64), "must be a 1-D contiguous uint8 tensor, got sizes [64] and dtype float32"),
-        (
-            lambda: torch.zeros(8, 8, dtype=torch.uint8),
-            "must be a 1-D contiguous uint8 tensor, got sizes [8, 8] and dtype uint8",
-        ),
-        (
-            lambda: torch.zeros(64, dtype=torch.uint8)[::2],
-            "must be a 1-D contiguous uint8 tensor, got sizes [32] and dtype uint8",
-        ),
-        (
-            lambda: torch.zeros(64, dtype=torch.uint8)[2:],
-            "must begin at a multiple of 4 bytes, the size of FLOAT32, got an offset of 2",
-        ),
-    ],
-)
-def test_buffers_that_cannot_be_viewed(buffer: Callable[[], torch.Tensor], sentence: str) -> None:
-    with pytest.raises(ValueError, match=f"^{re.escape(f'TensorDesc.view: buffer {sentence}')}$"):
-        TensorDesc(F32, [2]).view(buffer())
-
-
-def test_a_description_that_breaks_rules_is_not_viewed() -> None:
-    with pytest.raises(
-        DescriptorError, match=r"^TensorDesc breaks a rule:\n  strides\[0\] must be from 0 to \d+, got -1$"
-    ):
-        TensorDesc(F32, [2], strides=[-1]).view(torch.zeros(64, dtype=torch.uint8))
-
-
 # What stands beside the rules.
 
 
 def test_a_level_without_the_operator_names_what_else_is_too_new() -> None:
     x = TensorDesc(TensorDataType.FLOAT64, [1] * 5)
     desc = op_desc("SPLIT", x, [x], 0)
-    window = {name: [1] * 5 for name in ("input_window_sizes", "input_window_strides")}
-    slice1 = Slice1OperatorDesc(input_tensor=x, output_tensor=x, input_window_offsets=[0] * 5, **window)
+    slice1 = op_desc("SLICE1", x, x, [0] * 5, [1] * 5, [1] * 5)
     assert [v.split("; ")[-1] for v in broken(slice1, FeatureLevel.LEVEL_1_0)] == [
         "allowed from feature level 2_1",
         *["allowed from feature level 4_1"] * 2,
     ]
     assert len(broken(desc, FeatureLevel.LEVEL_1_0)) == 4
-
-
-def test_inferred_outputs_are_valid_at_the_newest_level() -> None:
-    lengths = TensorDesc(F32, [4, 1])
-    with pytest.raises(DescriptorError, match=r"sequence_lengths_tensor.data_type must be one of UINT32, UINT64"):
-        ReverseSubsequencesOperatorDesc.infer_output(X, lengths, 1)
-    with pytest.raises(DescriptorError, match=r"dimension_count must be from 1 to 8"):
-        SplitOperatorDesc.infer_output(TensorDesc(F32, [1] * 9), 0, [1])
-
-
-def test_flags_that_do_not_exist() -> None:
-    with pytest.raises(ValueError, match=r"^TensorFlags must be the number of a member \(NONE, OWNED_BY_DML\), got 2$"):
-        TensorFlags(2)
 
 
 def test_largest_numbers() -> None:
@@ -958,97 +535,38 @@ def test_largest_numbers() -> None:
         assert (list(TensorDesc(F32, [1], total_tensor_size_in_bytes=total).violations()) == []) == right
 
 
-# The arguments of TensorDesc in the order of pydirectml and DirectMLX: data type, flags, sizes.
+ELEMENTS: list[tuple[list[int], list[int] | None, int]] = [  # sizes, strides, and places from the first to the last
+    *(([count], None, count) for count in (1, 3, 4, 5, 8, 9, 16, 17, 2**32 - 1)),
+    ([2, 3], None, 6),
+    ([2, 3], [5, 1], 8),
+    ([2, 3], [0, 1], 3),
+    ([2, 3], [0, 0], 1),
+    ([65536, 65536], None, 2**32),
+    ([65535, 65537], None, 2**32 - 1),
+    ([65536, 65536], [0, 0], 1),  # repeated, and so one element in memory
+    ([65536, 65536], [0, 1], 65536),
+    ([65536, 65536], [65536, 1], 2**32),
+    ([2], [2**32 - 2], 2**32 - 1),
+    ([2], [2**32 - 1], 2**32),  # two elements, too far from each other
+    ([2, 2], [2**31, 2**31 - 2], 2**32 - 1),
+    ([2, 2], [2**31, 2**31 - 1], 2**32),
+    ([2, 2], [2**32 - 1, 2**32 - 1], 2**33 - 1),
+]
 
 
-@pytest.mark.parametrize(
-    "sizes",
-    [
-        TensorFlags.NONE,
-        TensorFlags.OWNED_BY_DML,
-        TensorDataType.INT8,
-        TensorDataType,
-        True,
-        4,
-        np.int64(4),
-        torch.tensor(4),
-    ],
-    ids=repr,
-)
-def test_what_is_no_list_of_sizes(sizes: Any) -> None:
-    with pytest.raises(TypeError, match=r"^TensorDesc: sizes must be a list of whole numbers, got "):
-        TensorDesc(F32, sizes)
-
-
-def test_what_follows_the_sizes_has_to_be_named() -> None:
-    make: Any = TensorDesc
-    for more in ([4], [TensorFlags.NONE], [[1], TensorFlags.NONE]):
-        with pytest.raises(TypeError, match=r"takes 3 positional arguments but"):
-            make(F32, [4], *more)
-    with pytest.raises(TypeError, match=r"takes 3 positional arguments but"):
-        make(F32, TensorFlags.OWNED_BY_DML, [4])
-
-
-def test_the_types_of_lengths_are_not_taken_for_those_of_tensors() -> None:
-    make: Any = Support
-    with pytest.raises(TypeError, match=r"takes 3 positional arguments but 4 were given"):
-        make(range(1, 9), [F32], [UINT64])
-
-
-# The limits of a tensor itself.
-
-
-@pytest.mark.parametrize("rank", range(11))
-def test_dimension_counts(rank: int) -> None:
-    tensor = TensorDesc(F32, [1] * rank)
-    rules = [str(violation) for violation in tensor.violations(("x",))]
-    assert rules == ([] if 1 <= rank <= 8 else [f"x.dimension_count must be from 1 to 8, got {rank}"])
-    if rules:
-        with pytest.raises(
-            DescriptorError, match=rf"^TensorDesc breaks a rule:\n  dimension_count must .*, got {rank}$"
-        ):
-            tensor.view(torch.zeros(4, dtype=torch.uint8))
-    else:
-        assert tensor.view(torch.zeros(4, dtype=torch.uint8)).shape == (1,) * rank
-
-
-@pytest.mark.parametrize(
-    ("sizes", "strides", "places"),
-    [
-        ([2**32 - 1], None, 2**32 - 1),
-        ([65536, 65536], None, 2**32),
-        ([65535, 65537], None, 2**32 - 1),
-        ([65536, 65536], [0, 0], 1),  # repeated, and so one element in memory
-        ([65536, 65536], [0, 1], 65536),
-        ([65536, 65536], [65536, 1], 2**32),
-        ([2], [2**32 - 2], 2**32 - 1),
-        ([2], [2**32 - 1], 2**32),  # two elements, too far from each other
-        ([2, 2], [2**31, 2**31 - 2], 2**32 - 1),
-        ([2, 2], [2**31, 2**31 - 1], 2**32),
-    ],
-)
-@pytest.mark.parametrize("data_type", [I8, F32, UINT64], ids=lambda t: t.name)
+@pytest.mark.parametrize(("sizes", "strides", "places"), ELEMENTS)
+@pytest.mark.parametrize("data_type", KNOWN, ids=lambda t: t.name)
 def test_elements_up_to_the_last_one(
     sizes: list[int], strides: list[int] | None, places: int, data_type: TensorDataType
 ) -> None:
     tensor = TensorDesc(data_type, sizes, strides=strides)
     assert tensor.items_up_to_last == places
+    of_32_bits = math.ceil(Fraction(places * int(re.sub(r"\D", "", data_type.name)), 32))
+    assert tensor.minimum_size_in_bytes == tensor.total_tensor_size_in_bytes == of_32_bits * 4
     field = "sizes" if strides is None else "strides"
     expected = [] if places < 2**32 else [f"{field} must reach over at most 4294967295 elements, got {places}"]
     assert [str(violation) for violation in tensor.violations()] == expected
-
-
-@pytest.mark.parametrize(("count", "least"), [(1, 4), (8, 4), (9, 8), (16, 8), (17, 12)])
-def test_tensors_of_four_bits(count: int, least: int) -> None:
-    for name in FOUR_BITS:
-        tensor = TensorDesc(TensorDataType.parse(name), [count])
-        assert tensor.minimum_size_in_bytes == least
-        assert list(tensor.violations()) == []
-        with pytest.raises(
-            ValueError, match=rf"^TensorDesc.view: the data type must be one that torch has, got {name}$"
-        ):
-            tensor.view(torch.zeros(64, dtype=torch.uint8))
-        assert TensorDesc.from_json(tensor.to_json()) == tensor
+    assert TensorDesc.from_json(tensor.to_json()) == tensor
 
 
 def test_an_unknown_data_type_is_never_right() -> None:
@@ -1058,15 +576,6 @@ def test_an_unknown_data_type_is_never_right() -> None:
     assert sentences == [
         f"{name}.data_type must be a known type, got UNKNOWN" for name in ("input_tensor", "output_tensors[0]")
     ]
-
-
-@every_op
-def test_only_inputs_are_owned_by_directml(op: str) -> None:
-    desc = VALID[op]
-    for path, tensor in (*desc.inputs(), *desc.outputs()):
-        changed = with_tensor(desc, path, dataclasses.replace(tensor, flags=TensorFlags.OWNED_BY_DML))
-        sentence = f"{dotted(path)}.flags must be NONE, as only inputs can be owned by DirectML, got OWNED_BY_DML"
-        assert broken(changed) == ([sentence] if path[0] in desc.output_fields else [])
 
 
 # Violations name fields in the words of their reader.
@@ -1110,8 +619,3 @@ def test_rules_are_strings_or_parts() -> None:
     parts = Violation(("x",), ["must be that of ", ("y", 1), ", a field"], 3)
     assert str(parts) == "x must be that of y[1], a field, got 3"
     assert hash(parts) == hash(Violation(("x",), ("must be that of ", ("y", 1), ", a field"), 3))
-    make: Any = Violation
-    with pytest.raises(TypeError, match=r"^Violation: rule must be a string, or a tuple of strings and paths, got 3$"):
-        make(("x",), 3, 3)
-    with pytest.raises(TypeError, match=r"^Violation: rule\[1\] must be a tuple of names and indices, got 1.5$"):
-        make(("x",), ["must be", 1.5], 3)

@@ -1,19 +1,21 @@
 # ruff: noqa: E501  (a sentence to a line)
-"""Graphs of operators: their results, every rule of theirs, derivatives and torch.compile."""
+"""Graphs of operators: their results, every rule of theirs, and what torch.compile makes of large ones."""
 
 import copy
 import itertools
 import json
 import pickle
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from descriptors.cases import DATA_TYPES, F32, F64, I8, U8, UINT32, op_desc
+from descriptors.cases import DATA_TYPES, F32, F64, I8, U8, UINT32, op_desc, window
 from descriptors.graphs import between, graphs, identity, into, memory, one_by_one, out_of, shuffled
+from descriptors.rules import broken
 from hypothesis import given
 from hypothesis import strategies as st
 from operator_cases import examples, values
@@ -22,16 +24,12 @@ from torch._dynamo.testing import CompileCounterWithBackend
 
 from torch_dml_ops.directml import (
     CompiledGraph,
-    DescriptorError,
-    Expression,
     FeatureLevel,
     Graph,
-    InputGraphEdgeDesc,
     Model,
     Operator,
     OperatorDesc,
     OperatorGraphNodeDesc,
-    Slice1OperatorDesc,
     TensorDataType,
     TensorDesc,
     TensorFlags,
@@ -85,7 +83,10 @@ def test_chain_gives_the_bits_of_the_model_file(capsys: pytest.CaptureFixture[st
 @examples
 @given(graphs(), st.integers(0, 99))
 def test_random_graphs(graph: Graph, seed: int) -> None:
-    """With any layouts, and edges that reinterpret, against the operators one by one; nodes in any order."""
+    """With any layouts, and edges that reinterpret, against the operators one by one; nodes in any order.
+
+    What an input of the graph means does not depend on how the tensor that is given lies in memory.
+    """
     graph.validate()
     buffers = [memory(desc, seed + k) for k, desc in enumerate(graph.inputs)]
     inputs = [desc.view(buffer) for desc, buffer in zip(graph.inputs, buffers, strict=True)]
@@ -93,22 +94,8 @@ def test_random_graphs(graph: Graph, seed: int) -> None:
     check_same(graph.compile()(*inputs), wanted)
     other = shuffled(graph, seed)
     check_same(other.compile()(*inputs), wanted)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_inputs_of_any_strides(seed: int) -> None:
-    """What an input of the graph means does not depend on how the tensor that is given lies in memory."""
-    graph = Graph()
-    x = graph.input(X).reinterpret(sizes=[3, 2], strides=[1, 3])
-    bytes_ = graph.input(TensorDesc(U8, [8])).reinterpret(data_type=F32, sizes=[2])
-    graph.output(graph.add(identity(x.output_desc, TensorDesc(F32, [3, 2])), x))
-    graph.output(graph.add(identity(bytes_.output_desc, bytes_.output_desc), bytes_))
-    a, b = values((2, 3), torch.float32, seed), torch.arange(8, dtype=torch.uint8)
-    odd = torch.cat([torch.zeros(1, dtype=torch.uint8), b])[1:]  # where no float can begin
-    strided = torch.stack([b, b], 1)[:, 1]
-    wanted = [a.t().contiguous(), b.view(torch.float32)]
-    for tensor, other in itertools.product([a, a.t().contiguous().t(), torch.cat([a, a], 1)[:, 3:]], [b, odd, strided]):
-        check_same(graph.compile()(tensor, other), wanted)
+    apart = [torch.stack([x, x], -1)[..., 1] for x in inputs]  # of bytes, also where no float can begin
+    check_same(graph.compile()(*apart), wanted)
 
 
 def test_transposed_and_broadcast() -> None:
@@ -170,13 +157,7 @@ def test_inputs_that_nothing_reads() -> None:
 
 def line(count: int, *, reverse: bool = False) -> Graph:
     """Nodes that each reverse what the one before made; described from the last one on if that is asked for."""
-    flip = Slice1OperatorDesc(
-        input_tensor=X,
-        output_tensor=X,
-        input_window_offsets=[0, 0],
-        input_window_sizes=[2, 3],
-        input_window_strides=[1, -1],
-    )
+    flip = op_desc("SLICE1", X, X, **window([0, 0], [2, 3], [1, -1]))
     nodes = list(range(count))[:: -1 if reverse else 1]
     return Graph.from_desc(
         inputs=[X],
@@ -225,21 +206,6 @@ def owned_and_given() -> Graph:
     return graph
 
 
-def test_inputs_that_are_reinterpreted_may_have_steps_in_memory() -> None:
-    for sizes, strides in (([4], None), ([2, 2], [1, 2]), ([4, 3], [1, 0]), ([3, 4], [0, 1])):
-        graph = Graph()
-        x = graph.input(TensorDesc(F32, sizes, strides=strides))
-        square = x.reinterpret(sizes=[2, 2], strides=[1, 2])
-        graph.output(graph.add(identity(square.output_desc, TensorDesc(F32, [2, 2])), square))
-        run = graph.compile()
-        packed = values(tuple(sizes), torch.float32)
-        given = torch.zeros(3 * packed.numel() + 1)[1::3].reshape(sizes).copy_(packed)
-        for tensor in (packed, given, packed[..., :1].expand(packed.shape)):
-            memory = tensor[:, 0] if sizes == [4, 3] else tensor[0] if sizes == [3, 4] else tensor
-            expected = memory if len(sizes) == 2 and strides == [1, 2] else memory.reshape(2, 2).t()
-            assert torch.equal(run(tensor)[0], expected)
-
-
 def test_the_strides_of_dimensions_of_size_1_mean_nothing() -> None:
     row, same_row = TensorDesc(F32, [1, 3]), TensorDesc(F32, [1, 3], strides=[7, 1])
     graph = Graph()
@@ -283,41 +249,6 @@ def test_owned_inputs() -> None:
     assert torch.equal(bound(a, b)[1], before.t())
 
 
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (
-            lambda run, x: run(x, x, x),
-            "CompiledGraph: inputs[1] is OWNED_BY_DML and must be given first; call initialize",
-        ),
-        (
-            lambda run, x: run.initialize(),
-            "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 0",
-        ),
-        (
-            lambda run, x: run.initialize(x, x),
-            "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 2",
-        ),
-        (
-            lambda run, x: run.initialize(x[:1]),
-            "CompiledGraph.initialize: inputs[1] must have sizes [2, 3], got [1, 3]",
-        ),
-        (
-            lambda run, x: run.initialize(x)(x, x, x),
-            "CompiledGraph: there must be 2 input tensors besides inputs[1], which initialize has bound, got 3",
-        ),
-        (
-            lambda run, x: line(1).compile().initialize(x),
-            "CompiledGraph.initialize: there must be 0 tensors, one for each input that is OWNED_BY_DML, got 1",
-        ),
-    ],
-)
-def test_refused_owned_inputs(call: Callable[[CompiledGraph, Tensor], object], sentence: str) -> None:
-    with pytest.raises(ValueError) as caught:
-        call(owned_and_given().compile(), torch.ones(2, 3))
-    assert str(caught.value) == sentence
-
-
 def test_what_is_compiled_does_not_change_with_the_graph() -> None:
     graph = chain()
     run = graph.compile()
@@ -348,24 +279,10 @@ def described(**parts: Any) -> Graph:
     return Graph.from_desc(**whole | parts)
 
 
-def broken(graph: Graph, level: FeatureLevel = FeatureLevel.NEWEST) -> list[str]:
-    try:
-        graph.validate(level)
-    except DescriptorError as caught:
-        error = caught
-    else:
-        graph.compile(level)
-        return []
-    for again in (lambda: graph.compile(level), lambda: CompiledGraph(graph, level)):
-        with pytest.raises(DescriptorError) as compiled:
-            again()
-        assert str(compiled.value) == str(error)
-    sentences = [str(violation) for violation in error.violations]
-    rules = "a rule" if len(sentences) == 1 else f"{len(sentences)} rules"
-    assert str(error).splitlines() == [
-        f"Graph at feature level {level} breaks {rules}:",
-        *(f"  {s}" for s in sentences),
-    ]
+def told(graph: Graph, level: FeatureLevel = FeatureLevel.NEWEST) -> list[str]:
+    """What is wrong with the graph, which compiling says too."""
+    sentences = broken(graph, level)
+    assert broken(graph, level, graph.compile) == broken(graph, level, partial(CompiledGraph, graph)) == sentences
     return sentences
 
 
@@ -521,14 +438,14 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
 @pytest.mark.parametrize("case", RULES)
 def test_rules(case: str) -> None:
     parts, sentences = RULES[case]
-    assert broken(described(**parts)) == sentences
+    assert told(described(**parts)) == sentences
 
 
 def test_all_that_is_wrong_is_told_together() -> None:
     graph = described(
         inputs=[TensorDesc(F32, [2, 0])], input_edges=[into(0, 0), into(3, 1)], output_edges=[out_of(1, 4, 0)]
     )
-    assert [sentence.partition(" ")[0] for sentence in broken(graph)] == [
+    assert [sentence.partition(" ")[0] for sentence in told(graph)] == [
         "inputs[0].sizes[1]",
         "input_edges[0]",
         "input_edges[1].graph_input_index",
@@ -538,7 +455,7 @@ def test_all_that_is_wrong_is_told_together() -> None:
 
 
 def test_rules_of_a_feature_level() -> None:
-    (sentence, *rest) = broken(described(), FeatureLevel.LEVEL_2_1)
+    (sentence, *rest) = told(described(), FeatureLevel.LEVEL_2_1)
     assert (
         sentence
         == "nodes[0].input_tensor.dimension_count must be from 4 to 5 at feature level 2_1, got 2; allowed from feature level 3_0"
@@ -549,7 +466,7 @@ def test_rules_of_a_feature_level() -> None:
         "nodes[1].output_tensor.dimension_count",
     ]
     assert "of 'second' must be from 4 to 5" in rest[1]
-    assert broken(described(), FeatureLevel.LEVEL_3_0) == []
+    assert told(described(), FeatureLevel.LEVEL_3_0) == []
 
 
 def test_cycles_of_many_nodes() -> None:
@@ -558,7 +475,7 @@ def test_cycles_of_many_nodes() -> None:
     graph = Graph.from_desc(
         inputs=[], nodes=[IDENTITY] * count, input_edges=[], intermediate_edges=edges, output_edges=[out_of(0, 0, 0)]
     )
-    (sentence,) = broken(graph)
+    (sentence,) = told(graph)
     assert "to 4994 others to" in sentence
 
 
@@ -603,61 +520,6 @@ def test_reinterpret() -> None:
     assert x.reinterpret(sizes=[3, 2], strides=[1, 3]).output_desc.effective_strides == (1, 3)
 
 
-def refused_by(kind: type[Exception], *rows: tuple[str, Callable[[Graph, Expression], object]]) -> list[Any]:
-    return [pytest.param(kind, call, sentence, id=sentence[:60]) for sentence, call in rows]
-
-
-@pytest.mark.parametrize(
-    ("kind", "call", "sentence"),
-    refused_by(
-        DescriptorError,
-        (
-            "ELEMENT_WISE_IDENTITY breaks a rule:\n  input_tensor must be described as inputs[0] is, TensorDesc(FLOAT32, [2, 3]), got TensorDesc(FLOAT32, [3, 2])",
-            lambda graph, x: graph.add(identity(Y, Y), x),
-        ),
-    )
-    + refused_by(
-        ValueError,
-        ("Graph.add: there must be 1 inputs for ELEMENT_WISE_IDENTITY, got 0", lambda *_: Graph().add(IDENTITY)),
-        (
-            "Graph.add: inputs[0] must be an expression of this graph, got one of another",
-            lambda _, x: Graph().add(IDENTITY, x),
-        ),
-        (
-            "Graph.output: outputs[0] must be an expression of this graph, got one of another",
-            lambda _, x: Graph().output(x),
-        ),
-        (
-            "Graph.output: outputs[0] must be an output of a node, got an input; ElementWiseIdentityOperatorDesc makes a copy",
-            lambda graph, x: graph.output(x),
-        ),
-        (
-            "Graph.output: outputs[0] must be described as by its operator, TensorDesc(FLOAT32, [2, 3]), got TensorDesc(FLOAT32, [6]); ElementWiseIdentityOperatorDesc makes a copy",
-            lambda graph, x: graph.output(graph.add(IDENTITY, x).reinterpret(sizes=[6])),
-        ),
-        ("CompiledGraph: there must be 2 input tensors, got 1", lambda *_: chain().compile()(torch.zeros(3, 4))),
-        (
-            "CompiledGraph: inputs[0] must have dtype float32, got float64",
-            lambda *_: line(1).compile()(torch.zeros(2, 3, dtype=torch.float64)),
-        ),
-    )
-    + refused_by(
-        TypeError,
-        (
-            "InputGraphEdgeDesc.__init__() takes 1 positional argument but 4 were given",
-            lambda *_: InputGraphEdgeDesc(0, 0, 0),
-        ),
-        ("CompiledGraph: inputs[0] must be a tensor, got list", lambda *_: line(1).compile()([[0.0] * 3] * 2)),
-    ),
-)
-def test_refused(kind: type[Exception], call: Callable[[Graph, Expression], object], sentence: str) -> None:
-    graph = Graph()
-    x = graph.input(X)
-    with pytest.raises(kind) as caught:
-        call(graph, x)
-    assert str(caught.value) == sentence
-
-
 def test_a_refused_call_leaves_the_graph_as_it_is() -> None:
     graph = Graph()
     x = graph.input(X)
@@ -669,66 +531,7 @@ def test_a_refused_call_leaves_the_graph_as_it_is() -> None:
     assert graph == before
 
 
-# Derivatives and torch.compile.
-
-
-def differentiable() -> tuple[Callable[..., Any], list[Tensor]]:
-    """Every operator, edges that reinterpret, a tensor that is read twice, paddings that are read."""
-    x, padded = TensorDesc(F64, [3, 4]), TensorDesc(F64, [3, 4], strides=[5, 1], total_tensor_size_in_bytes=15 * 8)
-    walk = {"input_window_offsets": [0, 1], "input_window_sizes": [3, 3], "input_window_strides": [-2, 2]}
-    graph = Graph()
-    a, lengths = graph.input(x), graph.input(TensorDesc(UINT32, [3, 1]))
-    copied = graph.add(identity(x, padded), a)
-    whole = copied.reinterpret(sizes=[5, 3], strides=[1, 5])  # transposed, with the padding
-    row = graph.input(TensorDesc(F64, [1, 4]))
-    rows = row.reinterpret(sizes=[3, 4], strides=[0, 1])
-    both = graph.add(op_desc("JOIN", [x, rows.output_desc], TensorDesc(F64, [6, 4]), 0), a, rows)
-    reverse = op_desc("REVERSE_SUBSEQUENCES", x, lengths.output_desc, x, 1)
-    pieces = [TensorDesc(F64, [5, 1]), TensorDesc(F64, [5, 2])]
-    split = op_desc("SPLIT", whole.output_desc, pieces, 1)
-    graph.output(*graph.add(split, whole), both, graph.add(reverse, a, lengths))
-    window = op_desc("SLICE1", x, TensorDesc(F64, [2, 2]), **walk)
-    graph.output(graph.add(window, a))
-    run = graph.compile()
-    counts = torch.tensor([[2], [4], [0]]).to(torch.uint32)
-    inputs = [values((3, 4), torch.float64, 1), values((1, 4), torch.float64, 2)]
-    return lambda a, row: tuple(run(a, counts, row)), [t.requires_grad_() for t in inputs]
-
-
-def test_derivatives() -> None:
-    call, inputs = differentiable()
-    assert torch.autograd.gradcheck(call, inputs, check_forward_ad=True, check_batched_grad=True)
-    assert torch.autograd.gradgradcheck(call, inputs)
-
-
-def test_vmap() -> None:
-    call, inputs = differentiable()
-    many = [torch.stack([t.detach(), t.detach() * 2, t.detach() + 1]) for t in inputs]
-    for result, *wanted in zip(
-        torch.func.vmap(call)(*many), *(call(*ts) for ts in zip(*many, strict=True)), strict=True
-    ):
-        assert torch.equal(result, torch.stack(wanted))
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
-def test_compiles_into_one_graph(backend: str) -> None:
-    torch._dynamo.reset()
-    call, inputs = differentiable()
-    counter = CompileCounterWithBackend(backend)
-    compiled = torch.compile(call, fullgraph=True, backend=counter)
-    with torch.no_grad():
-        for result, want in zip(compiled(*inputs), call(*inputs), strict=True):
-            assert torch.equal(result, want)
-            assert result.stride() == want.stride()
-    assert counter.frame_count == 1
-    torch._dynamo.reset()
-
-    def loss(f: Callable[..., Any]) -> list[Tensor]:
-        return list(torch.autograd.grad(sum((t**3).sum() for t in f(*inputs)), inputs))
-
-    for actual, want in zip(loss(compiled), loss(call), strict=True):
-        assert torch.equal(actual, want)
-    assert counter.frame_count == 2
+# torch.compile.
 
 
 def test_data_types_that_change_compile_and_end_derivatives() -> None:

@@ -4,19 +4,28 @@ import copy
 import json
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from descriptors.bad_models import good, places
+from descriptors.bad_models import BAD, DROP, changed, good, places, replaced
 from descriptors.cases import DESCS
 from descriptors.rules import VALID
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples
 
-from torch_dml_ops.directml import Model, ModelError, ModelWarning, OperatorDesc, Problem, TensorDesc
+from torch_dml_ops.directml import (
+    DescriptorError,
+    Model,
+    ModelError,
+    ModelWarning,
+    OperatorDesc,
+    Problem,
+    TensorDesc,
+)
+from torch_dml_ops.directml._descriptors.base import note_violation
 from torch_dml_ops.directml._schema.documents import Cursor, Wrong, load_json, read
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
@@ -158,26 +167,9 @@ def test_long_texts_that_are_no_json(text: str) -> None:
 WRONG = [None, True, -1, 1.5, 2**70, "X", [], [None], {}, {"Type": "X", "Desc": {}}, {"name": "X", "type": "X"}]
 
 
-def changes(value: Any) -> Iterator[None]:
-    """Changes the value, in one place at a time; each change is undone before the next."""
-    for owner, key in list(places(value)):
-        before = owner[key]
-        for wrong in WRONG:
-            owner[key] = wrong
-            yield
-        owner[key] = before
-        if isinstance(owner, dict):
-            del owner[key]
-            yield
-            owner[key] = before
-        if isinstance(before, dict):
-            before["X"] = 1
-            yield
-            del before["X"]
-        if isinstance(before, list):
-            before.append("X")
-            yield
-            before.pop()
+def others(before: Any) -> list[Any]:
+    more = [before | {"X": 1}] if isinstance(before, dict) else [[*before, "X"]] if isinstance(before, list) else []
+    return [*WRONG, DROP, *more]
 
 
 @pytest.fixture
@@ -209,7 +201,7 @@ def told_by(read: Callable[[Any], object], value: Any) -> set[str]:
 def check_all_is_raised(read: Callable[[Any], object], value: Any, noted: list[Problem]) -> None:
     assert told_by(read, value) == set(noted) == set()
     told = 0
-    for _ in changes(value):
+    for _ in replaced(value, others):
         assert told_by(read, value) == set(map(str, noted)), value
         told += len(noted) > 0
         noted.clear()
@@ -235,8 +227,7 @@ def test_all_that_is_wrong_with_an_operator_is_raised(op: str, kind: Any, noted:
     if isinstance(VALID[op], kind):
         check_all_is_raised(kind.from_json, value, noted)
     else:
-        with pytest.raises(ModelError, match=r"^\$\.type must be DML_OPERATOR_"):
-            kind.from_json(value)
+        assert told_by(kind.from_json, value) == {f"$.type must be DML_OPERATOR_{kind.operator_type}, got '{op}'"}
 
 
 def test_all_that_is_wrong_with_a_model_is_raised(tmp_path: Path, noted: list[Problem]) -> None:
@@ -274,7 +265,40 @@ def test_what_has_a_problem_has_no_result() -> None:
     assert [str(problem) for problem in caught.value.problems] == sentences
 
 
-def test_a_tensor_of_another_type_than_buffer() -> None:
-    for value in ({"Type": "X", "Desc": X}, {"Type": "X", **X}):
-        with pytest.raises(ModelError, match=r"^\$\.Type must be DML_TENSOR_TYPE_BUFFER, got 'X'$"):
-            TensorDesc.from_json(value)
+SPLIT = "$.dispatchables.split"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems"),
+    [
+        pytest.param(*row, id=row[1][0].removeprefix(SPLIT))
+        for row in BAD
+        if all(re.match(r"\$\.dispatchables\.split(?!.* bound |\.bindings)", problem) for problem in row[1])
+    ],
+)
+def test_bad_descriptors(changes: dict[str, Any], problems: list[str]) -> None:
+    """What is wrong with them in a model file is wrong with them alone."""
+    value = changed(changes)["dispatchables"]["split"]
+    document = Cursor(value)
+    try:
+        OperatorDesc.from_json(value).validate()
+    except DescriptorError as error:
+        for violation in error.violations:
+            note_violation(violation, document)
+        told = document.problems
+    except ModelError as error:
+        told = list(error.problems)
+    assert [str(problem).replace("$", SPLIT, 1) for problem in told] == problems
+    of_input = f"{SPLIT}.desc.InputTensor"
+    if all(problem.startswith((f"{of_input}.", f"{of_input} must")) for problem in problems):
+        read_alone = told_by(TensorDesc.from_json, value["desc"]["InputTensor"])
+        assert read_alone == {problem.replace(of_input, "$", 1) for problem in problems}
+
+
+def test_keys_that_are_no_strings() -> None:
+    told = told_by(TensorDesc.from_json, {"Type": 1, 2: 3, "DataType": "INT4", "Sizes": [4], "Flags": "SOME"})
+    assert told == {
+        "$.Type must be DML_TENSOR_TYPE_BUFFER, got 1",
+        "$ must have strings as keys, got 2",
+        "$.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'",
+    }

@@ -11,7 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -100,19 +100,16 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*")} == set(PRINTED)
 
 
+ACCELERATOR = str(torch.accelerator.current_accelerator())  # of the tests on the CPU, that of host_device.cpp
+
+
+@pytest.mark.parametrize("options", [[], ["--device", ACCELERATOR]], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize("name", PRINTED)
-def test_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", str(EXAMPLES / f"{name}.json")]) == 0
+def test_examples(name: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", *options, str(EXAMPLES / f"{name}.json")]) == 0
     assert capsys.readouterr() == (PRINTED[name], "")
     assert main(["validate", str(EXAMPLES / f"{name}.json")]) == 0
     assert capsys.readouterr() == (f"{EXAMPLES / name}.json: nothing is wrong\n", "")
-
-
-@pytest.mark.parametrize("name", PRINTED)
-def test_examples_on_an_accelerator(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    accelerator = torch.accelerator.current_accelerator()  # of the tests on the CPU, that of host_device.cpp
-    assert main(["run", "--device", str(accelerator), str(EXAMPLES / f"{name}.json")]) == 0
-    assert capsys.readouterr() == (PRINTED[name], "")
 
 
 def test_buffers_come_back() -> None:
@@ -228,39 +225,10 @@ def test_sizes_of_buffers(folder: Path) -> None:
     assert buffers["bytes"].tolist() == [250, 253, 0, 3, 6, 9, 12, 0]
 
 
-def test_a_source_that_changes_after_loading(folder: Path) -> None:
-    model = load(folder, buffers_of(x=values_of("UINT8", {"sourcePath": "full.dat"})))
-    rule = r"^\$\.resources\.x\.initialValues\.sourcePath has changed since the model was loaded: "
-    (folder / "full.dat").write_bytes(b"other")
-    with pytest.raises(ModelError, match=rule):
-        model.run()
-    (folder / "full.dat").unlink()
-    with pytest.raises(ModelError, match=rule):
-        model.run()
-
-
-@pytest.mark.parametrize(
-    ("array", "has"),
-    [
-        (np.arange(6, dtype=np.float16), "6 values of FLOAT16"),
-        (np.arange(12, dtype=np.int8), "12 values of INT8"),
-        (np.arange(5, dtype=np.int16), "5 values of INT16"),
-        (None, "must be an array in NumPy's format, got 'numbers.npy'"),
-    ],
-)
-def test_an_array_that_changes_after_loading(folder: Path, array: Any, has: str) -> None:
+def test_an_array_that_is_written_again_after_loading(folder: Path) -> None:
     model = load(folder, buffers_of(x={"initialValues": {"sourcePath": "numbers.npy"}}))
     np.save(folder / "numbers.npy", np.arange(6, dtype=">i2"))  # of the same values
     assert model.run()["x"].view(torch.int16).tolist() == [*range(6)]
-    if array is None:
-        write_header(folder / "numbers.npy", "(" * 8000)
-    else:
-        np.save(folder / "numbers.npy", array)
-    message = f"it had 6 values of INT16 and has {has}" if array is not None else has
-    with pytest.raises(ModelError) as caught:
-        model.run()
-    place = "$.resources.x.initialValues.sourcePath"
-    assert str(caught.value) == f"{place} has changed since the model was loaded: {message}"
 
 
 def write_header(file: Path, header: str) -> None:
@@ -377,38 +345,6 @@ def test_a_buffer_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> Non
 
 
 BYTES = [{"DataType": "INT8", "Sizes": [size]} for size in (20, 20, 40)]
-ALL_BYTES = {"InputCount": 1, "InputTensors": BYTES[:1], "OutputTensor": BYTES[1], "Axis": 0}
-
-
-@pytest.mark.parametrize("offset", [0, 16, 32, 48, 64])
-def test_an_output_in_a_resource_of_an_input(folder: Path, offset: int) -> None:
-    """Also where they do not share a byte, as DirectML's binding tables have it."""
-    bound = {
-        "InputTensors": [{"name": "x", "elementOffset": 32}],
-        "OutputTensor": {"name": "x", "elementOffset": offset},
-    }
-    assert problems_of(folder, dispatched("JOIN", ALL_BYTES, bound)) == [
-        "$.commands[0].bindings.OutputTensor must be bound to another resource than InputTensors[0] is, got 'x'"
-    ]
-    bound["OutputTensor"]["name"] = "y"
-    load(folder, dispatched("JOIN", ALL_BYTES, bound)).run()
-
-
-@pytest.mark.parametrize(
-    ("offset", "got"), [(0, None), (16, "16 to 36"), (32, "32 to 52"), (48, "48 to 68"), (64, None)]
-)
-def test_outputs_that_touch_or_share_a_byte(folder: Path, offset: int, got: str | None) -> None:
-    desc = {"InputTensor": BYTES[2], "OutputCount": 2, "OutputTensors": BYTES[:2], "Axis": 0}
-    outputs = [{"name": "y", "elementOffset": k} for k in (32, offset)]
-    model = dispatched("SPLIT", desc, {"InputTensor": "x", "OutputTensors": outputs})
-    if got is None:
-        load(folder, model).run()
-    else:
-        first, second, before, after = (1, 0, got, "32 to 52") if offset < 32 else (0, 1, "32 to 52", got)
-        rule = f"must not overlap OutputTensors[{first}], which is bytes {before} of 'y'"
-        assert problems_of(folder, model) == [f"$.commands[0].bindings.OutputTensors[{second}] {rule}, got {after}"]
-
-
 JOINED = {"InputCount": 2, "InputTensors": BYTES[:2], "OutputTensor": BYTES[2], "Axis": 0}
 TWENTIES = values_of("INT8", [*range(20)] * 4)
 
@@ -467,6 +403,8 @@ def test_written_files(folder: Path) -> None:
     np.testing.assert_array_equal(array, np.array([1, 2.5, -3, np.nan, np.inf, -np.inf], np.float32))
     printed(written(folder, "x.NPY", more={"dimensions": [2, 3]}))
     assert np.load(folder / "x.NPY").shape == (2, 3)
+    printed(written(folder, "x.npy", more={"dimensions": []}))
+    assert np.load(folder / "x.npy").shape == (6,)
     printed(written(folder, "bytes.dat", "bytes"))
     assert list((folder / "bytes.dat").read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
     printed(written(folder, "numbers.npy", "bytes"))  # the old file makes way
@@ -474,21 +412,10 @@ def test_written_files(folder: Path) -> None:
     assert not list(folder.rglob(".*"))
 
 
-def test_a_name_as_long_as_the_system_takes(folder: Path) -> None:
-    target = "x" * 251 + ".npy"
-    printed(written(folder, target))
-    assert (folder / target).stat().st_size > 0
-
-
-def test_files_of_any_name_hold_raw_bytes(folder: Path) -> None:
-    for target in ("x.jpeg", "x", ".npy"):
-        printed(written(folder, target, "bytes"))
-        assert list((folder / target).read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
-
-
-def test_no_dimensions_are_the_one_of_all_values(folder: Path) -> None:
-    printed(written(folder, "x.npy", more={"dimensions": []}))
-    assert np.load(folder / "x.npy").shape == (6,)
+@pytest.mark.parametrize("target", ["x.jpeg", "x", ".npy", "x" * 251 + ".dat"], ids=len)  # the last as long as can be
+def test_files_of_any_name_hold_raw_bytes(folder: Path, target: str) -> None:
+    printed(written(folder, target, "bytes"))
+    assert list((folder / target).read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
 
 
 def test_outputs_in_one_resource_are_apart(tmp_path: Path) -> None:
@@ -671,14 +598,40 @@ def test_a_target_that_becomes_something_else_after_loading(folder: Path, specia
     assert not (folder / "x.npy").is_file()
 
 
-@pytest.mark.parametrize("kind", ["pipe", "folder", "socket"])
-def test_a_source_that_becomes_something_else_after_loading(folder: Path, special: dict[str, Path], kind: str) -> None:
-    """Above all it is not waited for."""
-    model = load(folder, buffers_of(x={"initialValues": {"sourcePath": "numbers.npy"}}))
-    (folder / "numbers.npy").unlink()
-    special[kind].rename(folder / "numbers.npy")
-    with pytest.raises(ModelError, match=r"sourcePath has changed since the model was loaded: it is no file$"):
+HAD = "it had 6 values of INT16 and has"
+SOURCES: list[tuple[str, Callable[[Path], object], str]] = [  # what is done to the file, and what is then said
+    ("full.dat", lambda file: file.write_bytes(b"other"), ""),
+    ("full.dat", Path.unlink, ""),
+    ("numbers.npy", lambda file: np.save(file, np.arange(6, dtype=np.float16)), f"{HAD} 6 values of FLOAT16"),
+    ("numbers.npy", lambda file: np.save(file, np.arange(12, dtype=np.int8)), f"{HAD} 12 values of INT8"),
+    ("numbers.npy", lambda file: np.save(file, np.arange(5, dtype=np.int16)), f"{HAD} 5 values of INT16"),
+    (
+        "numbers.npy",
+        lambda file: write_header(file, "(" * 8000),
+        "must be an array in NumPy's format, got 'numbers.npy'",
+    ),
+    *(  # none of which is waited for
+        (
+            "numbers.npy",
+            lambda file, kind=kind: [file.unlink(), file.with_name(f"{kind}.npy").rename(file)],
+            "it is no file",
+        )
+        for kind in ("pipe", "folder", "socket")
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "told"), SOURCES)
+def test_a_source_that_changes_after_loading(
+    folder: Path, special: dict[str, Path], name: str, change: Callable[[Path], object], told: str
+) -> None:
+    data_type = "UINT8" if name == "full.dat" else "INT16"
+    model = load(folder, buffers_of(x=values_of(data_type, {"sourcePath": name})))
+    change(folder / name)
+    with pytest.raises(ModelError) as caught:
         model.run()
+    beginning = "$.resources.x.initialValues.sourcePath has changed since the model was loaded: "
+    assert str(caught.value) == beginning + told or (not told and str(caught.value).startswith(beginning))
 
 
 def test_as_many_dimensions_as_numpy_has(folder: Path) -> None:
@@ -879,11 +832,14 @@ def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("device", ["mps", "meta", "xpu", "cuda:99", "'foo'", "''", "'cuda:-1'", f"'cuda:{10**30}'"])
-def test_devices_that_are_not_there(device: str) -> None:
+def test_devices_that_are_not_there(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given, example = device.strip("'"), EXAMPLES / "join.json"
+    rule = f"device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}"
     with pytest.raises(ValueError) as caught:
-        Model.load(EXAMPLES / "join.json").run(device=device.strip("'"))
-    rule = f"Model.run: device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}"
-    assert str(caught.value) == rule
+        Model.load(example).run(device=given)
+    assert str(caught.value) == f"Model.run: {rule}"
+    assert main(["run", "--device", given, str(example)]) == 1
+    assert capsys.readouterr() == ("", f"--{rule}\n")
 
 
 def seen() -> str:
@@ -941,11 +897,6 @@ def test_many_outputs(folder: Path) -> None:
 # The command line.
 
 
-def test_command_line() -> None:
-    done = command_line("run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0")
-    assert done == (0, PRINTED["chain"], "")
-
-
 def command_line(*arguments: str, **options: Any) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "torch_dml_ops", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False, **options)
@@ -954,6 +905,8 @@ def command_line(*arguments: str, **options: Any) -> tuple[int, str, str]:
 
 def test_where_problems_are_told(folder: Path) -> None:
     """What validate finds is its result; what stops run is an error."""
+    done = command_line("run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0")
+    assert done == (0, PRINTED["chain"], "")
     problem = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
     (folder / "model.json").write_text(json.dumps(changed({"dispatchables/split/desc/Axis": 1})))
     assert command_line("validate", str(folder / "model.json")) == (1, problem, "")
@@ -1038,13 +991,6 @@ def test_files_of_other_kinds(
         assert "".join(capsys.readouterr()) == f"$ is by its name {what}, {NOT_RUN}{way_out}\n"
     assert main(["run", str(folder / f"no {name}")]) == 1
     assert capsys.readouterr().err == f"there is no file {folder / f'no {name}'}\n"
-
-
-@pytest.mark.parametrize("device", ["meta", "cuda:99", "'foo'"])
-def test_devices_that_are_not_there_on_the_command_line(device: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--device", device.strip("'"), str(EXAMPLES / "join.json")]) == 1
-    message = f"--device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}\n"
-    assert capsys.readouterr() == ("", message)
 
 
 def test_descriptors_of_a_model_read_alone() -> None:

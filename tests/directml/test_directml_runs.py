@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_cases import EXAMPLES, examples
 
-from torch_dml_ops.directml import Model, ModelError, TensorDataType, TensorDesc
+from torch_dml_ops.directml import Model, ModelError, OperatorDesc, TensorDataType, TensorDesc
 
 Json = dict[str, Any]
 
@@ -205,7 +205,7 @@ def test_operators_on_buffers(op: str, data: st.DataObject) -> None:
 @st.composite
 def other_tensor(draw: st.DrawFn, tensor: Json) -> Json:
     more = {"Flags": ["NONE", "DML_TENSOR_FLAG_NONE", [], ["NONE", "NONE"]], "DimensionCount": [len(tensor["Sizes"])]}
-    more |= {"TotalTensorSizeInBytes": [0], "Strides": [[]], "GuaranteedBaseOffsetAlignment": [0]}
+    more |= {"TotalTensorSizeInBytes": [0], "Strides": [[], None], "GuaranteedBaseOffsetAlignment": [0]}
     added = {key: draw(st.sampled_from(values)) for key, values in more.items() if draw(st.booleans())}
     tensor = added | tensor | {"DataType": draw(st.sampled_from(["", "DML_TENSOR_DATA_TYPE_"])) + tensor["DataType"]}
     kind = {"Type": draw(st.sampled_from(["BUFFER", "DML_TENSOR_TYPE_BUFFER"]))} if draw(st.booleans()) else {}
@@ -260,3 +260,5 @@ def test_other_forms_of_a_model_are_the_same(op: str, data: st.DataObject) -> No
             (here / "model.json").write_text(json.dumps(model))
             loaded.append(Model.load(here / "model.json", strict=True))
         assert loaded[0] == loaded[1]
+    one, another = (OperatorDesc.from_json(model["dispatchables"]["op"]) for model in (plain, other))
+    assert one == another

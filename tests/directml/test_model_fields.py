@@ -117,10 +117,6 @@ CASES: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {
     ],
     ("Resources", "`initialValues.valueCount`, `initialValues.value`"): [
         ({f"{X}/initialValues": {"valueCount": 4, "value": 7}}, "7, 7, 7, 7; int16 (4,)"),
-        (
-            {f"{X}/initialValues": {"valueCount": 3, "value": 7}, f"{X}/initialValuesDataType": "INT8"},
-            "$.commands[0].bindings.InputTensor must hold the 8 bytes of the tensor, got 4 bytes of 'x'",
-        ),
     ],
     ("Resources", "`initialValues.valueStart`, `initialValues.valueDelta`"): [
         ({f"{X}/initialValues": {"valueCount": 4, "valueStart": 32766, "valueDelta": 2}}, "-32764, -32766, -32768, 32766; int16 (4,)"),
@@ -146,7 +142,6 @@ CASES: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {
     ("Resources", "`sizeInBytes`"): [
         ({f"{X}/sizeInBytes": 9}, OUTCOME),
         ({f"{X}/initialValues": [1, 2], f"{X}/sizeInBytes": 5}, "0, 0, 2, 1; int16 (4,)"),
-        ({f"{X}/sizeInBytes": 7}, "$.resources.x.sizeInBytes must be at least 8, the end of the initial values in bytes, got 7"),
     ],
     ("Resources", "`initialValuesOffsetInBytes`"): [
         ({f"{X}/initialValuesOffsetInBytes": 8, f"{X}/sizeInBytes": 16}, OUTCOME),
@@ -163,13 +158,11 @@ CASES: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {
     ("Dispatchables", "`desc`, `Desc`"): [
         ({OP: {"type": "SLICE1", "Desc": DESC}}, OUTCOME),
         ({f"{OP}/Desc": OTHER}, "1, 2, 3, 4; int16 (4,)"),
-        ({OP: {"type": "SLICE1"}}, "$.dispatchables.op.desc is required"),
     ],
     ("Dispatchables", "the operator's fields"): [
         ({OP: {"type": "SLICE1", **DESC}}, OUTCOME),
         ({OP: {"type": "SLICE1", **OTHER}}, "1, 2, 3, 4; int16 (4,)"),
         ({OP: {"type": "SLICE1", **WINDOW}}, "$.dispatchables.op.InputTensor is required\n$.dispatchables.op.OutputTensor is required"),
-        ({f"{OP}/desc/InputWindowStrides": [0]}, "$.dispatchables.op.desc.InputWindowStrides[0] must not be 0, got 0"),
         ({OP: {"type": "SLICE1", **DESC, "InputWindowStrides": [0]}}, "$.dispatchables.op.InputWindowStrides[0] must not be 0, got 0"),
     ],
     ("Dispatchables", "`executionFlags`"): [
@@ -226,9 +219,7 @@ CASES: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {
         ({f"{IN}/DimensionCount": 1}, OUTCOME),
         ({f"{IN}/DimensionCount": 4}, "$.dispatchables.op.desc.InputTensor.DimensionCount must be 1, the number of Sizes, got 4"),
     ],
-    ("Tensors", "`Sizes`"): [
-        ({f"{OUT}/Sizes": [3]}, "4, 3, 2, 0; int16 (4,)"),
-    ],
+    ("Tensors", "`Sizes`"): [({f"{OUT}/Sizes": [3]}, "4, 3, 2, 0; int16 (4,)")],
     ("Tensors", "`Strides`"): [
         *(({f"{IN}/Strides": strides}, OUTCOME) for strides in ([], [1])),
         ({f"{IN}/Strides": [0]}, "1, 1, 1, 1; int16 (4,)"),
@@ -286,10 +277,6 @@ CASES: dict[tuple[str, str], list[tuple[dict[str, Any], str]]] = {
     ],
     ("Bindings", "`elementOffset`"): [
         ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": 8}} | LARGE, "11, 10, 9, 8; int16 (4,)"),
-        (
-            {f"{BIND}/InputTensor": {"name": "x", "elementOffset": 7}} | LARGE,
-            "$.commands[0].bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got 7 elements of 2 bytes",
-        ),
     ],
     ("Bindings", "`elementSizeInBytes`"): [
         ({f"{BIND}/InputTensor": {"name": "x", "elementOffset": 8, "elementSizeInBytes": size}} | LARGE, f"{values}; int16 (4,)")
@@ -330,104 +317,3 @@ def test_what_becomes_of_a_field(tmp_path: Path, section: str, field: str) -> No
         assert all(expected.startswith("$.") for expected in expected_of_all)
     else:
         assert expected_of_all - {OUTCOME}
-
-
-# Kinds of files as DxDispatch's repository has them, by what their dispatchable is.
-
-
-def of_kind(dispatchable: dict[str, Any], bindings: dict[str, Any], **resources: Any) -> dict[str, Any]:
-    values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 3, "value": 1}}
-    return {
-        "$schema": "./_schema.json",
-        "resources": {"A": values, "B": values, "Out": values} | resources,
-        "dispatchables": {"it": dispatchable},
-        "commands": [
-            {"type": "dispatch", "dispatchable": "it", "bindings": bindings},
-            {"type": "print", "resource": "Out"},
-        ],
-    }
-
-
-F = {"DataType": "FLOAT32", "Sizes": [3]}
-F_OWNED = F | {"Flags": "DML_TENSOR_FLAG_OWNED_BY_DML"}
-AB = {"ATensor": "A", "BTensor": "B", "OutputTensor": "Out"}
-IMAGE_FILE = {
-    "initialValues": {"sourcePath": "x.jpg"},
-    "initialValuesDataType": "FLOAT32",
-    "resampleSize": [1, 3, 2, 2],
-}
-
-KINDS: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "operator": (
-        of_kind({"type": "DML_OPERATOR_ELEMENT_WISE_ADD", "desc": {"ATensor": F, "BTensor": F, "OutputTensor": F}}, AB),
-        [f"$.dispatchables.it is the operator 'ELEMENT_WISE_ADD', {NOT_RUN}"],
-    ),
-    "operator in place": (
-        of_kind({"type": "DML_OPERATOR_ELEMENT_WISE_CLIP", "desc": {"InputTensor": F, "OutputTensor": F, "Min": 0, "Max": 1}}, {"InputTensor": "A", "OutputTensor": "A"}),
-        [f"$.dispatchables.it is the operator 'ELEMENT_WISE_CLIP', {NOT_RUN}"],
-    ),
-    "fused operator": (
-        of_kind({"type": "ELEMENT_WISE_ADD1", "desc": {"ATensor": F, "BTensor": F, "OutputTensor": F, "FusedActivation": {"Type": "ACTIVATION_ELU", "Alpha": 0.5}}}, AB),
-        [f"$.dispatchables.it is the operator 'ELEMENT_WISE_ADD1', {NOT_RUN}"],
-    ),
-    "owned tensors": (
-        of_kind({"type": "DML_OPERATOR_ELEMENT_WISE_ADD", "desc": {"ATensor": F_OWNED, "BTensor": F, "OutputTensor": F}, "bindings": {"ATensor": "A"}}, {"BTensor": "B", "OutputTensor": "Out"}),
-        [f"$.dispatchables.it is the operator 'ELEMENT_WISE_ADD', {NOT_RUN}"],
-    ),
-    "graph": (
-        of_kind(
-            {
-                "type": "DML_OPERATOR_GEMM",
-                "desc": {"ATensor": F, "BTensor": F_OWNED, "OutputTensor": F, "TransA": "DML_MATRIX_TRANSFORM_NONE", "Alpha": 1.0},
-                "dmlCompileType": "DmlCompileGraph",
-                "executionFlags": "DML_EXECUTION_FLAG_ALLOW_HALF_PRECISION_COMPUTATION",
-                "bindings": {"BTensor": "B"},
-            },
-            {"ATensor": "A", "OutputTensor": "Out"},
-        ),
-        [f"$.dispatchables.it is the operator 'GEMM', {NOT_RUN}"],
-    ),
-    "image": (
-        of_kind({"type": "DML_OPERATOR_CONVOLUTION", "desc": {}}, {"InputTensor": "A"}, A=IMAGE_FILE)
-        | {"commands": [{"type": "writeFile", "resource": "Out", "targetPath": "x.png", "dimensions": [1, 1, 1, 3]}]},
-        [
-            f"$.resources.A.initialValues.sourcePath {IMAGE} 'x.jpg'",
-            f"$.dispatchables.it is the operator 'CONVOLUTION', {NOT_RUN}",
-            f"$.commands[0].targetPath {IMAGE} 'x.png'",
-        ],
-    ),
-    "ONNX": (of_kind({"type": "onnx", "sourcePath": "x.onnx"}, {"x": "A", "y": "Out"}), [f"$.dispatchables.it is an ONNX model, {NOT_RUN}"]),
-    "ONNX of any shape": (
-        of_kind(
-            {"type": "onnx", "sourcePath": "x.onnx", "freeDimensionNameOverrides": {"N": 2}},
-            {"x": {"name": "A", "shape": [1, 3]}, "y": {"name": "Out"}},
-            Out={"initialValuesDataType": "FLOAT32", "initialValues": "deferred"},
-        ),
-        [
-            "$.resources.Out.initialValues must not be 'deferred', as such values come from an ONNX model",
-            f"$.dispatchables.it is an ONNX model, {NOT_RUN}",
-        ],
-    ),
-    "HLSL": (
-        of_kind(
-            {"type": "hlsl", "sourcePath": "x.hlsl", "compiler": "dxc", "compilerArgs": ["-T", "cs_6_2"]},
-            {"constants": "C"},
-            C={"initialValuesDataType": "UNKNOWN", "initialValues": [{"name": "n", "type": "UINT32", "value": 6}], "sizeInBytes": 256},
-        ),
-        [f"$.dispatchables.it is an HLSL shader, {NOT_RUN}"],
-    ),
-    "serialized graph": (
-        of_kind({"type": "dmlSerializedGraph", "sourcePath": "x.bin"}, {"in": "A", "out": "Out"}),
-        [f"$.dispatchables.it is a serialized graph, {NOT_RUN}"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_kinds_that_are_not_run(tmp_path: Path, kind: str, recwarn: pytest.WarningsRecorder) -> None:
-    model, problems = KINDS[kind]
-    (tmp_path / "model.json").write_text(json.dumps(model))
-    with pytest.raises(ModelError) as caught:
-        Model.load(tmp_path / "model.json")
-    assert [str(problem) for problem in caught.value.problems] == problems
-    assert not recwarn.list  # there is nothing wrong with what belongs to them

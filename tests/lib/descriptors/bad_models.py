@@ -1,7 +1,7 @@
 # ruff: noqa: E501  (a problem to a line)
 """Model files that are refused: what a good one is changed to, and everything that is then said of it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 DROP = object()  # for a field that is taken away
@@ -87,6 +87,22 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(value[key])
 
 
+def replaced(value: Any, others: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[Any, Any]]:
+    """The value of JSON with something else in one place at a time, for as long as that is looked at.
+
+    What is to stand there follows from what does; DROP takes a field away.
+    """
+    for owner, key in list(places(value)):
+        before = owner[key]
+        for other in others(before):
+            if other is not DROP:
+                owner[key] = other
+            elif isinstance(owner, dict):
+                del owner[key]
+            yield key, other
+            owner[key] = before
+
+
 def nested(depth: int) -> list[Any]:
     result: list[Any] = []
     for _ in range(depth):
@@ -98,6 +114,7 @@ X = "resources/x"
 SPLIT = "dispatchables/split"
 DESC = f"{SPLIT}/desc"
 BIND = "commands/1/bindings"
+TENSOR = {"DataType": "FLOAT32", "Sizes": [6]}
 
 BAD: list[tuple[dict[str, Any], list[str]]] = [
     # The root.
@@ -183,7 +200,6 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{SPLIT}/dmlCompileType": ["DmlCompileOp"]}, ["$.dispatchables.split.dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph', got an array"]),
     ({f"{SPLIT}/type": "DML_OPERATOR_GEMM"}, [f"$.dispatchables.split is the operator 'GEMM', {NOT_RUN}"]),
     ({f"{SPLIT}/Type": "slice"}, [f"$.dispatchables.split is the operator 'slice', {NOT_RUN}"]),
-    *(({f"{SPLIT}/type": kind}, [f"$.dispatchables.split is {what}, {NOT_RUN}"]) for kind, what in (("hlsl", "an HLSL shader"), ("ONNX", "an ONNX model"), ("dmlSerializedGraph", "a serialized graph"))),
     ({f"{SPLIT}/dmlCompileType": "DmlCompile"}, ["$.dispatchables.split.dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph', got 'DmlCompile'"]),
     ({DESC: []}, ["$.dispatchables.split.desc must be an object, got []"]),
     ({f"{DESC}/InputTensor": DROP}, ["$.dispatchables.split.desc.InputTensor is required"]),
@@ -197,6 +213,24 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{DESC}/OutputTensors/1/Type": "IMAGE"}, ["$.dispatchables.split.desc.OutputTensors[1].Type must be DML_TENSOR_TYPE_BUFFER, got 'IMAGE'"]),
     ({f"{DESC}/OutputTensors/0/Type": 2}, ["$.dispatchables.split.desc.OutputTensors[0].Type must be DML_TENSOR_TYPE_BUFFER, got 2"]),
     ({f"{DESC}/InputTensor/Flags": ["NONE", "SOME"]}, ["$.dispatchables.split.desc.InputTensor.Flags[1] must be one of NONE, OWNED_BY_DML, got 'SOME'"]),
+    ({f"{DESC}/InputTensor": []}, ["$.dispatchables.split.desc.InputTensor must be an object, got []"]),
+    ({f"{DESC}/InputTensor": {"DataType": "FLOAT31", "Sizes": [1, "2", 2.0, True]}}, [f"$.dispatchables.split.desc.InputTensor.Sizes[{k}] must be a whole number, got {got}" for k, got in ((1, "'2'"), (2, "2.0"), (3, "true"))]),
+    (
+        {f"{DESC}/InputTensor": {"DataType": "FLOAT31", "Sizes": [1], "Flags": "SOME"}},
+        [f"$.dispatchables.split.desc.InputTensor.DataType must be one of UNKNOWN, {DATA_TYPES}, UINT4, INT4, got 'FLOAT31'", "$.dispatchables.split.desc.InputTensor.Flags must be one of NONE, OWNED_BY_DML, got 'SOME'"],
+    ),
+    (
+        {f"{DESC}/InputTensor": {"Type": "TEXTURE", "Desc": {}}},
+        [f"$.dispatchables.split.desc.InputTensor.{rule}" for rule in ("Type must be DML_TENSOR_TYPE_BUFFER, got 'TEXTURE'", "Desc.DataType is required", "Desc.Sizes is required")],
+    ),
+    (
+        {DESC: {"Axis": "0", "OutputTensors": [{}]}},
+        [f"$.dispatchables.split.desc.{rule}" for rule in ("InputTensor is required", "OutputCount is required", "Axis must be a whole number, got '0'")],
+    ),
+    (
+        {SPLIT: {"type": "ELEMENT_WISE_IDENTITY", "desc": {"InputTensor": {"DataType": "INT8", "Sizes": [4]}, "OutputTensor": {"DataType": "INT8", "Sizes": [4]}, "ScaleBias": {"Scale": 2}}}},
+        ["$.dispatchables.split.desc.ScaleBias must be absent or null, as elements are copied here, not computed, got an object"],
+    ),
     # Rules that descriptors break, in the struct's words.
     ({f"{DESC}/Axis": 1}, ["$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1"]),
     ({f"{DESC}/InputTensor/Sizes": [7]}, ["$.dispatchables.split.desc.OutputTensors must have sizes along axis 0 that sum to 7, that of InputTensor, got [2, 4]"]),
@@ -238,9 +272,53 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"resources/b/sizeInBytes": 40, "resources/x/sizeInBytes": 48, f"{DESC}/InputTensor/Sizes": [12], f"{DESC}/OutputTensors/1/Desc/Sizes": [10], f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 4}, "b"]}, ["$.commands[1].bindings.OutputTensors[0] must not overlap OutputTensors[1], which is bytes 0 to 40 of 'b', got 16 to 24"]),
     *(({"resources/x/sizeInBytes": 64, f"{BIND}/OutputTensors/1": bound}, ["$.commands[1].bindings.OutputTensors[1] must be bound to another resource than InputTensor is, got 'x'"]) for bound in ("x", {"name": "x", "elementOffset": 8})),
     (
+        {SPLIT: {"type": "JOIN", "desc": {"InputCount": 1, "InputTensors": [TENSOR], "OutputTensor": TENSOR, "Axis": 0}}, BIND: {"InputTensors": ["x"], "OutputTensor": {"name": "x", "elementOffset": 8}}, "resources/x/sizeInBytes": 64},
+        ["$.commands[1].bindings.OutputTensor must be bound to another resource than InputTensors[0] is, got 'x'"],
+    ),
+    (
         {"resources/b/sizeInBytes": 64, f"{DESC}/InputTensor/Sizes": [15], f"{DESC}/OutputCount": 3, f"{DESC}/OutputTensors/1/Desc/Sizes": [12], f"{DESC}/OutputTensors/2": {"DataType": "FLOAT32", "Sizes": [1]}, "resources/x/sizeInBytes": 60,
          f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 4}, "b", {"name": "b", "elementOffset": 8}]},
         [f"$.commands[1].bindings.OutputTensors[{k}] must not overlap OutputTensors[1], which is bytes 0 to 48 of 'b', got {got}" for k, got in ((0, "16 to 24"), (2, "32 to 36"))],
+    ),
+    # Models of DxDispatch's repository, by what their dispatchable is: nothing else about it is wrong.
+    *(
+        ({SPLIT: {"type": kind} | more, BIND: bindings}, [f"$.dispatchables.split is {what}, {NOT_RUN}"])
+        for kind, what, more, bindings in (
+            ("DML_OPERATOR_ELEMENT_WISE_ADD", "the operator 'ELEMENT_WISE_ADD'", {"desc": {"ATensor": TENSOR, "BTensor": TENSOR, "OutputTensor": TENSOR}}, {"ATensor": "x", "BTensor": "a", "OutputTensor": "b"}),
+            ("DML_OPERATOR_ELEMENT_WISE_CLIP", "the operator 'ELEMENT_WISE_CLIP'", {"desc": {"InputTensor": TENSOR, "OutputTensor": TENSOR, "Min": 0, "Max": 1}}, {"InputTensor": "x", "OutputTensor": "x"}),
+            ("ELEMENT_WISE_ADD1", "the operator 'ELEMENT_WISE_ADD1'", {"desc": {"ATensor": TENSOR, "FusedActivation": {"Type": "ACTIVATION_ELU", "Alpha": 0.5}}}, {"ATensor": "x"}),
+            (
+                "DML_OPERATOR_GEMM",
+                "the operator 'GEMM'",
+                {
+                    "desc": {"ATensor": TENSOR, "BTensor": TENSOR | {"Flags": "OWNED_BY_DML"}, "OutputTensor": TENSOR, "TransA": "DML_MATRIX_TRANSFORM_NONE", "Alpha": 1.0},
+                    "dmlCompileType": "DmlCompileGraph",
+                    "executionFlags": "DML_EXECUTION_FLAG_ALLOW_HALF_PRECISION_COMPUTATION",
+                    "bindings": {"BTensor": "a"},
+                },
+                {"ATensor": "x", "OutputTensor": "b"},
+            ),
+            ("onnx", "an ONNX model", {"sourcePath": "x.onnx"}, {"x": "x", "y": "a"}),
+            ("ONNX", "an ONNX model", {"sourcePath": "x.onnx", "freeDimensionNameOverrides": {"N": 2}}, {"x": {"name": "x", "shape": [1, 3]}, "y": {"name": "a"}}),
+            ("hlsl", "an HLSL shader", {"sourcePath": "x.hlsl", "compiler": "dxc", "compilerArgs": ["-T", "cs_6_2"]}, {"constants": "mixed"}),
+            ("dmlSerializedGraph", "a serialized graph", {"sourcePath": "x.bin"}, {"in": "x", "out": "a"}),
+        )
+    ),
+    (
+        {"resources/a/initialValues": "deferred", f"{SPLIT}/type": "onnx"},
+        ["$.resources.a.initialValues must not be 'deferred', as such values come from an ONNX model", f"$.dispatchables.split is an ONNX model, {NOT_RUN}"],
+    ),
+    (
+        {
+            X: {"initialValues": {"sourcePath": "x.jpg"}, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 3, 2, 2]},
+            SPLIT: {"type": "DML_OPERATOR_CONVOLUTION", "desc": {}},
+            "commands/0": {"type": "writeFile", "resource": "b", "targetPath": "x.png", "dimensions": [1, 1, 1, 4]},
+        },
+        [
+            "$.resources.x.initialValues.sourcePath must not be an image, as images are not supported, got 'x.jpg'",
+            f"$.dispatchables.split is the operator 'CONVOLUTION', {NOT_RUN}",
+            "$.commands[0].targetPath must not be an image, as images are not supported, got 'x.png'",
+        ],
     ),
     # Tensors that are bound at initialization.
     ({f"{SPLIT}/bindings": []}, ["$.dispatchables.split.bindings must be an object, got []"]),

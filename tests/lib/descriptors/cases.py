@@ -17,6 +17,7 @@ from torch_dml_ops.directml import (
     SplitOperatorDesc,
     TensorDataType,
     TensorDesc,
+    TensorFlags,
 )
 from torch_dml_ops.directml._schema.structs import Struct
 
@@ -65,6 +66,28 @@ def plain(op: str, rank: int, data_type: TensorDataType, length_type: TensorData
     return op_desc(op, *fields.get(op, [x, x, zeros, twos, ones]))
 
 
+def with_tensor(desc: Any, path: Sequence[Any], **changes: Any) -> Any:
+    """The descriptor with other fields of the tensor at the path."""
+    field, *entry = path
+    value = getattr(desc, field)
+    tensors = list(value) if entry else [value]
+    k = entry[0] if entry else 0
+    tensors[k] = dataclasses.replace(tensors[k], **changes)
+    return dataclasses.replace(desc, **{field: tensors if entry else tensors[0]})
+
+
+def owned(desc: Any, *paths: Sequence[Any]) -> Any:
+    """The descriptor with inputs that are owned by DirectML."""
+    for path in paths:
+        desc = with_tensor(desc, path, flags=TensorFlags.OWNED_BY_DML)
+    return desc
+
+
+def dotted(path: Sequence[Any]) -> str:
+    """``input_tensors[1]``."""
+    return "".join([path[0], *(f"[{k}]" for k in path[1:])])
+
+
 # Random ones.
 
 data_types = st.sampled_from(DATA_TYPES)
@@ -103,31 +126,41 @@ def walks(draw: st.DrawFn, whole: int, *, forwards: bool = False) -> tuple[int, 
 
 
 @st.composite
-def descs(draw: st.DrawFn, op: str) -> OperatorDesc:
-    """A valid descriptor at the newest feature level."""
-    data_type = draw(data_types)
-    rank = draw(st.integers(1, 8))
-    sizes = draw(st.lists(st.integers(1, 6 if rank < 4 else 3), min_size=rank, max_size=rank))
-    if op in ("SLICE", "SLICE1", "SLICE_GRAD"):
+def descs(draw: st.DrawFn, op: str, first: TensorDesc | None = None) -> OperatorDesc:
+    """A valid descriptor at the newest feature level; its first input is the one that is given, or any."""
+    is_given = first is not None
+    if first is None:
+        rank = draw(st.integers(1, 8))
+        sizes = draw(st.lists(st.integers(1, 6 if rank < 4 else 3), min_size=rank, max_size=rank))
+        first = draw(tensor_descs(sizes, draw(data_types)))
+    sizes, data_type, axis = first.sizes, first.data_type, draw(st.integers(0, len(first.sizes) - 1))
+
+    def tensor(sizes: Sequence[int], *, written: bool = True) -> TensorDesc:
+        return draw(tensor_descs(sizes, data_type, written=written))
+
+    if op in ("SLICE", "SLICE1") or (op == "SLICE_GRAD" and not is_given):
         chosen = [draw(walks(size, forwards=op == "SLICE")) for size in sizes]
         offsets, extents, strides, steps = (list(values) for values in zip(*chosen, strict=True))
-        whole = draw(tensor_descs(sizes, data_type, written=op == "SLICE_GRAD"))
-        part = draw(tensor_descs(steps, data_type, written=op != "SLICE_GRAD"))
         if op == "SLICE_GRAD":
-            return op_desc(op, part, whole, offsets, extents, strides)
-        return op_desc(op, whole, part, offsets, steps if op == "SLICE" else extents, strides)
-    x, y = draw(tensor_descs(sizes, data_type)), draw(tensor_descs(sizes, data_type, written=True))
-    if op == "ELEMENT_WISE_IDENTITY":
-        return op_desc(op, x, y)
-    axis = draw(st.integers(0, rank - 1))
+            return op_desc(op, tensor(steps, written=False), tensor(sizes), offsets, extents, strides)
+        return op_desc(op, first, tensor(steps), offsets, steps if op == "SLICE" else extents, strides)
+    if op == "SLICE_GRAD":
+        strides = [draw(st.sampled_from([1, -1, 2])) for _ in sizes]
+        extents = [1 + (steps - 1) * abs(stride) for steps, stride in zip(sizes, strides, strict=True)]
+        whole = tensor([extent + draw(st.integers(0, 1)) for extent in extents])
+        return op_desc(op, first, whole, [0] * len(sizes), extents, strides)
+    if op == "SPLIT":
+        ends = sorted({*draw(st.lists(st.integers(1, sizes[axis]), max_size=3)), sizes[axis]})
+        pieces = [tensor(along(sizes, axis, end - begin)) for begin, end in zip([0, *ends], ends, strict=False)]
+        return op_desc(op, first, pieces, axis)
+    if op == "JOIN":
+        counts = draw(st.lists(st.integers(1, 4), max_size=3))
+        pieces = [first, *(tensor(along(sizes, axis, n), written=False) for n in counts)]
+        return op_desc(op, pieces, tensor(along(sizes, axis, sum(piece.sizes[axis] for piece in pieces))), axis)
     if op == "REVERSE_SUBSEQUENCES":
         lengths = draw(tensor_descs(along(sizes, axis, 1), draw(st.sampled_from([UINT32, UINT64]))))
-        return op_desc(op, x, lengths, y, axis)
-    counts = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
-    written = op == "SPLIT"
-    pieces = [draw(tensor_descs(along(sizes, axis, n), data_type, written=written)) for n in counts]
-    whole = draw(tensor_descs(along(sizes, axis, sum(counts)), data_type, written=not written))
-    return op_desc(op, *((whole, pieces) if written else (pieces, whole)), axis)
+        return op_desc(op, first, lengths, tensor(sizes), axis)
+    return op_desc(op, first, tensor(sizes))
 
 
 def arguments_of_infer_output(desc: Any) -> dict[str, Any]:

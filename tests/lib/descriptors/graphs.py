@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from descriptors.cases import UINT32, along, data_types, op_desc, tensor_descs, walks, window
+from descriptors.cases import OPERATORS, data_types, descs, op_desc, tensor_descs
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -69,41 +69,11 @@ def expressions(value: Any) -> list[Expression]:
 
 @st.composite
 def added(draw: st.DrawFn, graph: Graph, x: Expression) -> list[Expression]:
-    """What an operator makes of an expression."""
-    desc = x.output_desc
-    rank, data_type = len(desc.sizes), desc.data_type
-    axis = draw(st.integers(0, rank - 1))
-
-    def written(sizes: Sequence[int]) -> TensorDesc:
-        return draw(tensor_descs(sizes, data_type, written=True))
-
-    op = draw(st.sampled_from(["SLICE", "SLICE1", "SLICE_GRAD", "SPLIT", "JOIN", "REVERSE", "IDENTITY", "IDENTITY"]))
-    if op == "IDENTITY":
-        return expressions(graph.add(identity(desc, written(desc.sizes)), x))
-    if op in ("SLICE", "SLICE1"):
-        chosen = [draw(walks(size, forwards=op == "SLICE")) for size in desc.sizes]
-        offsets, extents, strides, steps = (list(values) for values in zip(*chosen, strict=True))
-        extents = steps if op == "SLICE" else extents
-        return expressions(graph.add(op_desc(op, desc, written(steps), offsets, extents, strides), x))
-    if op == "SLICE_GRAD":
-        strides = [draw(st.sampled_from([1, -1, 2])) for _ in desc.sizes]
-        extents = [1 + (n - 1) * abs(s) for n, s in zip(desc.sizes, strides, strict=True)]
-        whole = written([n + draw(st.integers(0, 1)) for n in extents])
-        walk = window([0] * rank, extents, strides)
-        return expressions(graph.add(op_desc("SLICE_GRAD", desc, whole, **walk), x))
-    if op == "SPLIT":
-        first = draw(st.integers(1, desc.sizes[axis]))
-        counts = [n for n in (first, desc.sizes[axis] - first) if n]
-        pieces = [written(along(desc.sizes, axis, n)) for n in counts]
-        return expressions(graph.add(op_desc("SPLIT", desc, pieces, axis), x))
-    if op == "JOIN":
-        count = draw(st.integers(1, 3))
-        whole = written(along(desc.sizes, axis, count * desc.sizes[axis]))
-        join = op_desc("JOIN", [desc] * count, whole, axis)
-        return expressions(graph.add(join, *[x] * count))
-    lengths = graph.input(draw(tensor_descs(along(desc.sizes, axis, 1), UINT32)))
-    reverse = op_desc("REVERSE_SUBSEQUENCES", desc, lengths.output_desc, written(desc.sizes), axis)
-    return expressions(graph.add(reverse, x, lengths))
+    """What an operator makes of an expression, which may be each input of the same description."""
+    desc = draw(descs(draw(st.sampled_from([*OPERATORS, "JOIN", "ELEMENT_WISE_IDENTITY"])), x.output_desc))
+    others = [tensor for _, tensor in desc.inputs()[1:]]
+    inputs = [x if tensor == x.output_desc and draw(st.booleans()) else graph.input(tensor) for tensor in others]
+    return expressions(graph.add(desc, x, *inputs))
 
 
 @st.composite

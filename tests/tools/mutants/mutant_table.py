@@ -572,7 +572,8 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "descriptors": (
-        "tests/directml/test_directml_descriptors.py tests/directml/test_directml_operator.py",
+        "tests/directml/test_directml_descriptors.py tests/directml/test_directml_operator.py "
+        "tests/directml/test_directml_refusals.py",
         {
             "torch_dml_ops/directml/operator.py": [("if «size != 1 and »stride", "")],
             "torch_dml_ops/directml/tensor_desc.py": [
