@@ -195,11 +195,6 @@ def test_table_says_what_the_levels_support() -> None:
 # The constraints, sentence by sentence.
 
 
-@every_op
-def test_valid(op: str) -> None:
-    assert broken(VALID[op]) == []
-
-
 @pytest.mark.parametrize("d", [0, 1])
 @every_op
 def test_one_rule_broken_and_no_other(op: str, d: int) -> None:

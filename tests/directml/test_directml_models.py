@@ -100,12 +100,11 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*")} == set(PRINTED)
 
 
-ACCELERATOR = str(torch.accelerator.current_accelerator())  # of the tests on the CPU, that of host_device.cpp
-
-
-@pytest.mark.parametrize("options", [[], ["--device", ACCELERATOR]], ids=["cpu", "accelerator"])
+@pytest.mark.parametrize("accelerated", [False, True], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize("name", PRINTED)
-def test_examples(name: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_examples(name: str, accelerated: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    accelerator = torch.accelerator.current_accelerator()  # of the tests on the CPU, that of host_device.cpp
+    options = ["--device", str(accelerator)] if accelerated else []
     assert main(["run", *options, str(EXAMPLES / f"{name}.json")]) == 0
     assert capsys.readouterr() == (PRINTED[name], "")
     assert main(["validate", str(EXAMPLES / f"{name}.json")]) == 0

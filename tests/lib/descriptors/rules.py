@@ -154,7 +154,7 @@ def broken_fields(desc: OperatorDesc, d: int) -> Iterator[Broken]:
             lists = (value[:-1], [*value, 1])
             yield from (Broken((), {name: other}, [f"{name} {rule}, got {len(other)}"]) for other in lists)
     if op == "SLICE":
-        offset, size, stride = (fields[name][d] for name in ("offsets", "sizes", "strides"))
+        size, stride = fields["sizes"][d], fields["strides"][d]
         yield entry("offsets", -1, "must be at least 0")
         yield entry("sizes", 0, "must be at least 1")
         yield from (entry("strides", n, "must be from 1 to 4294967295", n > 0) for n in (0, -1, 2**32))
@@ -191,7 +191,8 @@ def broken_fields(desc: OperatorDesc, d: int) -> Iterator[Broken]:
                     sentence = f"{dotted(path)}.sizes[{d}] must be 1, as this is the axis, got {n}"
                 else:
                     sizes = [n if place == path[1] else t.sizes[d] for place, t in enumerate(fields[path[0]])]
-                    sentence = f"{path[0]} must have sizes along axis {d} that sum to {limit}, that of {whole_name}, got {sizes}"
+                    rule = f"must have sizes along axis {d} that sum to {limit}, that of {whole_name}"
+                    sentence = f"{path[0]} {rule}, got {sizes}"
                 yield Broken(path, of_sizes(along(tensor.sizes, d, n)), [sentence])
 
 
