@@ -18,7 +18,7 @@ import oracle
 import plain_torch
 import pytest
 import torch
-from operator_cases import ANY_SHAPE, CASES, LAYOUTS, gradients, same, values
+from operator_cases import ANY_SHAPE, COMPILED, LAYOUTS, gradients, same, values
 from oracle import as_list
 from processes import run_python, started
 from torch import Tensor
@@ -262,11 +262,11 @@ def test_forward_and_backward() -> None:
     def f(ops: ModuleType) -> Callable[..., list[Tensor]]:
         def g(*tensors: Tensor) -> list[Tensor]:
             given = iter(tensors)
-            return [y.sin() for case in CASES for y in case.results(ops, *(next(given).exp() for _ in case.sizes))]
+            return [y.sin() for case in COMPILED for y in case.results(ops, *(next(given).exp() for _ in case.sizes))]
 
         return g
 
-    tensors = [x for case in CASES for x in case.tensors(torch.float64)]
+    tensors = [x for case in COMPILED for x in case.tensors(torch.float64)]
     with dml.set_fusion("always"):
         actual = gradients(torch.compile(f(dml), fullgraph=True), *tensors)
     torch.testing.assert_close(actual, gradients(f(plain_torch), *tensors))

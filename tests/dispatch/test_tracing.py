@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from contract_cases import CALLS_BY_NAME
 from processes import file_of_tests, path_with_lib, run_python
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -79,7 +80,7 @@ def test_every_pair(first: str, second: str, way: str, entry: str) -> None:
 
 # Every argument, and every number in one, stands for a value in the graph.
 
-X, COLUMN, ROWS = torch.arange(24.0).reshape(4, 6), torch.tensor([[2], [0], [6], [5]]), torch.tensor([2, 0, 6, 5])
+X, ROWS = torch.arange(24.0).reshape(4, 6), torch.tensor([2, 0, 6, 5])
 
 
 def _assigned(index: Any, value: Any) -> Tensor:
@@ -99,15 +100,9 @@ def _in_the_mode(start: Any, stop: Any, number: Any, value: Any = None) -> Tenso
 
 CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     **{
-        f"{entry}: {name}": (getattr(ops, name), arguments)
+        f"{entry}: {call}": (getattr(ops, call.function), [*call.arguments(X).values()])
         for entry, ops in ENTRIES.items()
-        for name, arguments in {
-            "slice1": [X, [0, 1], [4, 4], [-2, 1], [2, 3]],
-            "slice_grad": [X, [8, 7], [0, 1], [8, 6], [-2, 1]],
-            "split": [X, [1, 2, 3], 1],
-            "join": [[X, 2 * X], 1],
-            "reverse_subsequences": [X, COLUMN, 1],
-        }.items()
+        for call in CALLS_BY_NAME
     },
     "reverse_sequence": (dml.reverse_sequence, [X, ROWS, 1, 0]),
     "sequence_lengths_like": (dml.sequence_lengths_like, [X, ROWS, 1, 0]),
@@ -173,7 +168,8 @@ def test_every_argument_is_unknown(name: str, at: tuple[Any, ...]) -> None:
 NOTHING = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]) or 'torch.distributed.tensor' in sys.modules)"
 EVERYTHING = "import sys, pytest, everything_loaded; sys.exit(pytest.main(sys.argv[1:]))"
 QUICK = (
-    "tracing or torch_function or symbolic_trace or fx_and_jit or subclass or sentences or (test_refused and functions)"
+    "tracing or torch_function or symbolic_trace or traced_by or subclass or typed or sentences"
+    " or (test_refused and functions)"
 )
 
 
@@ -187,12 +183,13 @@ def test_in_a_process_that_did_nothing_else() -> None:
 
 
 def test_in_a_process_that_has_loaded_everything() -> None:
-    assert_pass(EVERYTHING, ("tracing", "arguments", "refusals", "index"), QUICK)
+    assert_pass(EVERYTHING, ("tracing", "arguments", "refusals", "mistakes", "compositions"), QUICK)
 
 
 @pytest.mark.thorough
 def test_more_in_a_process_that_has_loaded_everything() -> None:
-    names = ("arguments", "refusals", "index", "fast", "unusual_inputs", "negative_steps", "reverse_sequence")
+    names = ("arguments", "refusals", "mistakes", "index", "fast", "unusual_inputs", "negative_steps", "compositions")
+    names += ("reverse_sequence",)
     assert_pass(EVERYTHING, names, "test")
 
 

@@ -6,6 +6,7 @@ operator is linear in.
 
 import math
 import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -94,7 +95,6 @@ def by_name(cases: Sequence[Case]) -> pytest.MarkDecorator:
 
 
 COLUMN = torch.tensor([[2], [4], [0]])
-ITEMS = torch.tensor([3, 0, 2])
 ROW = torch.tensor([[3, 1, 2, 9]], dtype=torch.uint32)
 
 
@@ -102,6 +102,60 @@ def _all_five(ops: ModuleType, x: Tensor) -> Tensor:
     left, right = ops.split(ops.reverse_subsequences(x, COLUMN, 1), [1, 3], 1)
     y = ops.join([right, left, right], 1)
     return ops.slice_grad(ops.slice1(y, [0, 1], [3, 5], [-2, 2]), [4, 4], [1, 0], [3, 4], [2, -1])
+
+
+# What is made of the operators: window, index, negative_steps and reverse_sequence.
+
+INDICES = {
+    "slices": np.s_[::-2, 1:],
+    "numbers": np.s_[-1, :, 2],
+    "new dimensions": np.s_[None, ::-1, ..., None, 0],
+    "one element": np.s_[1, 2, 3],
+    "nothing": np.s_[::-1, 2:2],
+    "huge steps": np.s_[:: -sys.maxsize, :: sys.maxsize],
+}
+
+
+def _assign(target: Any, x: Tensor) -> None:
+    target[::-1] = x
+    target[::-2, ::-1] += x[0]
+    target[1, ::-1] = x[0, :1]
+    target[None, ::-1, 2] = x[1, 1]
+    target[::-1, 2:2] = x[0, :1]
+
+
+def _assigned(ops: ModuleType, x: Tensor) -> Tensor:
+    y = x**3
+    _assign(ops.index(y), x)
+    return y
+
+
+def _in_the_mode(ops: ModuleType, x: Tensor) -> Tensor:
+    y = x**3
+    with ops.negative_steps():
+        _assign(y, x)
+        return y[::-1, ..., ::-2]
+
+
+def _windowed(ops: ModuleType, x: Tensor) -> Tensor:
+    window = dml.window(x.shape, (slice(None, None, -2), ..., slice(1, -1)))
+    return ops.slice_grad(ops.slice1(x, *window), x.shape, *window)
+
+
+COMPOSITIONS = (
+    Case("slice1 and slice_grad by window", _windowed, ((2, 3, 4),)),
+    *(
+        Case(f"index of {name}", lambda ops, x, index=index: ops.index(x)[index], ((2, 3, 4),))
+        for name, index in INDICES.items()
+    ),
+    Case("index, assigned to", _assigned, ((2, 3, 4),)),
+    Case("negative_steps, assigned to", _in_the_mode, ((2, 3, 4),)),
+    Case(
+        "reverse_sequence by lengths that follow from the input",
+        lambda ops, x: ops.reverse_sequence(x, (x.abs() > 1.5).sum((1, 2)), 1),
+        ((2, 3, 4),),
+    ),
+)
 
 
 CASES = (
@@ -117,10 +171,12 @@ CASES = (
     Case("join of a tensor with itself", lambda ops, x: ops.join([x, x], 0), ((2, 3),)),
     Case("reverse_subsequences", lambda ops, x: ops.reverse_subsequences(x, COLUMN, 1), ((3, 4),)),
     Case("reverse_subsequences, axis 0", lambda ops, x: ops.reverse_subsequences(x, ROW, 0), ((3, 4),)),
-    Case("a length per batch item", lambda ops, x: ops.reverse_sequence(x, ITEMS, 1), ((3, 4),)),
+    *COMPOSITIONS,
     Case("all five", _all_five, ((3, 4),)),
 )
 FIVE = tuple(case for case in CASES if " " not in case.name)  # one for each operator
+# From 2.14 on torch hides assignments in compiled code from modes.
+COMPILED = tuple(case for case in CASES if torch.__version__ < "2.14" or not case.name.startswith("negative_steps"))
 
 
 # Calls for one tensor of any shape, with arguments that follow from it.

@@ -4,9 +4,12 @@ They have the signatures of ``torch_dml_ops``, so that a test runs one lambda wi
 """
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 
 def _walk(device: torch.device, offset: int, size: int, stride: int, count: int) -> Tensor:
@@ -56,3 +59,30 @@ def reverse_sequence(x: Tensor, lengths: Tensor, axis: int) -> Tensor:
     """With a length for each index of dimension 0."""
     rows = [1 if d == axis else n for d, n in enumerate(x.shape)]
     return reverse_subsequences(x, lengths.reshape([-1] + [1] * (x.dim() - 1)).expand(rows), axis)
+
+
+class index:
+    """By advanced indices into the flattened tensor."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+    def _places(self, index: Any) -> Tensor:
+        numbers = np.arange(self.x.numel()).reshape(self.x.shape)
+        return torch.from_numpy(np.array(numbers[index])).to(self.x.device)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return self.x.reshape(-1)[self._places(index)]
+
+    def __setitem__(self, index: Any, value: Tensor) -> None:
+        changed = self.x.reshape(-1).index_put((self._places(index),), value)
+        self.x.copy_(changed.reshape(self.x.shape))
+
+
+class negative_steps(TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is Tensor.__getitem__:
+            return index(args[0])[args[1]]
+        if function is Tensor.__setitem__:
+            return index(args[0]).__setitem__(*args[1:])
+        return function(*args, **(kwargs or {}))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from operator_cases import Case, values
 from torch import Tensor
-from torch.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from torch.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
 
 Tensors = tuple[Tensor, ...]
 
@@ -76,23 +76,9 @@ TRANSFORMS: dict[str, Callable[[Problem, Tensors], Any]] = {
     "jvp of vmap": lambda p, x: jvp(vmap(p.f), x, x),
     "vmap of hessian": lambda p, x: vmap(hessian(p.total, p.every))(*x),
     "hessian of vmap": lambda p, x: hessian(lambda *y: vmap(p.f)(*y).sum(), p.every)(*x),
+    "functionalize": lambda p, x: functionalize(p.f)(*x),
 }
 
 
 def point(problem: Problem, transform: str) -> Tensors:
     return problem.batch if "vmap" in transform else problem.at
-
-
-TORCH_FUNC: dict[str, Callable[[Callable[[Tensor], Tensor], Tensor], Any]] = {
-    "grad": lambda f, x: grad(lambda y: f(y).sum())(x),
-    "vjp": lambda f, x: vjp(f, x)[1](f(x)),
-    "jvp": lambda f, x: jvp(f, (x,), (x.cos(),)),
-    "jacrev": lambda f, x: jacrev(f)(x),
-    "jacfwd": lambda f, x: jacfwd(f)(x),
-    "hessian": lambda f, x: hessian(lambda y: f(y).sum())(x),
-    "vmap": lambda f, x: vmap(f)(torch.stack([x, x.cos()])),
-    "vmap, last": lambda f, x: vmap(f, in_dims=-1)(torch.stack([x, x.cos()], -1)),
-    "vmap of grad": lambda f, x: vmap(grad(lambda y: f(y).sum()))(torch.stack([x, x.cos()])),
-    "grad of vmap": lambda f, x: grad(lambda y: vmap(f)(y).sum())(torch.stack([x, x.cos()])),
-    "functionalize": lambda f, x: torch.func.functionalize(f)(x),
-}

@@ -532,7 +532,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "mode": (
-        "tests/indexing/test_negative_steps.py",
+        "tests/indexing/test_negative_steps.py tests/contract/test_compositions.py",
         {
             "torch_dml_ops/_indexing/negative_steps.py": [
                 ("_setitem« or func is operator.setitem»", ""),
