@@ -10,11 +10,11 @@ import contextlib
 import decimal
 import fractions
 import inspect
-import operator
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -24,7 +24,8 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
 from contract_cases import CALLS_BY_NAME, HELPERS, Call
-from operator_cases import WHOLE, graphs, same
+from fast_situations import one
+from operator_cases import WHOLE, PassingMode, graphs, same
 from processes import started
 from torch import Tensor
 from torch.func import grad, vmap
@@ -36,10 +37,6 @@ pytestmark = [pytest.mark.usefixtures("fresh_compiler"), pytest.mark.filterwarni
 
 
 every_call = pytest.mark.parametrize("call", CALLS_BY_NAME, ids=str)
-
-
-def one(results: Any) -> Tensor:
-    return results if isinstance(results, Tensor) else torch.cat([r.flatten() for r in results])
 
 
 def matrix() -> Tensor:
@@ -67,14 +64,10 @@ CHANGEABLE: dict[str, tuple[Callable[[list[int]], Any], Callable[[Any], None]]] 
     "array.array": (lambda n: array.array("q", n), lambda s: s.__setitem__(0, 1 - s[0])),
     "deque": (collections.deque, lambda s: s.rotate(1)),
     "UserList": (collections.UserList, lambda s: s.append(3)),
-    "list of tensors": (lambda n: [torch.tensor(k) for k in n], lambda s: s[0].add_(1)),
-    "list of 0-d arrays": (lambda n: [np.array(k) for k in n], lambda s: s[0].fill(3)),
 }
 UNCHANGEABLE: dict[str, Callable[[list[int]], Any]] = {
     "tuple": tuple,
     "torch.Size": lambda n: torch.Size(n) if min(n) >= 0 else tuple(n),
-    "list of np.int64": lambda n: [np.int64(k) for k in n],
-    "list of np.int8": lambda n: [np.int8(k) for k in n],
     "memoryview": lambda n: memoryview(np.array(n)),
 }
 
@@ -138,38 +131,112 @@ NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", WHOLE)
-@every_call
-def test_whole_numbers_of_every_kind(call: Call, kind: str) -> None:
-    make, x = WHOLE[kind], matrix()
-    for name, value in call.arguments(x).items():
+@dataclass(frozen=True)
+class Place:
+    """Where a function takes a whole number."""
+
+    name: str  # as in errors
+    number: int  # that is right there
+    call: Callable[[Any, Tensor], Any]  # with a number there, of a 4 by 6 tensor
+
+
+def places_of(call: Call) -> Iterator[Place]:
+    for name, value in call.arguments(matrix()).items():
         if name == "axis":
-            same(one(call(x, axis=make(value))), one(call(x)))
-        elif name in number_lists(call) and min(value) >= 0:
-            same(one(call(x, **{name: [make(n) for n in value]})), one(call(x)))
+            yield Place(f"{call}: axis", value, lambda n, x: call(x, axis=n))
+        for k, number in enumerate(value if name in number_lists(call) else ()):
+            parts = name, value[:k], value[k + 1 :]
+            yield Place(
+                f"{call}: {name}[{k}]",
+                number,
+                lambda n, x, parts=parts: call(x, **{parts[0]: [*parts[1], n, *parts[2]]}),
+            )
 
 
-def wrong_number(call: Call, name: str, value: Any, kind: str) -> tuple[Any, str]:
-    """An argument with a number of this kind in it, and the sentence that refuses it."""
-    make, written = NOT_WHOLE[kind]
-    n = value if name == "axis" else value[1]
-    got = written.format(n=n, m=2 * n + 1)
-    place = name if name == "axis" else f"{name}[1]"
-    given = make(n) if name == "axis" else [value[0], make(n), *value[2:]]
-    return given, f"{call.function}: {place} must be a whole number, got {got}"
+def lengths(x: Tensor) -> Tensor:
+    return torch.tensor([2, 0, 6, 5], device=x.device)
+
+
+SLICED: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "index": lambda index, x: dml.index(x)[index],
+    "negative_steps": dml.negative_steps(lambda index, x: x[index]),
+    "window": lambda index, x: dml.slice1(x, *dml.window(x.shape, index)),
+}
+PARTS: dict[str, tuple[int, Callable[[Any], slice]]] = {  # of a slice, and a right number there
+    "start": (2, lambda n: slice(n, None, -1)),
+    "stop": (1, lambda n: slice(None, n, -1)),
+    "step": (-2, lambda n: slice(None, None, n)),
+}
+PLACES = (
+    *(place for call in CALLS_BY_NAME for place in places_of(call)),
+    Place("reverse_sequence: axis", 1, lambda n, x: dml.reverse_sequence(x, lengths(x), n)),
+    Place("reverse_sequence: batch_axis", 0, lambda n, x: dml.reverse_sequence(x, lengths(x), 1, n)),
+    Place("sequence_lengths_like: axis", 1, lambda n, x: x * dml.sequence_lengths_like(x, lengths(x), n)),
+    Place("sequence_lengths_like: batch_axis", 0, lambda n, x: x * dml.sequence_lengths_like(x, lengths(x), 1, n)),
+    Place("window: shape[1]", 6, lambda n, x: dml.slice1(x, *dml.window((4, n), slice(None, None, -1)))),
+    Place("index: index[0]", 2, lambda n, x: dml.index(x)[n]),
+    Place("index: index[1]", -3, lambda n, x: dml.index(x)[::-1, n]),
+    Place("negative_steps: index[1]", -3, lambda n, x: SLICED["negative_steps"]((slice(None, None, -1), n), x)),
+    *(
+        Place(
+            f"{function}: the {part} of the slice of dimension 0",
+            number,
+            lambda n, x, take=take, sliced=sliced: take(sliced(n), x),
+        )
+        for function, take in SLICED.items()
+        for part, (number, sliced) in PARTS.items()
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        pytest.param(place, kind, id=f"{place.name}, {kind}")
+        for place in PLACES
+        for kind in WHOLE
+        if place.number >= 0 or "uint" not in kind
+    ],
+)
+def test_whole_numbers_of_every_kind(place: Place, kind: str) -> None:
+    for situation in SITUATIONS.values():
+        actual, expected = (
+            situation(partial(place.call, number), matrix()) for number in (WHOLE[kind](place.number), place.number)
+        )
+        same(one(actual), one(expected))
+
+
+@pytest.mark.parametrize("kind", ["0-d array", "tensor"])
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+def test_a_number_that_is_changed_after_the_call_changes_no_gradient(place: Place, kind: str) -> None:
+    leaf, expected_leaf, number = matrix().requires_grad_(), matrix().requires_grad_(), WHOLE[kind](place.number)
+    result = one(place.call(number, leaf))
+    number += 1
+    result.sin().sum().backward()
+    one(place.call(place.number, expected_leaf)).sin().sum().backward()
+    same(leaf.grad, expected_leaf.grad)
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])
-@pytest.mark.parametrize("kind", NOT_WHOLE)
-@every_call
-def test_what_is_no_whole_number_is_refused(call: Call, kind: str, requires_grad: bool) -> None:
-    x = matrix().requires_grad_(requires_grad)
-    for name, value in call.arguments(x).items():
-        if name == "axis" or name in number_lists(call):
-            given, sentence = wrong_number(call, name, value, kind)
-            with pytest.raises(TypeError) as refused:
-                call(x, **{name: given})
-            assert str(refused.value) == sentence
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        pytest.param(place, kind, id=f"{place.name}, {kind}")
+        for place in PLACES
+        for kind in NOT_WHOLE
+        # None says something of its own in an index; torch itself refuses what is no negative step.
+        if kind != "None" or not re.search(r": index\[|of the slice", place.name)
+        if not place.name.startswith("negative_steps: the step")
+    ],
+)
+def test_what_is_no_whole_number_is_refused(place: Place, kind: str, requires_grad: bool) -> None:
+    make, written = NOT_WHOLE[kind]
+    in_an_index = ": index[" in place.name
+    rule = "a slice, a whole number, None or an Ellipsis" if in_an_index else "a whole number"
+    with pytest.raises(IndexError if in_an_index else TypeError) as refused:
+        place.call(make(1), matrix().requires_grad_(requires_grad))
+    said = str(refused.value).partition("; write ")[0]
+    assert said == f"{place.name} must be {rule}, got {written.format(n=1, m=3)}"
 
 
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128]
@@ -185,20 +252,6 @@ def test_arrays_and_tensors_of_other_than_whole_numbers_are_refused(call: Call, 
         for given in arrays:
             with pytest.raises(TypeError, match=rf"^{call.function}: {name}\[0\] must be a whole number, got "):
                 call(matrix(), **{name: given})
-
-
-@pytest.mark.parametrize("kind", NOT_WHOLE)
-def test_helpers_refuse_what_is_no_whole_number(kind: str) -> None:
-    make, written = NOT_WHOLE[kind]
-    got, x, lengths = written.format(n=1, m=3), torch.zeros(2, 3, 4), torch.tensor([1, 2])
-    for arguments, place in (((make(1), 0), "axis"), ((2, make(1)), "batch_axis")):
-        for function in ("sequence_lengths_like", "reverse_sequence"):
-            with pytest.raises(TypeError) as refused:
-                getattr(dml, function)(x, lengths, *arguments)
-            assert str(refused.value) == f"{function}: {place} must be a whole number, got {got}"
-    with pytest.raises(TypeError) as refused:
-        dml.window((4, make(1)), ...)
-    assert str(refused.value) == f"window: shape[1] must be a whole number, got {got}"
 
 
 # One sentence for every argument of a wrong type, in every situation.
@@ -249,8 +302,9 @@ def forward_mode(f: Callable[[Tensor], Any], x: Tensor) -> Any:
         return f(forward_ad.make_dual(x, x))
 
 
-def compiled(f: Callable[[Tensor], Any], x: Tensor) -> Any:
-    return torch.compile(f, backend="eager")(x)
+def in_a_mode(f: Callable[[Tensor], Any], x: Tensor) -> Any:
+    with PassingMode():
+        return f(x)
 
 
 SITUATIONS: dict[str, Callable[[Callable[[Tensor], Any], Tensor], Any]] = {
@@ -261,6 +315,7 @@ SITUATIONS: dict[str, Callable[[Callable[[Tensor], Any], Tensor], Any]] = {
     "forward mode": forward_mode,
     "inference mode": lambda f, x: torch.inference_mode()(f)(x),
     "meta": lambda f, x: f(x.to("meta")),
+    "in a mode": in_a_mode,
 }
 
 
@@ -271,14 +326,43 @@ def assert_refused_or_right(function: str, call: Callable[[], Any]) -> None:
         assert_one_sentence(error, function)
 
 
+# What takes an argument, by the function that refuses it: with something there, of a 4 by 6 tensor.
+TAKING: list[tuple[str, Callable[[Any, Tensor], Any]]] = [
+    *(
+        (call.function, lambda wrong, x, call=call, name=name: call(x, **{name: wrong}))
+        for call in CALLS_BY_NAME
+        for name in call.arguments(matrix())
+    ),
+    ("index", lambda wrong, x: dml.index(x)[wrong]),
+    ("index", lambda wrong, x: dml.index(x)[0, wrong]),
+    ("negative_steps", lambda wrong, x: SLICED["negative_steps"]((slice(None, None, -1), wrong), x)),
+    *(
+        (function, lambda wrong, x, take=take, sliced=sliced: take(sliced(wrong), x))
+        for function, take in SLICED.items()
+        for part, (_, sliced) in PARTS.items()
+        if (function, part) != ("negative_steps", "step")
+    ),
+]
+
+
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("kind", WRONG)
-@every_call
-def test_arguments_of_wrong_types_get_one_sentence(call: Call, kind: str, situation: str) -> None:
-    for name in call.arguments(matrix()):
+def test_arguments_of_wrong_types_get_one_sentence(kind: str, situation: str) -> None:
+    for function, take in TAKING:
         assert_refused_or_right(
-            call.function, lambda name=name: SITUATIONS[situation](lambda x: call(x, **{name: WRONG[kind]()}), matrix())
+            function, lambda take=take: SITUATIONS[situation](partial(take, WRONG[kind]()), matrix())
         )
+
+
+@pytest.mark.parametrize("kind", ["None", "float", "str", "generator", "object", "list of tensors"])
+@every_call
+def test_arguments_of_wrong_types_under_torch_compile_get_one_sentence(call: Call, kind: str) -> None:
+    """Where compiling may give up, the eager call says it; with fullgraph=True, torch's words are around it."""
+    for name in call.arguments(matrix()):
+        if name == "inputs" and kind == "list of tensors":  # the right type
+            continue
+        f = torch.compile(lambda x, name=name: call(x, **{name: WRONG[kind]()}), backend="eager")
+        assert_refused_or_right(call.function, partial(f, matrix()))
 
 
 @pytest.mark.parametrize("kind", WRONG)
@@ -295,18 +379,6 @@ def test_arguments_of_wrong_types_with_out_get_one_sentence(call: Call, kind: st
             call(x, **{"out": out, name: wrong})
         if not (name in number_lists(call) and kind == "0-d tensor"):
             assert_one_sentence(refused.value, call.function)
-
-
-@pytest.mark.parametrize("kind", ["None", "float", "str", "generator", "object", "list of tensors"])
-@every_call
-def test_arguments_of_wrong_types_under_torch_compile_get_one_sentence(call: Call, kind: str) -> None:
-    """Where compiling may give up, the eager call says it; with fullgraph=True, torch's words are around it."""
-    for name in call.arguments(matrix()):
-        if name == "inputs" and kind == "list of tensors":  # the right type
-            continue
-        assert_refused_or_right(
-            call.function, lambda name=name: compiled(lambda x: call(x, **{name: WRONG[kind]()}), matrix())
-        )
 
 
 RIGHT = {**{call.function: partial(call.arguments, matrix()) for call in CALLS_BY_NAME}, **HELPERS}
@@ -374,41 +446,6 @@ def test_a_list_that_is_not_shortened_is_found() -> None:
             assert_lists_are_shortened(sentence)
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("kind", WRONG)
-def test_entries_of_an_index_of_wrong_types_get_one_sentence(kind: str, situation: str) -> None:
-    wrong = WRONG[kind]()
-
-    def plain(x: Tensor, index: Any) -> Tensor:
-        with dml.negative_steps():
-            return x[index]
-
-    for index in (wrong, (0, wrong), slice(wrong, None, -1), slice(None, wrong, -1), slice(None, None, wrong)):
-        assert_refused_or_right(
-            "index", lambda index=index: SITUATIONS[situation](lambda x: dml.index(x)[index], matrix())
-        )
-    for index in ((slice(None, None, -1), wrong), slice(wrong, None, -1), slice(None, wrong, -1)):
-        assert_refused_or_right(
-            "negative_steps", lambda index=index: SITUATIONS[situation](lambda x: plain(x, index), matrix())
-        )
-
-
-@pytest.mark.parametrize("kind", [kind for kind in NOT_WHOLE if kind != "None"])
-def test_indices_refuse_what_is_no_whole_number(kind: str) -> None:
-    make, written = NOT_WHOLE[kind]
-    got = written.format(n=1, m=3)
-    with pytest.raises(IndexError) as refused:
-        dml.index(matrix())[0, make(1)]
-    sentence = f"index: index[1] must be a slice, a whole number, None or an Ellipsis, got {got}"
-    assert str(refused.value).partition("; write ")[0] == sentence
-    for function, take in (("index", lambda s: dml.index(matrix())[s]), ("window", partial(dml.window, (4,)))):
-        for part in ("start", "stop", "step"):
-            with pytest.raises(TypeError) as refused:
-                take(slice(*(make(1) if part == p else None for p in ("start", "stop", "step"))))
-            sentence = f"{function}: the {part} of the slice of dimension 0 must be a whole number, got {got}"
-            assert str(refused.value) == sentence
-
-
 @pytest.mark.parametrize("gradients", [False, True])
 def test_none_is_no_sequence_lengths_for_torch_ops_either(gradients: bool) -> None:
     """torch itself lets it pass where the schema has a tensor. (`out`: see test_out.py.)"""
@@ -416,140 +453,6 @@ def test_none_is_no_sequence_lengths_for_torch_ops_either(gradients: bool) -> No
     for arguments in ((x, None, 0), (None, lengths, 0)):
         with pytest.raises(RuntimeError, match=r"^reverse_subsequences: every tensor must be given, got None"):
             torch.ops.torch_dml_ops.reverse_subsequences(*arguments)
-
-
-SENTENCES = [
-    (lambda x: dml.join(None, 0), "join: inputs must be a list of tensors, got None"),
-    (
-        lambda x: dml.join((t for t in [x]), 0),
-        "join: inputs must be a list of tensors, got generator; write list(inputs)",
-    ),
-    (lambda x: dml.join({"a": x}, 0), "join: inputs must be a list of tensors, got dict"),
-    (lambda x: dml.join([[1, 2], x], 0), "join: inputs[0] must be a tensor, got [1, 2]; write torch.tensor(inputs[0])"),
-    (
-        lambda x: dml.split([1, 2, 3], [1, 2], 0),
-        "split: input must be a tensor, got [1, 2, 3]; write torch.tensor(input)",
-    ),
-    (
-        lambda x: dml.split([x, x], [1, 2], 0),
-        "split: input must be a tensor, got list; write torch.stack(input), or "
-        "pad_sequence(input, batch_first=True) of torch.nn.utils.rnn",
-    ),
-    (
-        lambda x: dml.reverse_sequence(torch.nn.utils.rnn.pack_sequence([x]), torch.tensor([4]), 1),
-        "reverse_sequence: input must be a tensor, got PackedSequence; call torch.nn.utils.rnn.pad_packed_sequence "
-        "first",
-    ),
-    (
-        lambda x: dml.join(x, 0),
-        "join: inputs must be a list of tensors, got a tensor of sizes [4, 6]; put tensors into a list",
-    ),
-    (lambda x: dml.join([x, None], 0), "join: inputs[1] must be a tensor, got None"),
-    (
-        lambda x: dml.slice1(x, np.array(0), [1, 1], [1, 1]),
-        "slice1: window_offsets must be a list of whole numbers, got a 0-d ndarray",
-    ),
-    (
-        lambda x: dml.slice1(x, torch.zeros(2, 1, dtype=torch.int64), [1, 1], [1, 1]),
-        "slice1: window_offsets must be a list of whole numbers, got a 2-d tensor",
-    ),
-    (
-        lambda x: dml.slice1(x, slice(None, None, -1), [1, 1], [1, 1]),
-        "slice1: window_offsets must be a list of whole numbers, got slice; torch_dml_ops.index takes slices",
-    ),
-    (
-        lambda x: dml.slice1(x, [slice(0, 1), 0], [1, 1], [1, 1]),
-        "slice1: window_offsets[0] must be a whole number, got slice; torch_dml_ops.index takes slices",
-    ),
-    (lambda x: dml.slice1(x, 1, 2, 1), "slice1: window_offsets must be a list of whole numbers, got 1; write [1, 1]"),
-    (
-        lambda x: dml.slice1(x, [0, 2**64], [1, 1], [1, 1]),
-        "slice1: window_offsets[1] must be from -2^63 to 2^63 - 1, got 18446744073709551616",
-    ),
-    (
-        lambda x: dml.split(x, [1, -(10**5000)], axis=0),
-        f"split: split_sizes[1] must be from -2^63 to 2^63 - 1, got -1{57 * '0'}…",
-    ),
-    (
-        lambda x: dml.split(x, [1, 3], torch.tensor(2**63, dtype=torch.uint64)),
-        "split: axis must be from -2^63 to 2^63 - 1, got 9223372036854775808",
-    ),
-    (lambda x: dml.split(x, [1, 3], axis=2**70), f"split: axis must be from -2^63 to 2^63 - 1, got {2**70}"),
-    *(
-        (
-            lambda x, size=size, axis=axis: dml.split(x, size, axis),
-            f"split: split_sizes must be a list of whole numbers, got {size}{way_out}",
-        )
-        for size, axis, way_out in [
-            (2, 0, "; for pieces of 2 write [2, 2]"),
-            (4, -1, "; for pieces of 4 write [4, 2]"),
-            (7, 1, ""),
-            (0, 0, ""),
-            (-1, 0, ""),
-            (2, 2, ""),
-            (2, None, ""),
-        ]
-    ),
-    (
-        lambda x: dml.split(x.new_ones(19), 2, axis=0),
-        "split: split_sizes must be a list of whole numbers, got 2; for pieces of 2 write [2] * 9 + [1]",
-    ),
-    (
-        lambda x: dml.split(x, [1, 3], 0, out=x),
-        "split: out must be a list of tensors, got a tensor of sizes [4, 6]; put tensors into a list",
-    ),
-    (lambda x: dml.split(x, [1, 3], 0, out=[x, 3]), "split: out[1] must be a tensor, got 3"),
-    (lambda x: dml.slice1(x, [0, 0], [3, 4], [1, 1], out=[x]), "slice1: out must be a tensor, got list"),
-    (
-        lambda x: dml.slice1(x.numpy(), [0, 0], [1, 1], [1, 1]),
-        "slice1: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
-    ),
-    (
-        lambda x: dml.reverse_subsequences(x, [1, 2], 1),
-        "reverse_subsequences: sequence_lengths must be a tensor, got [1, 2]; write torch.tensor(sequence_lengths)",
-    ),
-    (lambda x: dml.window(x, ...), "window: shape must be a list of sizes, got a tensor; write its shape"),
-    (lambda x: dml.window(4, ...), "window: shape must be a list of whole numbers, got 4; write [4]"),
-    (
-        lambda x: dml.index(x.numpy()),
-        "index: input must be a tensor, got an array of sizes [4, 6]; write torch.from_numpy(array)",
-    ),
-    (lambda x: dml.index([1, 2]), "index: input must be a tensor, got [1, 2]; write torch.tensor(input)"),
-    (
-        lambda x: dml.index(x)[[slice(None, None, -1), 0]],
-        "index: index[0] must be a slice, a whole number, None or an Ellipsis, got list; write a tuple of entries, as "
-        "in x[tuple(…)]",
-    ),
-    *(
-        (
-            lambda x, value=value: operator.setitem(dml.index(x), slice(None, None, -1), value),
-            f"index: the value must be a number or a tensor, got {got}",
-        )
-        for value, got in [
-            ([1, 2], "[1, 2]; write torch.tensor(value)"),
-            (np.zeros(6), "an array of sizes [6]; write torch.from_numpy(array)"),
-            ("a", "'a'"),
-            (None, "None"),
-        ]
-    ),
-    (
-        lambda x: operator.setitem(dml.index(x.float().requires_grad_()), slice(None, None, -1), 1),
-        "index: input must not be a leaf that requires grad where it is assigned to; write torch.no_grad() around the "
-        "assignment, or assign to a clone()",
-    ),
-    (
-        lambda x: dml.negative_steps(x),
-        "negative_steps: function must be a function, got a tensor of sizes [4, 6]; write with "
-        "negative_steps() for a context",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
-def test_the_sentences(call: Callable[[Tensor], Any], sentence: str) -> None:
-    with pytest.raises((IndexError, TypeError, RuntimeError, ValueError)) as refused:
-        call(matrix().cpu())
-    assert str(refused.value) == sentence
 
 
 def test_the_sizes_of_a_nested_tensor() -> None:
