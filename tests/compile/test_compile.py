@@ -1,6 +1,7 @@
 """torch.compile: one graph, the results of eager mode to the bit and the stride, and shapes known without data."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -10,9 +11,22 @@ import torch
 from contract_cases import same_sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import ANY_SHAPE, CASES, FIVE, LAYOUTS, Case, by_name, examples, gradients, same, values
+from operator_cases import (
+    ANY_SHAPE,
+    CASES,
+    COMPILED,
+    FIVE,
+    LAYOUTS,
+    Case,
+    by_name,
+    examples,
+    gradients,
+    graphs,
+    same,
+    values,
+)
 from oracle import as_list, without_data
-from refusals import ARGUMENTS, OUT
+from refusals import ARGUMENTS, OUT, Refusal, every_row
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -165,13 +179,15 @@ def test_a_join_without_data_has_the_strides_of_eager_mode(kind: str, tensors: t
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@by_name(CASES)
+@by_name(COMPILED)
 def test_forward_and_backward(case: Case, dynamic: bool) -> None:
     def f(ops: ModuleType) -> Callable[..., list[Tensor]]:
         return lambda *xs: [y.sin() for y in case.results(ops, *(x.exp() for x in xs))]
 
     tensors = case.tensors(torch.float32)
-    same(gradients(compiled(f(dml), dynamic=dynamic), *tensors), gradients(f(plain_torch), *tensors))
+    actual = gradients(compiled(f(dml), dynamic=dynamic), *tensors)
+    same(actual, gradients(f(plain_torch), *tensors))
+    assert strides(actual[0]) == strides(f(dml)(*tensors))
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "transposed"])
@@ -190,7 +206,6 @@ def test_one_graph_serves_every_size(case: Case, layout: str) -> None:
 @by_name(ANY_SHAPE)
 def test_windows_and_sizes_may_change_without_another_graph(case: Case) -> None:
     """Not only the tensors: numbers that are arguments of the compiled function too."""
-    counter = CompileCounterWithBackend("aot_eager")
     calls: dict[str, Callable[..., Any]] = {
         "slice1": lambda ops, x, n: ops.slice1(x, [n, 0], [2, 7], [1, -n], [2, 1]),
         "slice_grad": lambda ops, x, n: ops.slice_grad(x, [n * 9, n * 8], [n, 0], [8, 7], [-1, 1]),
@@ -198,12 +213,8 @@ def test_windows_and_sizes_may_change_without_another_graph(case: Case) -> None:
         "join": lambda ops, x, n: ops.join([x[:n], x], 0),
         "reverse_subsequences": lambda ops, x, n: ops.reverse_subsequences(x, torch.full((1, 7), n), 0),
     }
-    call = calls[case.name]
-    f = compiled(lambda x, n: call(dml, x, n), counter, dynamic=True)
     x = values((8, 7), torch.float32)
-    for n in (2, 4, 5):
-        same(f(x, n), call(plain_torch, x, n))
-    assert counter.frame_count == 1
+    assert graphs(partial(calls[case.name], dml), [(x, n) for n in (2, 4, 5)], "aot_eager", dynamic=True) == 1
 
 
 COMPILED_TRANSFORMS = ["jvp", "grad", "jacrev", "hessian", "jvp of vjp", "vmap", "vmap of grad"]
@@ -286,35 +297,21 @@ def test_compiled_calls_write_to_out_and_return_it(gaps: bool, backend: str, dyn
 # Errors.
 
 
-def leaves_of(arguments: Callable[..., Any]) -> tuple[list[Any], Any]:
-    return tree_flatten(arguments(lambda *sizes, dtype=torch.float32: torch.ones(sizes, dtype=dtype)))
-
-
-REFUSED = [
-    pytest.param(op, sentence, lambda t, a=arguments: (a(t), {}), id=f"{op}: {sentence}")
-    for op, refusals in ARGUMENTS.items()
-    for sentence, arguments in refusals
-] + [
-    pytest.param(op, sentence, lambda t, a=arguments, o=out: (a(t), {"out": o(t)}), id=f"{op}.out: {sentence}")
-    for op, refusals in OUT.items()
-    for sentence, arguments, out in refusals
-]
-
-
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True])
-@pytest.mark.parametrize(("op", "sentence", "arguments"), REFUSED)
-def test_a_compiled_call_refuses_with_the_sentence_of_eager_mode(
-    op: str, sentence: str, arguments: Callable[..., Any], dynamic: bool
-) -> None:
-    leaves, structure = leaves_of(arguments)
+@every_row(ARGUMENTS, OUT)
+def test_a_compiled_call_refuses_with_the_sentence_of_eager_mode(refusal: Refusal, dynamic: bool) -> None:
+    def ones(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        return torch.ones(sizes, dtype=dtype)
+
+    leaves, structure = tree_flatten((refusal.arguments(ones), refusal.out(ones)))
 
     def f(*leaves: Any) -> Any:
-        args, kwargs = tree_unflatten(leaves, structure)
-        return getattr(dml, op)(*args, **kwargs)
+        arguments, out = tree_unflatten(leaves, structure)
+        return getattr(dml, refusal.op)(*arguments, out=out)
 
     with pytest.raises(RuntimeError) as error:
         compiled(f, "eager", dynamic=dynamic)(*leaves)
-    assert f"{op}: {sentence}" in str(error.value)
+    assert refusal.sentence in str(error.value)
 
 
 @pytest.mark.parametrize("argument", ["input", "out"])
@@ -328,27 +325,6 @@ def test_a_compiled_call_refuses_an_out_where_something_requires_grad(argument: 
     with torch.no_grad():
         f(*tensors.values())
     same(tensors["out"].detach(), tensors["input"].detach().flip(0))
-
-
-# The package's conveniences inside of a compiled function.
-
-
-def test_window_inside_of_a_compiled_function() -> None:
-    counter = CompileCounterWithBackend("aot_eager")
-
-    def f(x: Tensor) -> list[Tensor]:
-        window = dml.window(x.shape, (slice(None, None, -2), ..., slice(1, -1)))
-        y = dml.slice1(x, *window)
-        return [y, dml.slice_grad(y, x.shape, *window)]
-
-    g = compiled(f, counter, dynamic=True)
-    for sizes in ((6, 5, 7), (7, 2, 9), (3, 6, 4)):
-        x = values(sizes, torch.float32)
-        y, back = g(x)
-        same(y, x.flip(0)[::2, ..., 1:-1])
-        same(back.flip(0)[::2, ..., 1:-1], y)
-        assert back.count_nonzero() == y.count_nonzero()
-    assert counter.frame_count == 1
 
 
 # Sizes that depend on data: the rows that a mask selects.

@@ -11,6 +11,7 @@ import torch
 from backends import DEVICE, WAYS, Backend, backends
 from contract_cases import (
     CALLS,
+    FIRST,
     Make,
     assert_refused,
     assert_right,
@@ -137,8 +138,7 @@ def test_out_must_not_be_an_input(form: Backend) -> None:
     t = maker(form.device)
     x = t(2, 3)
     for op, arguments in same_sizes(x, 1).items():
-        name = {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input")
-        refusal = f"{op}: {'out[0]' if op == 'split' else 'out'} must not share memory with {name}"
+        refusal = f"{op}: {'out[0]' if op == 'split' else 'out'} must not share memory with {FIRST[op]}"
         for out in (x, x.detach()):
             assert_refused(form, refusal, op, *arguments, out=given_as_out(op, out))
     refusal = "reverse_subsequences: out must not share memory with sequence_lengths"

@@ -1,8 +1,5 @@
 """What is refused, and with which sentence: by the operators and by the package's functions, with data and without."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 import refusals
 import torch
@@ -14,19 +11,17 @@ from contract_cases import (
     assert_refused,
     every_dtype,
     every_form,
-    every_row,
-    given_as_out,
     maker,
     named,
 )
+from refusals import Refusal, every_row
 
 
 @every_form
-@every_row(refusals.ARGUMENTS)
-def test_refused(form: Backend, op: str, message: str, arguments: Callable[[Make], tuple[Any, ...]]) -> None:
+@every_row(refusals.ARGUMENTS, refusals.WITH_OUT, refusals.TOO_LARGE, refusals.OUT)
+def test_refused(form: Backend, refusal: Refusal) -> None:
     t = maker(form.device)
-    assert_refused(form, message, op, *arguments(t))
-    assert_refused(form, message, op, *arguments(t), out=given_as_out(op, t(1, 1)))
+    assert_refused(form, refusal.sentence, refusal.op, *refusal.arguments(t), out=refusal.out(t))
 
 
 @every_form
@@ -45,21 +40,6 @@ def test_join_of_nothing(form: Backend) -> None:
     assert_refused(form, message, "join", [], 0, out=maker(form.device)(1, 1))
     if form.namespace == "torch_dml_ops":  # without Python there is no tensor to tell the device by, and torch says so
         assert_refused(form, message, "join", [], 0)
-
-
-@every_form
-@every_row(refusals.TOO_LARGE)
-def test_too_large(form: Backend, op: str, message: str, arguments: Callable[[Make], tuple[Any, ...]]) -> None:
-    assert_refused(form, message, op, *arguments(maker(form.device)))
-
-
-@every_form
-@every_row(refusals.OUT)
-def test_out_that_does_not_fit(
-    form: Backend, op: str, message: str, arguments: Callable[[Make], tuple[Any, ...]], out: Callable[[Make], Any]
-) -> None:
-    t = maker(form.device)
-    assert_refused(form, message, op, *arguments(t), out=out(t))
 
 
 @pytest.mark.parametrize("form", PACKAGE, ids=str)

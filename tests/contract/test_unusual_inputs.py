@@ -7,7 +7,16 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE
-from contract_cases import CALLS, LAYOUTS_WITHOUT_STRIDES, assert_right, every_op, given_as_out, maker, tensors_in
+from contract_cases import (
+    CALLS,
+    FIRST,
+    LAYOUTS_WITHOUT_STRIDES,
+    assert_right,
+    every_op,
+    given_as_out,
+    maker,
+    tensors_in,
+)
 from operator_cases import Mine
 from oracle import as_list
 from processes import assert_returns
@@ -137,12 +146,11 @@ def test_tensors_without_strides_are_refused(op: str, layout: str) -> None:
     convert, sentence = LAYOUTS_WITHOUT_STRIDES[layout]
     arguments = list(CALLS[op](maker(DEVICE)))
     first = torch.ones(arguments[0][0].shape if op == "join" else arguments[0].shape)
-    name = {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input")
     arguments[0] = [convert(first), convert(first)] if op == "join" else convert(first)
     for function in getattr(dml, op), getattr(torch.ops.torch_dml_ops, op):
         with pytest.raises(RuntimeError) as refused:
             function(*arguments)
-        assert str(refused.value) == f"{op}: {name} {sentence}"
+        assert str(refused.value) == f"{op}: {FIRST[op]} {sentence}"
 
 
 @pytest.mark.parametrize("wrap", [torch.nn.Parameter, lambda x: x.as_subclass(Mine)], ids=["parameter", "subclass"])

@@ -22,6 +22,7 @@ import torch
 from backends import DEVICE, EVERY_DEVICE
 from contract_cases import (
     CALLS,
+    FIRST,
     LAYOUTS_WITHOUT_STRIDES,
     OPS,
     assert_right,
@@ -51,7 +52,6 @@ from torch_dml_ops.onnx import from_onnx
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="they are tested once, on no other device")
 
-FIRST = {op: {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input") for op in OPS}  # their first tensors
 LONGEST = 400  # characters of a sentence; torch's own has 7 000
 
 
@@ -492,8 +492,8 @@ def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str) -> None:
 
 
 # Files of tests that run there as they are, but for what there is not on that device, and for what compiles for long.
-FILES = ("autograd", "directml_graph", "directml_operator", "index", "negative_steps", "reverse_sequence")
-FILES += ("unusual_inputs", "vmap", "windows_and_lengths")
+FILES = ("autograd", "compositions", "directml_graph", "directml_operator", "index", "negative_steps")
+FILES += ("reverse_sequence", "unusual_inputs", "vmap", "windows_and_lengths")
 LEFT_OUT = "inductor", "compil", "gradcheck", "without_strides", "short_way_within", "recurrent"
 
 

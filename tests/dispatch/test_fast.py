@@ -25,7 +25,7 @@ import pytest
 import refusals
 import torch
 from backends import DEVICE, WAYS, ordinary_way
-from contract_cases import given_as_out, maker, tensors_in
+from contract_cases import maker, tensors_in
 from fast_situations import (
     ARGUMENTS,
     CPU_ONLY,
@@ -343,22 +343,20 @@ def state(arguments: Any) -> list[Any]:
 def test_refusals(entry: str, gradients: bool, way: str) -> None:
     """Each has its sentence and leaves no trace. With `out`, grad mode is off."""
     t, wrong = maker(DEVICE), []
-    tables = {"": refusals.ARGUMENTS, "out": refusals.ARGUMENTS, "size": refusals.TOO_LARGE, "wrong out": refusals.OUT}
-    rows = [(kind, op, row) for kind, table in tables.items() for op in table for row in table[op]]
-    for kind, op, (message, make, *make_out) in rows:
-        arguments = make(t)
-        out = make_out[0](t) if make_out else given_as_out(op, t(1, 1)) if kind == "out" else None
+    tables = refusals.ARGUMENTS, refusals.WITH_OUT, refusals.TOO_LARGE, refusals.OUT
+    for refusal in refusals.rows(*tables):
+        arguments, out = refusal.arguments(t), refusal.out(t)
         for first in as_list(arguments[0]):
             if first.is_floating_point():
                 first.requires_grad_(gradients)
-        call = Form(op, entry, out is not None).function()
+        call = Form(refusal.op, entry, out is not None).function()
         before = state([*arguments, out])
         with WAYS[way](), torch.set_grad_enabled(gradients and out is None):
             result = outcome(lambda: call(*arguments) if out is None else call(*arguments, out=out))  # noqa: B023
-        if result != f"raised RuntimeError: {op}: {message}":
-            wrong.append(f"{op}: {message}, {result}")
+        if result != f"raised RuntimeError: {refusal}":
+            wrong.append(f"{refusal}, {result}")
         elif state([*arguments, out]) != before:
-            wrong.append(f"{op}: {message} left a trace")
+            wrong.append(f"{refusal} left a trace")
     assert wrong == []
 
 

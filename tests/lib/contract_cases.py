@@ -51,6 +51,7 @@ CALLS = {
     ),
 }
 OPS = tuple(CALLS)
+FIRST = {op: {"slice_grad": "grad_output", "join": "inputs[0]"}.get(op, "input") for op in OPS}  # their first tensors
 
 every_op = pytest.mark.parametrize("op", OPS)
 every_dtype = pytest.mark.parametrize("dtype", oracle.DTYPES, ids=lambda dtype: str(dtype).removeprefix("torch."))
@@ -101,12 +102,6 @@ class PackageFunctions(Backend):
 PACKAGE = (Backend("operators", DEVICE), PackageFunctions("functions", DEVICE))
 FORMS = (*backends(), PACKAGE[1], Backend("meta", "meta"), PackageFunctions("functions, meta", "meta"))
 every_form = pytest.mark.parametrize("form", FORMS, ids=str)
-
-
-def every_row(table: dict[str, list[tuple[Any, ...]]]) -> pytest.MarkDecorator:
-    rows = [(op, f"{op}: {row[0]}", *row[1:]) for op, rows in table.items() for row in rows]
-    names = ("op", "message", "arguments", "out")[: len(rows[0])]
-    return pytest.mark.parametrize(names, [pytest.param(*row, id=row[1]) for row in rows])
 
 
 def assert_refused(form: Backend, message: str, op: str, *arguments: Any, out: Any = None) -> None:

@@ -4,8 +4,10 @@ Arguments are made by a function of `t`, which makes tensors: t(*sizes, dtype=fl
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import pytest
 import torch
 
 FAR = 2**62
@@ -25,30 +27,33 @@ def tensor(*sizes: int, **kind: Any) -> Callable[..., Any]:
     return lambda t: t(*sizes, **kind)
 
 
+def of_windows(whole: str, *before: list[int]) -> list[tuple[str, Callable[..., Any]]]:
+    """What both operators with windows refuse of one in a tensor of sizes [2, 3], which sentences call `whole`."""
+    length, most = (
+        f"must have length 2, an entry for each dimension of {whole}, got",
+        f"the size of {whole} in dimension",
+    )
+    rows: list[tuple[str, list[list[int]]]] = [
+        (f"window_offsets {length} 1", [[0], [2, 3], [1, 1]]),
+        (f"window_sizes {length} 3", [[0, 0], [2, 3, 1], [1, 1]]),
+        (f"window_strides {length} 0", [[0, 0], [2, 3], []]),
+        ("window_strides[1] must not be 0", [[0, 0], [2, 3], [1, 0]]),
+        ("window_offsets[1] must be at least 0, got -1", [[0, -1], [2, 3], [1, 1]]),
+        ("window_sizes[0] must be at least 1, got 0", [[0, 0], [0, 3], [1, 1]]),
+        ("window_sizes[1] must be at least 1, got -3", [[0, 0], [2, -3], [1, 1]]),
+        (f"window_offsets[1] + window_sizes[1] must be at most 3, {most} 1, got 1 + 3", [[0, 1], [2, 3], [1, 1]]),
+        (f"window_offsets[0] + window_sizes[0] must be at most 2, {most} 0, got 2 + 1", [[2, 0], [1, 3], [-1, 1]]),
+    ]
+    return [(sentence, given(*before, *window)) for sentence, window in rows]
+
+
 ARGUMENTS = {
     "slice1": [
         ("input must have at least 1 dimension, got a 0-d tensor", lambda t: (t(), [], [], [])),
-        ("window_offsets must have length 2, an entry for each dimension of input, got 1", given([0], [2, 3], [1, 1])),
-        (
-            "window_sizes must have length 2, an entry for each dimension of input, got 3",
-            given([0, 0], [2, 3, 1], [1, 1]),
-        ),
-        ("window_strides must have length 2, an entry for each dimension of input, got 0", given([0, 0], [2, 3], [])),
+        *of_windows("input"),
         (
             "output_sizes must have length 2, an entry for each dimension of input, got 1",
             given([0, 0], [2, 3], [1, 1], [2]),
-        ),
-        ("window_strides[1] must not be 0", given([0, 0], [2, 3], [1, 0])),
-        ("window_offsets[1] must be at least 0, got -1", given([0, -1], [2, 3], [1, 1])),
-        ("window_sizes[0] must be at least 1, got 0", given([0, 0], [0, 3], [1, 1])),
-        ("window_sizes[1] must be at least 1, got -3", given([0, 0], [2, -3], [1, 1])),
-        (
-            "window_offsets[1] + window_sizes[1] must be at most 3, the size of input in dimension 1, got 1 + 3",
-            given([0, 1], [2, 3], [1, 1]),
-        ),
-        (
-            "window_offsets[0] + window_sizes[0] must be at most 2, the size of input in dimension 0, got 2 + 1",
-            given([2, 0], [1, 3], [-1, 1]),
         ),
         ("output_sizes[1] must be from 1 to 2, got 3", given([0, 0], [2, 3], [1, -2], [2, 3])),
         ("output_sizes[0] must be from 1 to 2, got 0", given([0, 0], [2, 3], [1, 1], [0, 3])),
@@ -85,25 +90,7 @@ ARGUMENTS = {
             given([2, 3, 1], [0, 0], [2, 3], [1, 1]),
         ),
         ("input_sizes[1] must be at least 0, got -3", given([2, -3], [0, 0], [2, 3], [1, 1])),
-        (
-            "window_offsets must have length 2, an entry for each dimension of input_sizes, got 1",
-            given([2, 3], [0], [2, 3], [1, 1]),
-        ),
-        (
-            "window_sizes must have length 2, an entry for each dimension of input_sizes, got 1",
-            given([2, 3], [0, 0], [2], [1, 1]),
-        ),
-        (
-            "window_strides must have length 2, an entry for each dimension of input_sizes, got 1",
-            given([2, 3], [0, 0], [2, 3], [1]),
-        ),
-        ("window_strides[0] must not be 0", given([2, 3], [0, 0], [2, 3], [0, 1])),
-        ("window_offsets[0] must be at least 0, got -2", given([2, 3], [-2, 0], [2, 3], [1, 1])),
-        ("window_sizes[1] must be at least 1, got 0", given([2, 3], [0, 0], [2, 0], [1, 1])),
-        (
-            "window_offsets[0] + window_sizes[0] must be at most 2, the size of input_sizes in dimension 0, got 1 + 2",
-            given([2, 3], [1, 0], [2, 3], [1, 1]),
-        ),
+        *of_windows("input_sizes", [2, 3]),
         (
             "grad_output must have from 1 to 3 elements in dimension 1, got 4",
             lambda t: (t(2, 4), [4, 9], [0, 0], [4, 9], [-3, 4]),
@@ -370,3 +357,33 @@ OUT = {
         ),
     ],
 }
+
+# The rows of ARGUMENTS once more, with an `out`.
+WITH_OUT = {
+    op: [(*row, lambda t, op=op: [t(1, 1)] if op == "split" else t(1, 1)) for row in rows]
+    for op, rows in ARGUMENTS.items()
+}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row of a table; without `out`, its function makes None."""
+
+    op: str
+    sentence: str  # the whole of it
+    arguments: Callable[..., Any]
+    out: Callable[..., Any] = lambda t: None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+Table = dict[str, list[tuple[Any, ...]]]
+
+
+def rows(*tables: Table) -> list[Refusal]:
+    return [Refusal(op, f"{op}: {row[0]}", *row[1:]) for table in tables for op in table for row in table[op]]
+
+
+def every_row(*tables: Table) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("refusal", rows(*tables), ids=str)
