@@ -13,8 +13,6 @@ import torch
 from backends import Backend
 from torch import Tensor
 
-import torch_dml_ops as dml
-
 # bool and the narrow floats cannot tell the examples' numbers apart: there, the number is in the item's bits.
 BY_BITS = (torch.bool, *(dtype for dtype in oracle.DTYPES if str(dtype).startswith("torch.float8")))
 
@@ -53,70 +51,52 @@ def check(backend: Backend, expected: Tensor | Sequence[Tensor], op: str, *argum
 SLICE1_INPUT = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12], [13, 14, 15, 16]]]]
 SLICE1_EXAMPLE_1 = [[[[2, 4], [10, 12]]]]
 SLICE1_EXAMPLE_2 = [[[[14, 16], [6, 8]]]]
-
-
-def test_slice1_example_1_positive_strides(backend: Backend, make: Maker) -> None:
-    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2]
-    check(backend, make(SLICE1_EXAMPLE_1), "slice1", make(SLICE1_INPUT), *window)
-    check(backend, make(SLICE1_EXAMPLE_1), "slice1", make(SLICE1_INPUT), *window, [1, 1, 2, 2])
-
-
-def test_slice1_example_2_negative_strides(backend: Backend, make: Maker) -> None:
-    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
-    check(backend, make(SLICE1_EXAMPLE_2), "slice1", make(SLICE1_INPUT), *window)
-    check(backend, make(SLICE1_EXAMPLE_2), "slice1", make(SLICE1_INPUT), *window, [1, 1, 2, 2])
-
-
-def test_slice1_example_1_read_backwards(backend: Backend, make: Maker) -> None:
-    expected = [[[[0, 2, 0, 4], [0, 0, 0, 0], [0, 10, 0, 12], [0, 0, 0, 0]]]]
-    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2]
-    check(backend, make(expected), "slice_grad", make(SLICE1_EXAMPLE_1), [1, 1, 4, 4], *window)
-
-
-def test_slice1_example_2_read_backwards(backend: Backend, make: Maker) -> None:
-    expected = [[[[0, 0, 0, 0], [0, 6, 0, 8], [0, 0, 0, 0], [0, 14, 0, 16]]]]
-    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
-    check(backend, make(expected), "slice_grad", make(SLICE1_EXAMPLE_2), [1, 1, 4, 4], *window)
-
-
+WINDOW_1 = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, 2, 2]
+WINDOW_2 = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
+BACKWARDS_1 = [[[[0, 2, 0, 4], [0, 0, 0, 0], [0, 10, 0, 12], [0, 0, 0, 0]]]]
+BACKWARDS_2 = [[[[0, 0, 0, 0], [0, 6, 0, 8], [0, 0, 0, 0], [0, 14, 0, 16]]]]
 SPLIT_INPUT = [[[[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]]]
 SPLIT_EXAMPLE_1 = ([[[[1, 2], [3, 4]]]], [[[[5, 6]]]], [[[[7, 8], [9, 10], [11, 12]]]])
 SPLIT_EXAMPLE_2 = ([[[[1], [3], [5], [7], [9], [11]]]], [[[[2], [4], [6], [8], [10], [12]]]])
 
+# What is expected, and the call; of split and join, a tuple is of tensors.
+EXAMPLES: dict[str, tuple[Any, ...]] = {
+    "slice1, example 1": (SLICE1_EXAMPLE_1, "slice1", SLICE1_INPUT, *WINDOW_1),
+    "slice1, example 1 with its output sizes": (SLICE1_EXAMPLE_1, "slice1", SLICE1_INPUT, *WINDOW_1, [1, 1, 2, 2]),
+    "slice1, example 2": (SLICE1_EXAMPLE_2, "slice1", SLICE1_INPUT, *WINDOW_2),
+    "slice1, example 2 with its output sizes": (SLICE1_EXAMPLE_2, "slice1", SLICE1_INPUT, *WINDOW_2, [1, 1, 2, 2]),
+    "slice1, example 1 read backwards": (BACKWARDS_1, "slice_grad", SLICE1_EXAMPLE_1, [1, 1, 4, 4], *WINDOW_1),
+    "slice1, example 2 read backwards": (BACKWARDS_2, "slice_grad", SLICE1_EXAMPLE_2, [1, 1, 4, 4], *WINDOW_2),
+    "split, example 1": (SPLIT_EXAMPLE_1, "split", SPLIT_INPUT, [2, 1, 3], 2),
+    "split, example 2": (SPLIT_EXAMPLE_2, "split", SPLIT_INPUT, [1, 1], 3),
+    "split, example 1 read backwards": (SPLIT_INPUT, "join", SPLIT_EXAMPLE_1, 2),
+    "split, example 2 read backwards": (SPLIT_INPUT, "join", SPLIT_EXAMPLE_2, 3),
+}
 
-def test_split_example_1_axis_2(backend: Backend, make: Maker) -> None:
-    check(backend, [make(piece) for piece in SPLIT_EXAMPLE_1], "split", make(SPLIT_INPUT), [2, 1, 3], 2)
 
-
-def test_split_example_2_axis_3(backend: Backend, make: Maker) -> None:
-    check(backend, [make(piece) for piece in SPLIT_EXAMPLE_2], "split", make(SPLIT_INPUT), [1, 1], 3)
-
-
-def test_split_example_1_read_backwards(backend: Backend, make: Maker) -> None:
-    check(backend, make(SPLIT_INPUT), "join", [make(piece) for piece in SPLIT_EXAMPLE_1], 2)
-
-
-def test_split_example_2_read_backwards(backend: Backend, make: Maker) -> None:
-    check(backend, make(SPLIT_INPUT), "join", [make(piece) for piece in SPLIT_EXAMPLE_2], 3)
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(backend: Backend, make: Maker, name: str) -> None:
+    expected, op, first, *others = EXAMPLES[name]
+    expected, first = (
+        [make(v) for v in value] if isinstance(value, tuple) else make(value) for value in (expected, first)
+    )
+    check(backend, expected, op, first, *others)
 
 
 REVERSE_INPUT = [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]]
-
+REVERSE_EXAMPLES: dict[int, tuple[Any, Any]] = {  # by the axis, what is expected and the lengths
+    3: ([[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]], [[[[2], [4], [3]]]]),
+    2: ([[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]], [[[[2, 3, 1, 0]]]]),  # 1 and 0 leave a column as it is
+}
 lengths_of_every_dtype = pytest.mark.parametrize("length_dtype", oracle.LENGTH_DTYPES, ids=str)
 
 
+@pytest.mark.parametrize("axis", REVERSE_EXAMPLES)
 @lengths_of_every_dtype
-def test_reverse_subsequences_example_1(backend: Backend, make: Maker, length_dtype: torch.dtype) -> None:
-    expected = [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]
-    lengths = torch.tensor([[[[2], [4], [3]]]], dtype=length_dtype).to(backend.device)
-    check(backend, make(expected), "reverse_subsequences", make(REVERSE_INPUT), lengths, 3)
-
-
-@lengths_of_every_dtype
-def test_reverse_subsequences_example_2_another_axis(backend: Backend, make: Maker, length_dtype: torch.dtype) -> None:
-    expected = [[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]]  # lengths of 1 and 0 leave a column as it is
-    lengths = torch.tensor([[[[2, 3, 1, 0]]]], dtype=length_dtype).to(backend.device)
-    check(backend, make(expected), "reverse_subsequences", make(REVERSE_INPUT), lengths, 2)
+def test_reverse_subsequences_examples(backend: Backend, make: Maker, length_dtype: torch.dtype, axis: int) -> None:
+    expected, lengths = REVERSE_EXAMPLES[axis]
+    given = torch.tensor(lengths, dtype=length_dtype).to(backend.device)
+    check(backend, make(expected), "reverse_subsequences", make(REVERSE_INPUT), given, axis)
 
 
 @lengths_of_every_dtype
@@ -125,14 +105,3 @@ def test_sizes_of_sequence_lengths(backend: Backend, length_dtype: torch.dtype) 
     x = torch.arange(120.0, device=backend.device).reshape(2, 3, 4, 5)
     lengths = torch.full([2, 1, 4, 5], 3, dtype=length_dtype).to(backend.device)
     check(backend, x.flip(1), "reverse_subsequences", x, lengths, 1)
-
-
-def test_the_package_functions_give_the_same() -> None:
-    x, y = torch.tensor(SLICE1_INPUT), torch.tensor(SPLIT_INPUT)
-    window = [0, 0, 0, 1], [1, 1, 4, 3], [1, 1, -2, 2]
-    assert dml.slice1(x, *window).tolist() == SLICE1_EXAMPLE_2
-    assert dml.slice_grad(dml.slice1(x, *window), x.shape, *window).count_nonzero() == 4
-    pieces = dml.split(y, [2, 1, 3], 2)
-    assert [piece.tolist() for piece in pieces] == list(SPLIT_EXAMPLE_1)
-    assert dml.join(pieces, 2).tolist() == SPLIT_INPUT
-    assert dml.reverse_subsequences(x, torch.full([1, 1, 4, 1], 4), 3).equal(x.flip(3))

@@ -40,15 +40,6 @@ def test_draws_are_the_same_in_every_run() -> None:
     assert torch.equal(torch.rand(4, device="cpu"), expected)
 
 
-# Sizes, windows, layouts.
-
-
-# What is checked of every call.
-
-
-# The operators.
-
-
 def order_in_memory(x: torch.Tensor) -> list[int]:
     """Dimensions, the outermost first; where strides are equal, the smaller size is the inner one."""
     return sorted(range(x.dim()), key=lambda d: (-x.stride(d), -x.shape[d]))

@@ -1,7 +1,5 @@
 """What results are like: their bits, for every dtype and rank, and their layouts."""
 
-from typing import Any
-
 import numpy as np
 import oracle
 import pytest
@@ -20,6 +18,7 @@ from contract_cases import (
     one_length,
     same_sizes,
 )
+from fast_situations import ARGUMENTS
 from oracle import as_list
 from torch import Tensor
 
@@ -97,18 +96,9 @@ def test_results_are_never_views(backend: Backend, t: Make) -> None:
 
 def test_any_rank_from_1_on(backend: Backend, t: Make) -> None:
     for rank in (*range(1, 13), 20):
-        sizes = [2 if d % 3 == 0 else 1 for d in range(rank - 1)] + [3]
-        x = t(*sizes)
-        axis = rank - 1
-        lengths = lengths_of(np.full([*sizes[:-1], 1], 2), torch.uint32, backend.device)
-        window = [0] * rank, sizes, [-1] * rank
-        for op, arguments in (
-            ("slice1", (x, *window)),
-            ("slice_grad", (x, sizes, *window)),
-            ("split", (x, [2, 1], axis)),
-            ("join", ([x, x], axis)),
-            ("reverse_subsequences", (x, lengths, axis)),
-        ):
+        x = t(*(2 if d % 3 == 0 else 1 for d in range(rank - 1)), 3)
+        for op, arguments_for in ARGUMENTS.items():
+            arguments = arguments_for(x)
             assert_right(backend(op, *arguments), op, arguments)
 
 
@@ -134,15 +124,11 @@ def test_an_empty_batch_passes_through(backend: Backend, t: Make, empty: int) ->
     sizes = [2, 3, 4]
     sizes[empty] = 0
     few = [min(size, 1) for size in sizes]
-    axis = (empty + 1) % 3
     x = t(*sizes)
     for op, arguments in (
-        ("slice1", (x, [0, 0, 0], sizes, [-2, 1, 1])),
+        *((op, arguments_for(x)) for op, arguments_for in ARGUMENTS.items()),
         ("slice1", (x, [0, 0, 0], sizes, [1, 1, 1], few)),
         ("slice_grad", (t(*few), sizes, [0, 0, 0], sizes, [1, 1, 1])),
-        ("split", (x, [1, sizes[axis] - 1], axis)),
-        ("join", ([x, x], axis)),
-        ("reverse_subsequences", (x, one_length(x, axis, 2), axis)),
         ("reverse_subsequences", (x, one_length(x, empty, 2), empty)),
     ):
         results = as_list(backend(op, *arguments))
@@ -206,33 +192,19 @@ NOT_DENSE = {
 }
 
 
-def calls_on(x: Tensor) -> dict[str, tuple[Any, ...]]:
-    """A call of each operator on x, that changes sizes where the operator can, the last axis' to begin with."""
-    sizes, axis = list(x.shape), x.dim() - 1
-    larger = [2 * size + 1 for size in sizes]
-    half = [(size + 1) // 2 for size in sizes]
-    return {
-        "slice1": (x, [0] * x.dim(), sizes, [-2] * x.dim()),
-        "slice_grad": (x, larger, [1] * x.dim(), [2 * size for size in sizes], [2] * x.dim()),
-        "split": (x, [half[axis], sizes[axis] - half[axis]] if sizes[axis] > 1 else [1], axis),
-        "join": ([x, x, x], 0),
-        "reverse_subsequences": (x, one_length(x, axis, 2), axis),
-    }
-
-
 @every_op
 @pytest.mark.parametrize("layout", DENSE)
 def test_a_result_keeps_the_order_of_a_dense_input(backend: Backend, t: Make, op: str, layout: str) -> None:
     x = DENSE[layout](t)
     order = order_of(torch.empty_like(x))
-    for result in as_list(backend(op, *calls_on(x)[op])):
+    for result in as_list(backend(op, *ARGUMENTS[op](x))):
         assert result.stride() == oracle.dense_strides(result.shape, order)
 
 
 @every_op
 @pytest.mark.parametrize("layout", NOT_DENSE)
 def test_a_result_of_any_other_input_is_contiguous(backend: Backend, t: Make, op: str, layout: str) -> None:
-    arguments = calls_on(NOT_DENSE[layout](t))[op]
+    arguments = ARGUMENTS[op](NOT_DENSE[layout](t))
     for result in as_list(backend(op, *arguments)):
         assert result.is_contiguous()
     assert_right(backend(op, *arguments), op, arguments)
@@ -240,14 +212,8 @@ def test_a_result_of_any_other_input_is_contiguous(backend: Backend, t: Make, op
 
 def test_an_empty_channels_last_batch_stays_channels_last(backend: Backend, t: Make) -> None:
     x = t(0, 3, 4, 5).to(memory_format=torch.channels_last)
-    for op, arguments in (
-        ("slice1", (x, [0] * 4, x.shape, [1] * 4)),
-        ("slice_grad", (x, x.shape, [0] * 4, x.shape, [1] * 4)),
-        ("split", (x, [1, 2], 1)),
-        ("join", ([x, x], 1)),
-        ("reverse_subsequences", (x, one_length(x, 1, 2), 1)),
-    ):
-        for result in as_list(backend(op, *arguments)):
+    for op, arguments_for in ARGUMENTS.items():
+        for result in as_list(backend(op, *arguments_for(x))):
             assert result.is_contiguous(memory_format=torch.channels_last), op
 
 

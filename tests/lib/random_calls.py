@@ -23,11 +23,7 @@ from operator_cases import EXAMPLES
 from oracle import Block, Items, as_list
 
 SEED = os.environ.get("TORCH_DML_OPS_SEED")
-
-
 Test = TypeVar("Test", bound=Callable[..., None])
-
-
 PROFILE = settings(
     max_examples=EXAMPLES,
     derandomize=SEED is None,
@@ -44,17 +40,10 @@ def examples(test: Test) -> Test:
 
 
 AROUND_VECTORS = [15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257]
-
-
 MOST_ELEMENTS = 40_000  # at 4 bytes and more, enough that threads share the work
 
-
 dtypes = st.sampled_from(oracle.DTYPES)
-
-
 few = st.integers(1, 4)
-
-
 many = st.sampled_from(AROUND_VECTORS) | st.integers(100, 3000)
 
 
@@ -89,11 +78,7 @@ def with_empty_dimension(draw: st.DrawFn, sizes: tuple[int, ...], keep: int | No
 
 
 Window = tuple[list[int], list[int], list[int]]
-
-
 small_strides = st.sampled_from([1, -1, 2, -2, 3, -3, 4, -5, 8])
-
-
 huge_strides = st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63)])
 
 
