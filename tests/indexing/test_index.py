@@ -1,6 +1,5 @@
 """dml.index: NumPy's basic indices, compared with NumPy, and what torch does around a call."""
 
-import math
 import operator
 import sys
 from collections.abc import Callable
@@ -371,31 +370,6 @@ def test_fx_of_numbers_that_follow_from_the_input() -> None:
 
 
 # Assigning; tests/indexing/test_negative_steps.py has the rest.
-
-
-@examples
-@given(case=tensors_and_indices(), data=st.data())
-def test_assigning_is_numpys(case: tuple[Tensor, Any], data: st.DataObject) -> None:
-    x, index = case
-    x, items = x.clone(), oracle.items(x)
-    shape = items[index].shape
-    broadcast = tuple(data.draw(st.sampled_from([n, 1])) for n in shape)[data.draw(st.integers(0, len(shape))) :]
-    value = maker(DEVICE)(*broadcast, dtype=x.dtype)
-    if x.dtype == torch.bool:  # whose bytes torch makes 0 or 1 on assigning
-        x, value = x.view(torch.uint8), value.view(torch.uint8)
-    dml.index(x)[index] = value
-    items[index] = oracle.items(value)
-    assert oracle.equal(x, items)
-
-
-@pytest.mark.parametrize(("index", "sizes"), [(S[::-1], (1, 1, 4)), (S[::-1, 0], (1, 1, 3)), (S[0], (1, 1, 4))])
-def test_a_value_may_have_more_dimensions_of_size_1(index: Any, sizes: tuple[int, ...]) -> None:
-    x = torch.zeros(3, 4)
-    value = torch.arange(1.0, 1 + math.prod(sizes)).reshape(sizes)
-    expected = np.zeros((3, 4))
-    expected[index] = value.cpu().numpy()
-    dml.index(x)[index] = value
-    assert x.tolist() == expected.tolist()
 
 
 def test_values_that_overlap_what_they_are_assigned_to() -> None:

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from types import FrameType
 from typing import Any
 
@@ -122,10 +123,13 @@ class Call:
     """A right call of a public function, its arguments by name."""
 
     function: str
-    arguments: Callable[[Tensor], dict[str, Any]]  # of a 4 by 6 tensor
+    values: Callable[[Tensor], tuple[Any, ...]]  # of a 4 by 6 tensor
 
     def __str__(self) -> str:
         return self.function
+
+    def arguments(self, x: Tensor) -> dict[str, Any]:
+        return dict(zip(signature(getattr(dml, self.function)).parameters, self.values(x), strict=False))
 
     @property
     def linear(self) -> str:
@@ -136,32 +140,11 @@ class Call:
 
 
 CALLS_BY_NAME = (
-    Call(
-        "slice1",
-        lambda x: {
-            "input": x,
-            "window_offsets": [0, 1],
-            "window_sizes": [4, 4],
-            "window_strides": [-2, 1],
-            "output_sizes": [2, 3],
-        },
-    ),
-    Call(
-        "slice_grad",
-        lambda x: {
-            "grad_output": x,
-            "input_sizes": [8, 7],
-            "window_offsets": [0, 1],
-            "window_sizes": [8, 6],
-            "window_strides": [-2, 1],
-        },
-    ),
-    Call("split", lambda x: {"input": x, "split_sizes": [1, 2, 3], "axis": 1}),
-    Call("join", lambda x: {"inputs": [x, 2 * x], "axis": 1}),
-    Call(
-        "reverse_subsequences",
-        lambda x: {"input": x, "sequence_lengths": torch.tensor([[2], [0], [6], [5]], device=x.device), "axis": 1},
-    ),
+    Call("slice1", lambda x: (x, [0, 1], [4, 4], [-2, 1], [2, 3])),
+    Call("slice_grad", lambda x: (x, [8, 7], [0, 1], [8, 6], [-2, 1])),
+    Call("split", lambda x: (x, [1, 2, 3], 1)),
+    Call("join", lambda x: ([x, 2 * x], 1)),
+    Call("reverse_subsequences", lambda x: (x, torch.tensor([[2], [0], [6], [5]], device=x.device), 1)),
 )
 
 

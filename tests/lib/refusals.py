@@ -293,76 +293,56 @@ TOO_LARGE = {
     ],
 }
 
-# With an `out` that does not fit; it is made by a third function.
-OUT = {
-    "slice1": [
-        ("out must have sizes [2, 2], got [2, 3]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), tensor(2, 3)),
-        ("out must have sizes [2, 2], got [4]", lambda t: (t(2, 3), [0, 0], [2, 3], [1, 2]), tensor(4)),
-        (
-            f"out must have sizes {MANY_ONES} (22 in all), got {MANY_ONES} (22 in all), with 3 instead of 2 at "
-            "index 20",
-            lambda t: (t(*[1] * 20, 2, 3), [0] * 22, [1] * 20 + [2, 3], [1] * 22),
-            tensor(*[1] * 20, 3, 3),
-        ),
-        ("out must have sizes [2, 1], got [2, 2]", given([0, 0], [2, 3], [1, 2], [2, 1]), tensor(2, 2)),
-        ("out must have sizes [0, 3], got [1, 3]", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1]), tensor(1, 3)),
-        (
-            "out must have the dtype of input, float32, got float64",
-            given([0, 0], [2, 3], [1, 1]),
-            tensor(2, 3, dtype=torch.float64),
-        ),
-    ],
-    "slice_grad": [
-        ("out must have sizes [3], got [4]", lambda t: (t(2), [3], [0], [3], [-2]), tensor(4)),
-        (
-            "out must have the dtype of grad_output, float32, got bfloat16",
-            lambda t: (t(2), [3], [0], [3], [-2]),
-            tensor(3, dtype=torch.bfloat16),
-        ),
-    ],
-    "split": [
-        ("out must have length 2, a tensor for each of split_sizes, got 0", given([1, 2], 1), lambda t: []),
-        ("out must have length 2, a tensor for each of split_sizes, got 1", given([1, 2], 1), lambda t: [t(2, 1)]),
-        (
-            "out must have length 2, a tensor for each of split_sizes, got 3",
-            given([1, 2], 1),
-            lambda t: [t(2, 1), t(2, 2), t(2, 1)],
-        ),
-        ("out[0] must have sizes [2, 1], got [2, 2]", given([1, 2], 1), lambda t: [t(2, 2), t(2, 1)]),
-        ("out[1] must have sizes [2, 2], got [2, 1]", given([1, 2], 1), lambda t: [t(2, 1), t(2, 1)]),
-        (
-            "out[1] must have the dtype of input, float32, got int64",
-            given([1, 2], 1),
-            lambda t: [t(2, 1), t(2, 2, dtype=torch.int64)],
-        ),
-    ],
-    "join": [
-        ("out must have sizes [2, 3], got [3, 2]", lambda t: ([t(2, 1), t(2, 2)], 1), tensor(3, 2)),
-        (
-            "out must have the dtype of inputs[0], float32, got float16",
-            lambda t: ([t(2, 1), t(2, 2)], 1),
-            tensor(2, 3, dtype=torch.float16),
-        ),
-    ],
-    "reverse_subsequences": [
-        (
-            "out must have sizes [2, 3], got [2, 1, 3]",
-            lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1),
-            tensor(2, 1, 3),
-        ),
-        (
-            "out must have the dtype of input, float32, got uint32",
-            lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1),
-            tensor(2, 3, dtype=torch.uint32),
-        ),
-    ],
+# A call of each operator with one result, of sizes [2, 3], and what its first tensor is called.
+ONE_RESULT = {
+    "slice1": ("input", given([0, 0], [2, 3], [1, -1])),
+    "slice_grad": ("grad_output", given([2, 3], [0, 0], [2, 3], [1, -1])),
+    "split": ("input", given([3], 1)),
+    "join": ("inputs[0]", lambda t: ([t(2, 1), t(2, 2)], 1)),
+    "reverse_subsequences": ("input", lambda t: (t(2, 3), t(2, 1, dtype=torch.int64), 1)),
 }
 
-# The rows of ARGUMENTS once more, with an `out`.
-WITH_OUT = {
-    op: [(*row, lambda t, op=op: [t(1, 1)] if op == "split" else t(1, 1)) for row in rows]
-    for op, rows in ARGUMENTS.items()
+
+def one_out(op: str, *sizes: int, dtype: torch.dtype = torch.float32) -> Callable[..., Any]:
+    return lambda t: [t(*sizes, dtype=dtype)] if op == "split" else t(*sizes, dtype=dtype)
+
+
+# With an `out` that does not fit; it is made by a third function.
+OUT = {
+    op: [
+        (f"{out} must have sizes [2, 3], got [6]", call, one_out(op, 6)),
+        (f"{out} must have sizes [2, 3], got [2, 1, 3]", call, one_out(op, 2, 1, 3)),
+        *(
+            (f"{out} must have the dtype of {first}, float32, got {name}", call, one_out(op, 2, 3, dtype=dtype))
+            for name, dtype in (("float64", torch.float64), ("uint32", torch.uint32))
+        ),
+    ]
+    for op, (first, call) in ONE_RESULT.items()
+    for out in ("out[0]" if op == "split" else "out",)
 }
+OUT["slice1"] += [
+    (
+        f"out must have sizes {MANY_ONES} (22 in all), got {MANY_ONES} (22 in all), with 3 instead of 2 at index 20",
+        lambda t: (t(*[1] * 20, 2, 3), [0] * 22, [1] * 20 + [2, 3], [1] * 22),
+        tensor(*[1] * 20, 3, 3),
+    ),
+    ("out must have sizes [2, 1], got [2, 2]", given([0, 0], [2, 3], [1, 2], [2, 1]), tensor(2, 2)),
+    ("out must have sizes [0, 3], got [1, 3]", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1]), tensor(1, 3)),
+]
+OUT["split"] += [
+    *(
+        (
+            f"out must have length 2, a tensor for each of split_sizes, got {count}",
+            given([1, 2], 1),
+            lambda t, count=count: [t(2, 1), t(2, 2), t(2, 1)][:count],
+        )
+        for count in (0, 1, 3)
+    ),
+    ("out[1] must have sizes [2, 2], got [2, 1]", given([1, 2], 1), lambda t: [t(2, 1), t(2, 1)]),
+]
+
+# The rows of ARGUMENTS once more, with an `out`.
+WITH_OUT = {op: [(*row, one_out(op, 1, 1)) for row in rows] for op, rows in ARGUMENTS.items()}
 
 
 @dataclass(frozen=True)

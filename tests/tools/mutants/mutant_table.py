@@ -509,7 +509,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "index": (
-        "tests/indexing/test_index.py tests/indexing/test_window.py "
+        "tests/indexing/test_index.py tests/indexing/test_window.py tests/indexing/test_negative_steps.py "
         "tests/dispatch/test_tracing.py::test_every_argument_is_unknown",
         {
             "torch_dml_ops/_indexing/index.py": [
