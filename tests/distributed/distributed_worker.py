@@ -466,13 +466,6 @@ def check_derivatives(meshes: Sequence[DeviceMesh]) -> None:
     torch.optim.AdamW([parameter]).step()
 
 
-def check_inference_mode(meshes: Sequence[DeviceMesh]) -> None:
-    with torch.inference_mode():
-        x = distribute_tensor(torch.arange(6.0), meshes[0], [Shard(0)])
-        assert dml.slice1(x, [0], [6], [-1]).full_tensor().tolist() == [5, 4, 3, 2, 1, 0]
-        assert torch.ops.torch_dml_ops.slice1.default(x, [0], [6], [-1]).full_tensor().tolist() == [5, 4, 3, 2, 1, 0]
-
-
 def check_ranks_outside_the_mesh(meshes: Sequence[DeviceMesh]) -> None:
     mesh = DeviceMesh("cpu", [1])
     x = distribute_tensor(torch.arange(6.0), mesh, [Shard(0)])
@@ -493,18 +486,6 @@ def check_ranks_outside_the_mesh(meshes: Sequence[DeviceMesh]) -> None:
             assert z.full_tensor().tolist() == expected
         else:
             assert z.to_local().numel() == 0
-
-
-def check_functions_of_the_package(meshes: Sequence[DeviceMesh]) -> None:
-    whole = torch.arange(40.0).reshape(5, 8)
-    lengths = torch.tensor([3, 8, 0, 1, 5])
-    for placement in (Shard(0), Shard(1), Replicate()):
-        x = distribute_tensor(whole, meshes[0], [placement])
-        n = distribute_tensor(lengths, meshes[0], [Shard(0)])
-        assert same_bits(dml.index(x)[::-2, 1:].full_tensor(), dml.index(whole)[::-2, 1:])
-        with dml.negative_steps():
-            assert same_bits(x[::-1].full_tensor(), whole.flip(0))
-        assert same_bits(dml.reverse_sequence(x, n, 1).full_tensor(), dml.reverse_sequence(whole, lengths, 1))
 
 
 def random_index(rng: random.Random, sizes: Sequence[int]) -> tuple[Any, ...]:
@@ -542,6 +523,8 @@ def check_indices_and_a_length_for_each_of_a_batch(meshes: Sequence[DeviceMesh])
             (wanted,) = torch.autograd.grad(want, leaf, cotangent)
             (grad,) = torch.autograd.grad(result, x, distribute_tensor(cotangent, mesh, result.placements))
             assert same_bits(grad.full_tensor(), wanted), (seed, sizes, x.placements, index)
+            with dml.negative_steps():
+                assert same_bits(x.detach()[::-1].full_tensor(), whole.flip(0)), (seed, sizes, x.placements)
 
 
 def check_lazy_conjugation_and_negation(meshes: Sequence[DeviceMesh]) -> None:

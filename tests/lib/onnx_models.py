@@ -1,21 +1,24 @@
 """Models in ONNX for the tests of both directions, and their results by all that runs them."""
 
 import copy
+import ctypes
 import importlib
 import pkgutil
 import random
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx.backend.test.case.node as node_cases
 import onnxruntime
+import oracle
 import pytest
 import torch
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, parser
 from oracle import as_list
 from torch import Tensor
 from torch.onnx import ONNXProgram
@@ -29,22 +32,29 @@ import onnx2torch  # noqa: E402
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
+Array = np.ndarray | Tensor
+Bits = tuple[str, tuple[int, ...], bytes]
+Importer = Callable[[ModelProto], torch.nn.Module]
+
 
 def by_onnx2torch(model: ModelProto) -> torch.nn.Module:
     return onnx2torch.convert(copy.deepcopy(model))  # which changes what it is given
 
 
-each_importer = pytest.mark.parametrize("importer", [from_onnx, by_onnx2torch])
+IMPORTERS: Sequence[Importer] = from_onnx, by_onnx2torch
+each_importer = pytest.mark.parametrize("importer", IMPORTERS)
 
 
-def tensor_of(array: np.ndarray) -> Tensor:
+def tensor_of(array: Array) -> Tensor:
     """Whatever the dtype; its bytes."""
+    if isinstance(array, Tensor):
+        return array
     tensor = torch.empty(array.size, dtype=getattr(torch, array.dtype.name))
     tensor.view(torch.uint8).numpy()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return tensor.reshape(array.shape)
 
 
-def bits(value: Tensor | np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
+def bits(value: Array) -> Bits:
     """Name of the dtype, sizes and bytes."""
     if isinstance(value, np.ndarray):
         return value.dtype.name, value.shape, value.tobytes()
@@ -52,12 +62,8 @@ def bits(value: Tensor | np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
     return str(value.dtype).removeprefix("torch."), tuple(value.shape), content
 
 
-def outputs_of(module: torch.nn.Module, feeds: Sequence[np.ndarray]) -> list[Any]:
-    return [bits(output) for output in as_list(module(*map(tensor_of, feeds)))]
-
-
-def onnxruntime_outputs(model: ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    return session_of(model).run(None, dict(feeds))
+def outputs_of(module: Callable[..., Any], inputs: Sequence[Array]) -> list[Bits]:
+    return [bits(output) for output in as_list(module(*map(tensor_of, inputs)))]
 
 
 def session_of(model: ModelProto) -> onnxruntime.InferenceSession:
@@ -66,14 +72,69 @@ def session_of(model: ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
+def onnxruntime_results(model: ModelProto | onnxruntime.InferenceSession, inputs: Sequence[Array]) -> list[Tensor]:
+    """By OrtValue: NumPy lacks bfloat16, and ONNX Runtime 1.23, the last for Python 3.10, lacks DLPack."""
+    session = session_of(model) if isinstance(model, ModelProto) else model
+    feeds, results = {}, []
+    for given, array in zip(session.get_inputs(), inputs, strict=True):
+        number = TensorProto.DataType.Value(given.type.removeprefix("tensor(").removesuffix(")").upper())
+        items = oracle.items(tensor_of(array))
+        feeds[given.name] = onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(items, number)
+    for value in session.run_with_ort_values(None, feeds):
+        content = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+        dtype = helper.tensor_dtype_to_np_dtype(value.element_type())
+        results.append(tensor_of(np.frombuffer(content, dtype).reshape(value.shape())))
+    return results
+
+
+def onnxruntime_outputs(model: ModelProto | onnxruntime.InferenceSession, inputs: Sequence[Array]) -> list[Bits]:
+    return [bits(result) for result in onnxruntime_results(model, inputs)]
+
+
+def same_as_onnxruntime(
+    model: ModelProto, *several: Sequence[Array], importers: Sequence[Importer] = IMPORTERS
+) -> list[Bits]:
+    """For each of the lists of inputs; returns the outputs for the last."""
+    session, modules = session_of(model), [importer(model) for importer in importers]
+    for inputs in several:
+        outputs = onnxruntime_outputs(session, inputs)
+        for module in modules:
+            assert outputs_of(module, inputs) == outputs
+    return outputs
+
+
+def for_every_size(
+    module: torch.nn.Module, example: Sequence[int], dims: int = 1, backend: Any = "eager"
+) -> dict[str, Callable[[Sequence[Array]], list[Bits]]]:
+    """The outputs by torch.compile, torch.export and what is exported to ONNX again, where the sizes of the input in
+    its first dimensions are dynamic; torch.export may take for granted of others what is true of the example."""
+    given, dynamic = (torch.zeros(example),), (dict.fromkeys(range(dims), torch.export.Dim.DYNAMIC),)
+    again = torch.onnx.export(module, given, dynamo=True, verbose=False, dynamic_shapes=dynamic)
+    program = torch.export.export(module, given, dynamic_shapes=dynamic).module()
+    torch.compiler.reset()
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    return {
+        "compiled": partial(outputs_of, compiled),
+        "exported": partial(outputs_of, program),
+        "in ONNX": partial(onnxruntime_outputs, session_of(again.model_proto)),
+    }
+
+
+def parsed(text: str, opsets: str = '"": 18') -> ModelProto:
+    """A graph, and functions, in ONNX's text format."""
+    return parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]> {text}")
+
+
 def model_of(
     nodes: Sequence[NodeProto],
     feeds: Mapping[str, np.ndarray],
-    outputs: Mapping[str, np.dtype],
+    outputs: Mapping[str, np.dtype | None],
     constants: Mapping[str, np.ndarray | TensorProto] | None = None,
     opset: int = 18,
 ) -> ModelProto:
-    def info(name: str, dtype: np.dtype, rank: int | None) -> onnx.ValueInfoProto:
+    def info(name: str, dtype: np.dtype | None, rank: int | None) -> onnx.ValueInfoProto:
+        if dtype is None:  # it is left to be inferred
+            return onnx.ValueInfoProto(name=name)
         sizes = None if rank is None else [f"{name}_{d}" for d in range(rank)]
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), sizes)
 

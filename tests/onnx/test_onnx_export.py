@@ -1,6 +1,5 @@
 """Models exported to ONNX: what ONNX Runtime makes of them equals what the operators give, bit for bit."""
 
-import ctypes
 import io
 import random
 import sys
@@ -17,7 +16,20 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from onnx_models import DTYPES_OF_EXPORTS, Model, affine_calls, affine_inputs, exported, random_bits
+from onnx_models import (
+    DTYPES_OF_EXPORTS,
+    Model,
+    affine_calls,
+    affine_inputs,
+    bits,
+    exported,
+    onnxruntime_outputs,
+    onnxruntime_results,
+    outputs_of,
+    random_bits,
+    session_of,
+)
+from operator_cases import all_operators
 from processes import run_python
 from torch import Tensor
 from torch.onnx import ONNXProgram
@@ -25,7 +37,6 @@ from torch.onnx import ONNXProgram
 import torch_dml_ops as dml
 import torch_dml_ops.onnx
 
-ops = torch.ops.torch_dml_ops
 OLDEST, *BETWEEN, NEWEST = range(17, 24)
 OPSETS = [OLDEST, *(pytest.param(opset, marks=pytest.mark.thorough) for opset in BETWEEN), NEWEST]
 
@@ -37,43 +48,23 @@ pytestmark = [
 
 
 def session(program: ONNXProgram) -> onnxruntime.InferenceSession:
-    proto = program.model_proto
-    onnx.checker.check_model(proto, full_check=True)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(proto.SerializeToString(), options, ["CPUExecutionProvider"])
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return session_of(program.model_proto)
 
 
-# NumPy lacks bfloat16, and ONNX Runtime 1.23, the last for Python 3.10, lacks DLPack.
-
-
-def ort_value(x: Tensor, element_type: str) -> onnxruntime.OrtValue:
-    """Of "tensor(float)", for example."""
-    number = onnx.TensorProto.DataType.Value(element_type.removeprefix("tensor(").removesuffix(")").upper())
-    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(oracle.items(x), number)
-
-
-def tensor_of(value: onnxruntime.OrtValue) -> Tensor:
-    memory = np.frombuffer(ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()), np.uint8)
-    dtype = helper.tensor_dtype_to_np_dtype(value.element_type())
-    items = memory.view(f"V{dtype.itemsize}").reshape(value.shape())
-    return oracle.tensor(items, getattr(torch, dtype.name), "cpu")
-
-
-def results(runtime: onnxruntime.InferenceSession, inputs: Sequence[Tensor]) -> list[Tensor]:
-    feeds = {given.name: ort_value(x, given.type) for given, x in zip(runtime.get_inputs(), inputs, strict=True)}
-    return [tensor_of(value) for value in runtime.run_with_ort_values(None, feeds)]
-
-
-def check(program: ONNXProgram, module: Any, *several: Sequence[Tensor]) -> None:
+def check(program: ONNXProgram, function: Callable[..., Any], *several: Sequence[Tensor]) -> None:
     """Runs the exported model on each of the lists of inputs."""
     runtime = session(program)
     for inputs in several:
-        expected = module(*inputs)
-        expected = [expected] if isinstance(expected, Tensor) else expected
-        for k, (actual, wanted) in enumerate(zip(results(runtime, inputs), expected, strict=True)):
-            assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape), k
-            assert oracle.equal(actual, oracle.items(wanted)), k
+        assert onnxruntime_outputs(runtime, inputs) == outputs_of(function, inputs)
+
+
+def exports(
+    function: Callable[..., Any], example: Sequence[Tensor], *more: Sequence[Tensor], **options: Any
+) -> ONNXProgram:
+    program = exported(Model(function), example, **options)
+    check(program, function, example, *more)
+    return program
 
 
 def nodes(program: ONNXProgram) -> list[str]:
@@ -88,16 +79,13 @@ def nodes(program: ONNXProgram) -> list[str]:
 def test_random_windows_and_pieces(opset: int) -> None:
     """Dimension 0 is dynamic, the others are static. Each opset has a few dtypes, and each dtype a few opsets."""
     dtypes = [DTYPES_OF_EXPORTS[(2 * opset + k) % len(DTYPES_OF_EXPORTS)] for k in range(3)]
-    module = Model(lambda *inputs: affine_calls(opset, *inputs))
-    program = exported(module, affine_inputs(4, dtypes), dynamic=True, opset_version=opset)
+    several = [affine_inputs(batch, dtypes) for batch in (4, 3, 7)]
+    program = exports(lambda *inputs: affine_calls(opset, *inputs), *several, dynamic=True, opset_version=opset)
     assert program.model.opset_imports == {"": max(opset, 18)}  # has Split
-    check(program, module, *(affine_inputs(batch, dtypes) for batch in (4, 3, 7)))
 
 
 def test_random_windows_and_pieces_of_static_sizes() -> None:
-    module = Model(lambda *inputs: affine_calls(0, *inputs))
-    program = exported(module, affine_inputs(4, DTYPES_OF_EXPORTS))
-    check(program, module, affine_inputs(4, DTYPES_OF_EXPORTS))
+    program = exports(lambda *inputs: affine_calls(0, *inputs), affine_inputs(4, DTYPES_OF_EXPORTS))
     assert not {node.op_type for node in program.model.graph} & {"Shape", "Max"}  # nothing is left to compute
 
 
@@ -135,41 +123,24 @@ def reversals(x: Tensor, rows: Tensor, column: Tensor, across: Tensor) -> list[T
 @pytest.mark.parametrize("opset", OPSETS)
 def test_reversals(opset: int) -> None:
     dtypes = DTYPES_OF_EXPORTS[2 * (opset - 17) % len(DTYPES_OF_EXPORTS)], oracle.LENGTH_DTYPES[opset % 4]
-    program = exported(Model(reversals), reversal_inputs(4, *dtypes), dynamic=True, opset_version=opset)
+    several = [reversal_inputs(batch, *dtypes) for batch in (4, 7, 1, 0)]
+    program = exports(reversals, *several, dynamic=True, opset_version=opset)
     assert program.model.opset_imports == {"": opset}
-    check(program, Model(reversals), *(reversal_inputs(batch, *dtypes) for batch in (4, 7, 1, 0)))
-
-
-def few_reversals(*inputs: Tensor) -> list[Tensor]:
-    rows, columns = inputs[-2:]
-    return [
-        result
-        for x in inputs[:-2]
-        for result in (dml.reverse_subsequences(x, rows, 1), dml.reverse_sequence(x, columns, 1))
-    ]
 
 
 @pytest.mark.parametrize("length_dtype", oracle.LENGTH_DTYPES, ids=str)
 def test_reversals_of_static_sizes(length_dtype: torch.dtype) -> None:
     dtypes = DTYPES_OF_EXPORTS[oracle.LENGTH_DTYPES.index(length_dtype) :: 4]
     _, rows, column, _ = reversal_inputs(4, torch.int8, length_dtype)
-    inputs = [*(reversal_inputs(4, dtype, length_dtype)[0] for dtype in dtypes), rows, column]
-    check(exported(Model(few_reversals), inputs), Model(few_reversals), inputs)
 
+    def few_reversals(*inputs: Tensor) -> list[Tensor]:
+        return [
+            y
+            for x in inputs[:-2]
+            for y in (dml.reverse_subsequences(x, inputs[-2], 1), dml.reverse_sequence(x, inputs[-1], 1))
+        ]
 
-def whole_batches(x: Tensor, lengths: Tensor) -> list[Tensor]:
-    batch, size = x.shape
-    window = [0, 0], [batch, size], [-1, 2]
-    part = dml.slice1(x, *window)
-    return [
-        part,
-        dml.slice_grad(part, x.shape, *window),
-        dml.slice_grad(x, [3 * batch, size], [0, 0], [3 * batch, size], [-3, 1]),
-        dml.slice_grad(x, [3 * batch, size + 1], [0, 1], [3 * batch, size], [3, 1]),
-        *dml.split(x, [1, size - 1], 1),
-        dml.join([x, x], 1),
-        dml.reverse_sequence(x, lengths, 1),
-    ]
+    exports(few_reversals, [*(reversal_inputs(4, dtype, length_dtype)[0] for dtype in dtypes), rows, column])
 
 
 def test_no_reversal_gets_a_length_of_0() -> None:
@@ -178,9 +149,7 @@ def test_no_reversal_gets_a_length_of_0() -> None:
     proto = exported(Model(lambda *inputs: dml.reverse_sequence(*inputs, 1)), [x, lengths]).model_proto
     (reversal,) = (node for node in proto.graph.node if node.op_type == "ReverseSequence")
     proto.graph.output.append(helper.make_tensor_value_info(reversal.input[1], onnx.TensorProto.INT64, [4]))
-    runtime = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [given.name for given in runtime.get_inputs()]
-    _, actual = runtime.run(None, dict(zip(names, [x.numpy(), lengths.numpy()], strict=True)))
+    _, actual = onnxruntime_results(proto, [x, lengths])
     assert actual.tolist() == [1, 1, 1, 6]
 
 
@@ -188,8 +157,21 @@ def test_a_dynamic_size_may_become_0_and_1() -> None:
     def inputs(batch: int) -> list[Tensor]:
         return [torch.arange(5.0 * batch).reshape(batch, 5), torch.arange(batch) % 7]
 
-    program = exported(Model(whole_batches), inputs(4), dynamic=True)
-    check(program, Model(whole_batches), inputs(1), inputs(0))
+    def whole_batches(x: Tensor, lengths: Tensor) -> list[Tensor]:
+        batch, size = x.shape
+        window = [0, 0], [batch, size], [-1, 2]
+        part = dml.slice1(x, *window)
+        return [
+            part,
+            dml.slice_grad(part, x.shape, *window),
+            dml.slice_grad(x, [3 * batch, size], [0, 0], [3 * batch, size], [-3, 1]),
+            dml.slice_grad(x, [3 * batch, size + 1], [0, 1], [3 * batch, size], [3, 1]),
+            *dml.split(x, [1, size - 1], 1),
+            dml.join([x, x], 1),
+            dml.reverse_sequence(x, lengths, 1),
+        ]
+
+    exports(whole_batches, inputs(4), inputs(1), inputs(0), dynamic=True)
 
 
 def test_the_longest_strides() -> None:
@@ -198,7 +180,7 @@ def test_the_longest_strides() -> None:
         parts = [dml.slice1(x, [1], [3], [stride], steps) for stride in longest for steps in (None, [1])]
         return [*parts, *(dml.slice_grad(p, [5], [1], [3], [s]) for p, s in zip(parts[::2], longest, strict=True))]
 
-    check(exported(Model(strides), [torch.arange(5)]), Model(strides), [torch.arange(5)])
+    exports(strides, [torch.arange(5)])
 
 
 # What is exported.
@@ -224,17 +206,13 @@ FORMS: dict[str, tuple[Callable[..., Any], list[str]]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(form: str) -> None:
     function, expected = FORMS[form]
-    program = exported(Model(function), [X])
-    assert nodes(program) == expected
-    check(program, Model(function), [X])
+    assert nodes(exports(function, [X])) == expected
 
 
 @pytest.mark.parametrize("name", ["slice1", "slice_grad", "slice_grad with steps", "join"])
 def test_opset_17(name: str) -> None:
     """torch exports opset 18 and converts it, which ONNX's converter can do for all that is not Split."""
-    program = exported(Model(FORMS[name][0]), [X], opset_version=17)
-    assert program.model.opset_imports == {"": 17}
-    check(program, Model(FORMS[name][0]), [X])
+    assert exports(FORMS[name][0], [X], opset_version=17).model.opset_imports == {"": 17}
 
 
 # What is built on the operators.
@@ -268,18 +246,11 @@ assigns_with_dynamic_sizes = pytest.mark.xfail(
     ],
 )
 def test_indices_and_windows(function: Callable[..., Any], dynamic: bool) -> None:
-    program = exported(Model(function), [X], dynamic=dynamic)
-    check(program, Model(function), [X], *([[torch.rand(8, 6)]] if dynamic else []))
+    exports(function, [X], *([[torch.rand(8, 6)]] if dynamic else []), dynamic=dynamic)
 
 
 BOUNDS = [None, 0, -1, 2, -3, 5, -6, sys.maxsize, -sys.maxsize - 1, 10**30]
 EVERY_SLICE = [slice(a, b, c) for a in BOUNDS for b in BOUNDS for c in (None, 1, 2, -1, -2, -5)]
-
-
-def some_slices(seed: int, count: int, least: int) -> list[slice]:
-    """Of those that select something of so many elements, and of more."""
-    selecting = [s for s in EVERY_SLICE if all(range(n)[s] for n in range(least, 15))]
-    return random.Random(seed).sample(selecting, count)
 
 
 def same_as_numpy(
@@ -291,11 +262,14 @@ def same_as_numpy(
     runtime = session(program)
     for n in sizes:
         for m in (0, 1, 3, 4):
-            x, y = torch.arange(n), torch.arange(m)
-            for k, (actual, wanted) in enumerate(
-                zip(results(runtime, [x, y]), numpys(x.numpy(), y.numpy()), strict=True)
-            ):
-                assert actual.tolist() == wanted.tolist(), (n, m, k)
+            inputs = np.arange(n), np.arange(m)
+            wanted = [bits(np.asarray(array)) for array in numpys(*inputs)]
+            assert onnxruntime_outputs(runtime, inputs) == wanted, (n, m)
+
+
+def indexing_as_numpys(function: Callable[[Any, Any, Any], Any], sizes: Sequence[int]) -> None:
+    """Of a function of what indexes an array, and two arrays."""
+    same_as_numpy(lambda *xy: function(dml.index, *xy), lambda *xy: function(lambda x: x, *xy), sizes, 7, 4)
 
 
 @pytest.mark.parametrize("example", [7, 3])
@@ -311,7 +285,8 @@ def test_slices_are_numpys_below_at_and_above_every_bound(example: int) -> None:
 
 
 def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
-    slices = some_slices(0, 30, 3)
+    selecting = [s for s in EVERY_SLICE if all(range(n)[s] for n in range(3, 15))]  # of so many elements, something
+    slices = random.Random(0).sample(selecting, 30)
     same_as_numpy(
         lambda x, y: [dml.slice1(x, *dml.window(x.shape, s)) for s in slices],
         lambda x, y: [x[s] for s in slices],
@@ -320,45 +295,27 @@ def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
     )
 
 
-def bounds_that_are_sizes(index: Any, x: Any, y: Any) -> list[Any]:
-    n = y.shape[0]
-    twice = [index(x)[n - 2 :: -2], index(x)[: n - 2]]
-    return [
-        index(x)[n:],
-        index(x)[-n:],
-        index(x)[:-n:-1],
-        index(x)[1 - n : n : 2],
-        index(x)[2 * n - 2 : -(n // 2)],
-        *twice,
-    ]
-
-
-def assigned(index: Any, x: Any, y: Any, copy: Any) -> list[Any]:
-    y, z = copy(x), copy(x)
-    index(y)[-3:], index(y)[4::-2] = 0, 7
-    index(z)[-4:] = index(x)[:-5:-1]
-    return [y, z]
-
-
 @assigns_with_dynamic_sizes
 def test_assigning_to_slices_is_numpys_below_at_and_above_every_bound() -> None:
-    same_as_numpy(
-        lambda x, y: assigned(dml.index, x, y, torch.clone),
-        lambda x, y: assigned(lambda x: x, x, y, np.copy),
-        range(9),
-        *(7, 4),
-    )
+    def assigned(index: Any, x: Any, y: Any) -> list[Any]:
+        y, z = x + 0, x + 0
+        index(y)[-3:], index(y)[4::-2] = 0, 7
+        index(z)[-4:] = index(x)[:-5:-1]
+        return [y, z]
+
+    indexing_as_numpys(assigned, range(9))
 
 
 @pytest.mark.parametrize("sizes", [range(9), [7]], ids=["dynamic", "static"])
 def test_bounds_of_slices_that_are_sizes_of_another_tensor(sizes: Sequence[int]) -> None:
     """Which may be 0, where the negative of a size is no negative bound."""
-    same_as_numpy(
-        lambda x, y: bounds_that_are_sizes(dml.index, x, y),
-        lambda x, y: bounds_that_are_sizes(lambda x: x, x, y),
-        sizes,
-        *(7, 4),
-    )
+
+    def bounded(index: Any, x: Any, y: Any) -> list[Any]:
+        n = y.shape[0]
+        bounds = slice(n, None), slice(-n, None), slice(None, -n, -1), slice(1 - n, n, 2), slice(2 * n - 2, -(n // 2))
+        return [index(x)[s] for s in (*bounds, slice(n - 2, None, -2), slice(None, n - 2))]
+
+    indexing_as_numpys(bounded, sizes)
 
 
 def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
@@ -366,7 +323,7 @@ def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
         n = y.shape[0]
         return [index(x)[-n], index(x)[n - 1], index(x)[None, 2 - n]]
 
-    same_as_numpy(lambda x, y: numbers(dml.index, x, y), lambda x, y: numbers(lambda x: x, x, y), [7], 7, 4)
+    indexing_as_numpys(numbers, [7])
 
 
 @pytest.mark.thorough
@@ -380,17 +337,16 @@ def test_slices_of_two_dimensions(index: list[slice], rows: int, columns: int) -
     runtime = session(exported(module, [example], dynamic_shapes=(({0: "rows", 1: "columns"},),)))
     for sizes in ((rows, columns), (0, 3), (1, 4), (2, 9), (5, 1), (12, 6)):
         x = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
-        (actual,) = results(runtime, [torch.from_numpy(x)])
-        np.testing.assert_array_equal(actual, x[tuple(index)])
+        assert onnxruntime_outputs(runtime, [x]) == [bits(x[tuple(index)])]
 
 
 def test_a_whole_number_that_is_out_of_range_fails() -> None:
     for number in (3, -4):
-        program = exported(Model(lambda x, number=number: dml.index(x)[number]), [X], dynamic_shapes=(({0: "rows"},),))
-        check(program, Model(lambda x, number=number: dml.index(x)[number]), [X], [torch.rand(9, 6)])
-        for rows in range(3):
+        rows = {"dynamic_shapes": (({0: "rows"},),)}
+        program = exports(lambda x, number=number: dml.index(x)[number], [X], [torch.rand(9, 6)], **rows)
+        for size in range(3):
             with pytest.raises(Exception, match="out of data bounds"):  # of classes of ONNX Runtime's
-                results(session(program), [torch.rand(rows, 6)])
+                onnxruntime_results(session(program), [torch.rand(size, 6)])
 
 
 def gradients(x: Tensor, lengths: Tensor) -> list[Tensor]:
@@ -406,8 +362,7 @@ def gradients(x: Tensor, lengths: Tensor) -> list[Tensor]:
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 def test_backward_graphs(dynamic: bool) -> None:
-    program = exported(Model(gradients), [X, LENGTHS], dynamic=dynamic)
-    check(program, Model(gradients), [X, LENGTHS])
+    exports(gradients, [X, LENGTHS], dynamic=dynamic)
 
 
 @pytest.mark.thorough
@@ -424,7 +379,7 @@ def test_the_example_gives_the_same_predictions(demo: ModuleType) -> None:
     with torch.no_grad():
         expected = model(*inputs)
         program = exported(model, [x[:4] for x in inputs], dynamic=True)
-    (actual,) = results(session(program), inputs)
+    (actual,) = onnxruntime_results(session(program), inputs)
     torch.testing.assert_close(actual, expected)
     assert torch.equal(actual.argmax(1), expected.argmax(1))
     assert len(actual.argmax(1).unique()) > demo.SPEAKERS // 2  # it has learned to tell some of them apart
@@ -472,40 +427,33 @@ def test_another_torch_has_the_table_and_nothing_needs_onnxruntime() -> None:
 
 
 def test_complex_tensors_become_pairs() -> None:
-    def every(x: Tensor, lengths: Tensor) -> list[Tensor]:
-        part = dml.slice1(x, *WINDOW)
-        pieces = dml.split(x, [1, 5], 1)
-        varying = dml.reverse_subsequences(x, LENGTHS[:, None], 1)
-        return [part, dml.slice_grad(part, x.shape, *WINDOW), *pieces, dml.join(pieces, 1), varying]
-
-    x = torch.view_as_complex(torch.rand(4, 6, 2))
-    program = exported(Model(every), [x, LENGTHS])
-    actual = results(session(program), [torch.view_as_real(x), LENGTHS])
-    for pairs, expected in zip(actual, every(x, LENGTHS), strict=True):
+    x, lengths = torch.view_as_complex(torch.rand(4, 3, 6, 2)), torch.arange(24).reshape(4, 1, 6) % 5
+    program = exported(Model(all_operators), [x, lengths])
+    actual = onnxruntime_results(session(program), [torch.view_as_real(x), lengths])
+    for pairs, expected in zip(actual, all_operators(x, lengths), strict=True):
         assert torch.equal(pairs, torch.view_as_real(expected))
 
 
-REFUSED: dict[str, tuple[Callable[..., Any], Tensor, str]] = {
-    "float8": (
-        lambda x: dml.slice1(x, *WINDOW),
-        X.to(torch.float8_e5m2),
-        "slice1: to be exported, a tensor must have a dtype that ONNX moves, got FLOAT8E5M2; convert it to float32",
-    ),
-    "stride": (
-        lambda x: dml.slice1(x, [0, 0], [x.shape[0], 6], [1, x.shape[0]]),
-        X,
-        "slice1: to be exported, window_strides[1] must be a constant, got one that depends on a dynamic size; make "
-        "that size static",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_onnx_cannot_say_gets_a_sentence(name: str) -> None:
-    function, x, sentence = REFUSED[name]
+@pytest.mark.parametrize(
+    ("x", "stride", "sentence"),
+    [
+        (
+            X.to(torch.float8_e5m2),
+            lambda x: 1,
+            "a tensor must have a dtype that ONNX moves, got FLOAT8E5M2; convert it to float32",
+        ),
+        (
+            X,
+            lambda x: x.shape[0],
+            "window_strides[1] must be a constant, got one that depends on a dynamic size; make that size static",
+        ),
+    ],
+    ids=["float8", "stride"],
+)
+def test_what_onnx_cannot_say_gets_a_sentence(x: Tensor, stride: Callable[..., Any], sentence: str) -> None:
     with pytest.raises(torch.onnx.OnnxExporterError) as caught:
-        exported(Model(function), [x], dynamic=True)
-    assert sentence in str(caught.value)
+        exported(Model(lambda x: dml.slice1(x, [0, 0], [x.shape[0], 6], [1, stride(x)])), [x], dynamic=True)
+    assert f"slice1: to be exported, {sentence}" in str(caught.value)
 
 
 def test_the_older_exporter_gets_a_sentence() -> None:

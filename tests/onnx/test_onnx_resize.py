@@ -1,6 +1,6 @@
 """Resize and Upsample to the nearest element, by both importers, against ONNX Runtime."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,20 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, TensorProto, helper, numpy_helper
-from onnx_models import bits, by_onnx2torch, each_importer, filled, model_of, onnxruntime_outputs, outputs_of
+from onnx_models import (
+    Importer,
+    bits,
+    by_onnx2torch,
+    each_importer,
+    filled,
+    for_every_size,
+    model_of,
+    onnxruntime_outputs,
+    onnxruntime_results,
+    outputs_of,
+    parsed,
+    same_as_onnxruntime,
+)
 
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.files import _DTYPES
@@ -52,7 +65,7 @@ def takes_middles() -> bool:
     """(4 + 0.5) * 20 / 6 - 0.5 is 14.5, of which float32 makes 14.499999; before 1.27, ONNX Runtime took that."""
     x = np.arange(20, dtype=np.float32)
     model = resized(x, {"sizes": np.array([6])}, nearest_mode="round_prefer_ceil")
-    return bool(onnxruntime_outputs(model, {"x": x})[0][4] == 15)
+    return bool(onnxruntime_results(model, [x])[0][4] == 15)
 
 
 as_onnx_runtime = pytest.mark.skipif(
@@ -96,12 +109,8 @@ def test_resize(data: st.DataObject) -> None:
     else:
         model = resized(x, lists, opset, data.draw(st.sampled_from([(), ("scales", "sizes")])), **attributes)
     given = {"x": x, **lists}
-    feeds = {value.name: given[value.name] for value in model.graph.input}
-    expected = [bits(output) for output in onnxruntime_outputs(model, feeds)]
-    assert outputs_of(from_onnx(model), list(feeds.values())) == expected
-    module = by_onnx2torch(model)
-    assert any(isinstance(part, DataMovement) for part in module.modules())
-    assert outputs_of(module, list(feeds.values())) == expected
+    same_as_onnxruntime(model, [given[value.name] for value in model.graph.input])
+    assert any(isinstance(part, DataMovement) for part in by_onnx2torch(model).modules())
 
 
 TYPES = onnx.defs.get_schema("Resize", 23).type_constraints[0].allowed_type_strs
@@ -117,25 +126,25 @@ def test_middles_that_float32_misses(before: int, after: int, coordinates: str, 
     x = np.arange(before, dtype=np.float32)
     modes = {"coordinate_transformation_mode": coordinates, "nearest_mode": nearest_mode}
     model = resized(x, {"sizes": np.array([after])}, **modes)
-    assert outputs_of(from_onnx(model), [x]) == [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
+    same_as_onnxruntime(model, [x], importers=[from_onnx])
 
 
 @each_importer
 @pytest.mark.parametrize("name", [name for name in _DTYPES if f"tensor({name.lower()})" in TYPES])
-def test_resize_keeps_the_bits(name: str, importer: Callable[[ModelProto], torch.nn.Module]) -> None:
+def test_resize_keeps_the_bits(name: str, importer: Importer) -> None:
     """Of every dtype, NaN of any payload among them."""
     dtype, scales = _DTYPES[name], np.array([1.7, 0.6], np.float32)
     for sizes in ((5, 7), (35,)):
         raw = torch.from_numpy(filled((*sizes, dtype.itemsize), np.dtype("uint8")))
         places = np.arange(35, dtype=np.int32).reshape(sizes)
-        (chosen,) = onnxruntime_outputs(resized(places, {"scales": scales[: len(sizes)]}), {"x": places})
         model = resized(places, {"scales": scales[: len(sizes)]})
-        model.graph.input[0].type.tensor_type.elem_type = TensorProto.DataType.Value(name)
-        model.graph.output[0].type.tensor_type.elem_type = TensorProto.DataType.Value(name)
+        (chosen,) = onnxruntime_results(model, [places])
+        for value in (*model.graph.input, *model.graph.output):
+            value.type.tensor_type.elem_type = TensorProto.DataType.Value(name)
         raw = raw % 2 if name == "BOOL" else raw
         result = importer(model)(raw.reshape(-1).view(dtype).reshape(sizes))
         assert result.dtype == dtype
-        content = raw.reshape(35, dtype.itemsize)[torch.from_numpy(chosen.astype(np.int64))]
+        content = raw.reshape(35, dtype.itemsize)[chosen.long()]
         assert torch.equal(result.contiguous().view(torch.uint8).reshape(content.shape), content)
 
 
@@ -155,60 +164,50 @@ DYNAMIC |= {"asymmetric": 3.0, "align_corners": 0.5, "tf_half_pixel_for_nn": 2.5
 )
 def test_resize_of_dynamic_sizes(by: str, coordinates: str) -> None:
     """In torch.compile, torch.export and what is exported to ONNX again."""
-    x, scale = np.zeros(10, np.float32), np.array([DYNAMIC[coordinates]], np.float32)
     attributes = {"coordinate_transformation_mode": coordinates, "nearest_mode": "ceil"}
-    if by == "scales":
-        model = resized(x, {"scales": scale}, **attributes)
-    else:
-        nodes = [
-            helper.make_node("Shape", ["x"], ["before"]),
-            helper.make_node("Mul", ["before", "seven"], ["product"]),
-            helper.make_node("Div", ["product", "four"], ["after"]),
-            helper.make_node("Resize", ["x", "", "", "after"], ["y"], **attributes),
-        ]
-        model = model_of(nodes, {"x": x}, {"y": x.dtype}, {"seven": np.array([7]), "four": np.array([4])})
+    scale = np.array([DYNAMIC[coordinates]], np.float32)
+    model = resized(np.zeros(10, np.float32), {"scales": scale}, **attributes)
+    if by == "sizes":
+        model = parsed(f"""
+        enlarged (float[N] x) => (float[M] y) <int64[1] seven = {{7}}, int64[1] four = {{4}}> {{
+            before = Shape (x)
+            product = Mul (before, seven)
+            after = Div (product, four)
+            y = Resize <coordinate_transformation_mode = "{coordinates}", nearest_mode = "ceil"> (x, , , after)
+        }}""")
     module = from_onnx(model).eval()
-    dynamic = {"dynamic_shapes": ({0: torch.export.Dim.DYNAMIC},)}
-    program = torch.export.export(module, (torch.from_numpy(x),), **dynamic).module()
-    again = torch.onnx.export(module, (torch.from_numpy(x),), dynamo=True, verbose=False, **dynamic)
-    torch.compiler.reset()
-    backend = "inductor" if coordinates == "asymmetric" else "aot_eager"
-    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
+    ways = for_every_size(module, (10,), backend="inductor" if coordinates == "asymmetric" else "aot_eager")
     for size in (0, 1, 2, 3, 5, 20, 60):
         x = np.arange(size, dtype=np.float32)
-        expected = [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
+        expected = onnxruntime_outputs(model, [x])
         if by == "scales" and expected == [bits(x)]:  # as it returns what keeps its size, by whatever scale
             expected = outputs_of(module, [x])
-        assert outputs_of(module, [x]) == outputs_of(compiled, [x]) == expected
-        assert [bits(output) for output in onnxruntime_outputs(again.model_proto, {"x": x})] == expected
-        if expected[0][1][0] > 1:  # torch.export takes it for granted of other results
-            assert outputs_of(program, [x]) == expected
-    torch.compiler.reset()
+        assert outputs_of(module, [x]) == expected
+        for way, run in ways.items():
+            if way != "exported" or expected[0][1][0] > 1:  # torch.export takes it for granted of other results
+                assert run([x]) == expected, (way, size)
 
 
+@pytest.mark.filterwarnings("ignore")  # from within torch's exporter
 def test_an_exported_resize_to_the_size_that_there_is() -> None:
     """Which is not known when it is exported; of what is not resized, elements stay where they are."""
     attributes = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "ceil"}
-    x = np.zeros(5, np.float32)
-    model = resized(x, {"sizes": np.array([4])}, **attributes)
-    program = torch.export.export(
-        from_onnx(model), (torch.from_numpy(x),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)
-    ).module()
-    for size in (3, 4, 5):
-        x = np.arange(size, dtype=np.float32)
-        assert outputs_of(program, [x]) == [bits(output) for output in onnxruntime_outputs(model, {"x": x})]
+    model = resized(np.zeros(5, np.float32), {"sizes": np.array([4])}, **attributes)
+    for run in for_every_size(from_onnx(model), (5,)).values():
+        for size in (3, 4, 5):
+            x = np.arange(size, dtype=np.float32)
+            assert run([x]) == onnxruntime_outputs(model, [x])
 
 
+@pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "stretch"])
 def test_one_factor_for_all_axes_compiles_for_each_size(policy: str) -> None:
     x = np.zeros((3, 5), np.float32)
     module = from_onnx(resized(x, {"sizes": np.array([7, 8])}, keep_aspect_ratio_policy=policy))
-    torch.compiler.reset()
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
     for sizes in ((3, 5), (10, 5), (14, 3)):  # 7 * 5 / 10 is 3.5, which float32 keeps
         x = filled(sizes, x.dtype)
         assert outputs_of(compiled, [x]) == outputs_of(module, [x])
-    torch.compiler.reset()
 
 
 @pytest.mark.parametrize("scales", [[0.6, 1.75], [2, 3], [3, 0.3]])

@@ -20,10 +20,11 @@ import torch
 from onnx import ModelProto, helper, numpy_helper
 from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
-from onnx_models import LEAST, MOST, bits, by_onnx2torch, filled, outputs_of, session_of
+from onnx_models import LEAST, MOST, bits, by_onnx2torch, filled, model_of, outputs_of, session_of
 
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.graph import IGNORED_ATTRIBUTES, OPERATORS
+from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES
 from torch_dml_ops.onnx._onnx2torch import OF_WHOLE_NUMBERS, OPERATOR_TYPES, DataMovement
 
 pytestmark = pytest.mark.skipif(
@@ -94,13 +95,10 @@ OTHER_LISTS = [
     [2**62], [MOST, 3], [LEAST],
 ]  # fmt: skip
 STRINGS = {
-    "coordinate_transformation_mode": [
-        *("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric"),
-        *("align_corners", "tf_crop_and_resize", "tf_half_pixel_for_nn"),
-    ],
-    "keep_aspect_ratio_policy": ["stretch", "not_larger", "not_smaller"],
+    "coordinate_transformation_mode": [*COORDINATES, "tf_crop_and_resize"],
+    "keep_aspect_ratio_policy": [*POLICIES],
     "mode": ["constant", "edge", "reflect", "wrap", "DCR", "CRD", "nearest", "linear", "cubic"],
-    "nearest_mode": ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"],
+    "nearest_mode": [*NEAREST],
     "reduction": ["none", "add", "mul", "max", "min"],
 }
 
@@ -303,18 +301,8 @@ def form_of(
             value = 1.0 if values[name] == () else values[name]
             kind = onnx.AttributeProto.INTS if value == [] else None
             node.attribute.append(helper.make_attribute(name, value, attr_type=kind))
-    graph = helper.make_graph(
-        [node],
-        "graph",
-        [
-            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim)
-            for name, array in feeds.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in node.output],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
     opset = max(schema.since_version, FIRST_OPSET)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    model = model_of([node], feeds, dict.fromkeys(node.output), constants, opset)
     with suppress(onnx.shape_inference.InferenceError, ValueError):
         model = onnx.shape_inference.infer_shapes(model)  # which gives the outputs their types
     return Form(model, feeds)

@@ -2,12 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import pytest
+import refusals
 import torch
 from descriptors.cases import op_desc
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -99,27 +101,36 @@ REVERSALS = [
 each_window = pytest.mark.parametrize("case", WINDOWS, ids=str)
 each_split = pytest.mark.parametrize("case", SPLITS, ids=str)
 each_reversal = pytest.mark.parametrize("case", REVERSALS, ids=str)
+with_values_and_without = pytest.mark.parametrize("with_values", [True, False])
+
+
+def check_cells(
+    drawn: Drawn, tensors: dict[str, torch.Tensor], shown: Callable[[int], tuple[str, str | None, Any]]
+) -> None:
+    """By the number that an element has: its text, its tag and its colour."""
+    for name, tensor in tensors.items():
+        for index in np.ndindex(tensor.shape):
+            text, tag, colour = shown(int(tensor[index]))
+            assert (drawn.text(name, index), drawn.tag(name, index)) == (text, tag)
+            assert to_rgb(drawn.fill(name, index)) == to_rgb(colour)
 
 
 @each_window
-@pytest.mark.parametrize("with_values", [True, False])
+@with_values_and_without
 def test_slice1(case: Any, with_values: bool) -> None:
     sizes, offsets, extents, strides, output_sizes = case
     x = numbered(sizes)
     result = dml.slice1(x, *case[1:])
     drawn = Drawn(viz.plot_slice1(x if with_values else sizes, offsets, extents, strides, output_sizes))
     assert drawn.names() == names(input=x.shape, output=result.shape)
-    places = {int(value): k for k, value in enumerate(result.flatten())}
-    for name, tensor in (("input", x), ("output", result)):
-        for index in np.ndindex(tensor.shape):
-            value = int(tensor[index])
-            number = str(places[value]) if value in places else None
-            if with_values:
-                assert (drawn.text(name, index), drawn.tag(name, index)) == (str(value), number)
-            else:
-                assert (drawn.text(name, index), drawn.tag(name, index)) == (number or "", None)
-            expected = _picture.BLANK if number is None else _picture.shade(int(number), len(places))
-            assert to_rgb(drawn.fill(name, index)) == to_rgb(expected)
+    places = {value: k for k, value in enumerate(result.flatten().tolist())}
+
+    def shown(value: int) -> tuple[str, str | None, Any]:
+        number = str(places[value]) if value in places else None
+        colour = _picture.BLANK if number is None else _picture.shade(places[value], len(places))
+        return (str(value), number, colour) if with_values else (number or "", None, colour)
+
+    check_cells(drawn, {"input": x, "output": result}, shown)
     window = itertools.product(*(range(o, o + e) for o, e in zip(offsets, extents, strict=True)))
     assert drawn.within("input outline 0", "input", x.shape) == set(window)
     start = tuple(o + (e - 1 if s < 0 else 0) for o, e, s in zip(offsets, extents, strides, strict=True))
@@ -127,51 +138,45 @@ def test_slice1(case: Any, with_values: bool) -> None:
 
 
 @each_split
-@pytest.mark.parametrize("with_values", [True, False])
+@with_values_and_without
 def test_split(case: Any, with_values: bool) -> None:
     sizes, parts, axis = case
     x = numbered(sizes)
-    pieces = dml.split(x, parts, axis)
+    pieces = {f"output[{k}]": piece for k, piece in enumerate(dml.split(x, parts, axis))}
     drawn = Drawn(viz.plot_split(x if with_values else sizes, parts, axis))
-    expected_names = {f"output[{k}]": piece.shape for k, piece in enumerate(pieces)}
-    assert drawn.names() == names(input=x.shape, **expected_names)
-    owners = {int(value): k for k, piece in enumerate(pieces) for value in piece.flatten()}
-    for name, tensor in (("input", x), *((f"output[{k}]", piece) for k, piece in enumerate(pieces))):
-        for index in np.ndindex(tensor.shape):
-            value = int(tensor[index])
-            shown = value if with_values else value - 100
-            assert drawn.text(name, index) == str(shown)
-            assert drawn.tag(name, index) == f"[{owners[value]}]"
-            colors = _picture.PIECES
-            assert to_rgb(drawn.fill(name, index)) == to_rgb(colors[owners[value] % len(colors)])
-    for k, piece in enumerate(pieces):
-        inside = {index for index in np.ndindex(x.shape) if (x[index] == piece).any()}
+    assert drawn.names() == names(input=x.shape, **{name: piece.shape for name, piece in pieces.items()})
+    owners = {value: k for k, piece in enumerate(pieces.values()) for value in piece.flatten().tolist()}
+
+    def shown(value: int) -> tuple[str, str | None, Any]:
+        colour = _picture.PIECES[owners[value] % len(_picture.PIECES)]
+        return str(value if with_values else value - 100), f"[{owners[value]}]", colour
+
+    check_cells(drawn, {"input": x, **pieces}, shown)
+    for k in range(len(pieces)):
+        inside = {index for index in np.ndindex(x.shape) if owners[int(x[index])] == k}
         assert drawn.within(f"input outline {k}", "input", x.shape) == inside
 
 
 @each_reversal
-@pytest.mark.parametrize("with_values", [True, False])
+@with_values_and_without
 def test_reverse_subsequences(case: Any, with_values: bool) -> None:
     sizes, lengths, axis = case
     x, lengths = numbered(sizes), torch.tensor(lengths)
     result = dml.reverse_subsequences(x, lengths, axis)
     drawn = Drawn(viz.plot_reverse_subsequences(x if with_values else sizes, lengths, axis))
     assert drawn.names() == names(input=x.shape, output=x.shape, lengths=lengths.shape)
-    for name, tensor in (("input", x), ("output", result)):
-        for index in np.ndindex(tensor.shape):
-            value = int(tensor[index])
-            source = np.unravel_index(value - 100, sizes)
-            length = int(lengths[tuple(0 if d == axis else k for d, k in enumerate(source))])
-            assert drawn.text(name, index) == str(value if with_values else value - 100)
-            assert drawn.tag(name, index) == (str(source[axis]) if with_values else None)
-            moves = source[axis] < length
-            expected = _picture.shade(int(source[axis]), sizes[axis]) if moves else _picture.BLANK
-            assert to_rgb(drawn.fill(name, index)) == to_rgb(expected)
+
+    def shown(value: int) -> tuple[str, str | None, Any]:
+        source = [int(k) for k in np.unravel_index(value - 100, sizes)]
+        moves = source[axis] < lengths[tuple(0 if d == axis else k for d, k in enumerate(source))]
+        colour = _picture.shade(source[axis], sizes[axis]) if moves else _picture.BLANK
+        return (str(value), str(source[axis]), colour) if with_values else (str(value - 100), None, colour)
+
+    check_cells(drawn, {"input": x, "output": result}, shown)
+    across = 1 if axis == len(sizes) - 1 else 0
     for index in np.ndindex(lengths.shape):
         assert drawn.text("lengths", index) == str(int(lengths[index]))
-    if axis >= len(sizes) - 2:  # beside its row, or below its column
-        for index in np.ndindex(lengths.shape):
-            across = 1 if axis == len(sizes) - 1 else 0
+        if axis >= len(sizes) - 2:  # beside its row, or below its column
             assert drawn.middle("lengths", index)[across] == pytest.approx(drawn.middle("input", index)[across])
 
 
@@ -309,29 +314,26 @@ def pixels(figure: Figure) -> Any:
     return np.asarray(canvas.buffer_rgba())
 
 
-@pytest.mark.parametrize("case", [case for case in WINDOWS if case[4] is None], ids=str)
-def test_descriptor_of_slice1(case: Any) -> None:
-    sizes, *walk, _ = case
-    x = TensorDesc(TensorDataType.FLOAT32, sizes)
-    desc = op_desc("SLICE1", x, Slice1OperatorDesc.infer_output(x, *walk), *walk)
-    assert np.array_equal(pixels(viz.plot_slice1(desc)), pixels(viz.plot_slice1(*case)))
+def descriptors() -> Iterator[tuple[Figure, Figure]]:
+    """What is drawn of descriptors, and of the same arguments."""
+    for sizes, *walk, steps in WINDOWS:
+        if steps is None:
+            x = TensorDesc(TensorDataType.FLOAT32, sizes)
+            desc = op_desc("SLICE1", x, Slice1OperatorDesc.infer_output(x, *walk), *walk)
+            yield viz.plot_slice1(desc), viz.plot_slice1(sizes, *walk)
+    for sizes, parts, axis in SPLITS:
+        x = TensorDesc(TensorDataType.FLOAT32, sizes)
+        desc = op_desc("SPLIT", x, SplitOperatorDesc.infer_output(x, axis, parts), axis)
+        yield viz.plot_split(desc), viz.plot_split(sizes, parts, axis)
+    for sizes, numbers, axis in REVERSALS:
+        x, lengths = TensorDesc(TensorDataType.FLOAT32, sizes), torch.tensor(numbers)
+        desc = op_desc("REVERSE_SUBSEQUENCES", x, TensorDesc(TensorDataType.UINT32, lengths.shape), x, axis)
+        yield viz.plot_reverse_subsequences(desc, lengths), viz.plot_reverse_subsequences(sizes, lengths, axis)
 
 
-@each_split
-def test_descriptor_of_split(case: Any) -> None:
-    sizes, parts, axis = case
-    x = TensorDesc(TensorDataType.FLOAT32, sizes)
-    desc = op_desc("SPLIT", x, SplitOperatorDesc.infer_output(x, axis, parts), axis)
-    assert np.array_equal(pixels(viz.plot_split(desc)), pixels(viz.plot_split(*case)))
-
-
-@each_reversal
-def test_descriptor_of_reverse_subsequences(case: Any) -> None:
-    sizes, lengths, axis = case
-    x, lengths = TensorDesc(TensorDataType.FLOAT32, sizes), torch.tensor(lengths)
-    desc = op_desc("REVERSE_SUBSEQUENCES", x, TensorDesc(TensorDataType.UINT32, lengths.shape), x, axis)
-    drawn = pixels(viz.plot_reverse_subsequences(desc, lengths))
-    assert np.array_equal(drawn, pixels(viz.plot_reverse_subsequences(sizes, lengths, axis)))
+def test_descriptors() -> None:
+    for of_descriptor, of_arguments in descriptors():
+        assert np.array_equal(pixels(of_descriptor), pixels(of_arguments))
 
 
 # Arguments of every kind.
@@ -368,158 +370,109 @@ SPLIT = op_desc("SPLIT", X, [X], 0)
 REVERSE = op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(TensorDataType.UINT32, [1]), X, 0)
 SLICE1, BROKEN = (op_desc("SLICE1", X, X, [0], [4], [stride]) for stride in (1, 0))
 LENGTHS = torch.tensor([2])
-WINDOW: dict[str, Any] = {"window_offsets": [0], "window_sizes": [4], "window_strides": [1]}
+OPERATORS = ("slice1", "split", "reverse_subsequences")
 
-REFUSALS: dict[type[Exception], list[tuple[Callable[[], Figure], str]]] = {
-    RuntimeError: [  # as the operators have it
-        (lambda: viz.plot_slice1([4], [0], [4], [0]), "slice1: window_strides[0] must not be 0"),
-        (
-            lambda: viz.plot_slice1([4], [1], [4], [1]),
-            "slice1: window_offsets[0] + window_sizes[0] must be at most 4, the size of input in dimension 0, got "
-            "1 + 4",
-        ),
-        (lambda: viz.plot_slice1([4], [0], [4], [2], [3]), "slice1: output_sizes[0] must be from 1 to 2, got 3"),
-        (lambda: viz.plot_split([4], [1, 0, 3], 0), "split: split_sizes[1] must be at least 1, got 0"),
-        (
-            lambda: viz.plot_split([4], [1, 2], 0),
-            "split: split_sizes must sum to 4, the size of input along axis 0, got [1, 2]",
-        ),
-        (lambda: viz.plot_split([4], [4], -1), "split: axis must be from 0 to 0, got -1; write 0 instead"),
-        (
-            lambda: viz.plot_reverse_subsequences([3, 4], torch.tensor([1, 2, 3]), 1),
-            "reverse_subsequences: sequence_lengths must have sizes [3, 1], those of input with 1 at axis 1, got [3]",
-        ),
-        (
-            lambda: viz.plot_reverse_subsequences([4], torch.tensor([2.0]), 0),
-            "reverse_subsequences: sequence_lengths must have dtype uint32, uint64, int32 or int64, got float32; write "
-            "sequence_lengths.long()",
-        ),
-    ],
-    ValueError: [
-        (
-            lambda: viz.plot_slice1([1] * 5, [0] * 5, [1] * 5, [1] * 5),
-            "plot_slice1: input must have from 1 to 4 dimensions to be drawn, got 5",
-        ),
-        (
-            lambda: viz.plot_split(torch.tensor(1), [1], 0),
-            "plot_split: input must have from 1 to 4 dimensions to be drawn, got 0",
-        ),
-        (
-            lambda: viz.plot_split(torch.empty(0, 3), [3], 1),
-            "plot_split: input must have sizes of at least 1 to be drawn, got [0, 3]",
-        ),
-        (
-            lambda: viz.plot_split([0, *[10**18] * 3], [1], 0),
-            f"plot_split: input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)",
-        ),
-        *(
-            (
-                lambda sizes=sizes: viz.plot_split(sizes, sizes[1:2], 1),
-                f"plot_split: input must have at most 1024 elements, so that they can be read, got {math.prod(sizes)}",
-            )
-            for sizes in ([25, 41], [10**6] * 4)
-        ),
-        (
-            lambda: viz.plot_slice1([1024], [0], [1024], [1]),
-            "plot_slice1: with the smallest text that can be read, the picture must fit into 9 by 12 inches, got",
-        ),
-        (
-            lambda: viz.plot_slice1([4], **WINDOW | {"window_sizes": [10**5000]}),
-            "plot_slice1: window_sizes[0] must be a whole number of 64 bits, got one of",
-        ),
-        (
-            lambda: viz.plot_slice1([4], **WINDOW | {"window_offsets": [-(2**63) - 1]}),
-            "plot_slice1: window_offsets[0] must be a whole number of 64 bits",
-        ),
-        (
-            lambda: viz.plot_slice1([10**4000] * 2, [0, 0], [1, 1], [1, 1]),
-            "plot_slice1: input[0] must be a whole number of 64 bits, got one of 13288 bits",
-        ),
-        (lambda: viz.plot_split([4], [4], 2**64), "plot_split: axis must be a whole number of 64 bits, got"),
-        *(
-            (
-                lambda tensor=tensor: viz.plot_split(tensor(), [4], 0),
-                f"plot_split: input must have values that can be shown, got a {kind}",
-            )
-            for tensor, kind in [
-                (lambda: torch.ones(4).to_sparse(), "sparse_coo tensor of float32 on cpu"),
-                (lambda: torch.empty(4, dtype=torch.bits8), "strided tensor of bits8 on cpu"),
-                (lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8), "strided "),
-            ]
-        ),
-        *(
-            (
-                lambda lengths=lengths: viz.plot_reverse_subsequences([4], lengths, 0),
-                f"plot_reverse_subsequences: sequence_lengths must have values that can be shown, got a {kind}",
-            )
-            for lengths, kind in [
-                (torch.ones(1, dtype=torch.int32, device="meta"), "strided tensor of int32 on meta"),
-                (torch.ones(1, dtype=torch.int32).to_sparse(), "sparse_coo tensor of int32 on cpu"),
-            ]
-        ),
-    ],
-    TypeError: [
-        (
-            lambda: viz.plot_reverse_subsequences([4], [2], 0),
-            "plot_reverse_subsequences: sequence_lengths must be a tensor, got list",
-        ),
-        (
-            lambda: viz.plot_slice1([4], [0], [4]),
-            "plot_slice1: window_strides is required, unless a descriptor is given",
-        ),
-        (lambda: viz.plot_split([4], [4]), "plot_split: axis is required, unless a descriptor is given"),
-        *(
-            (call, f"{field} must not be given beside a descriptor, which has it")
-            for call, field in [
-                (lambda: viz.plot_slice1(SLICE1, output_sizes=[4]), "plot_slice1: output_sizes"),
-                (lambda: viz.plot_split(SPLIT, [4]), "plot_split: split_sizes"),
-                (lambda: viz.plot_reverse_subsequences(REVERSE, LENGTHS, 0), "plot_reverse_subsequences: axis"),
-            ]
-        ),
-        (
-            lambda: viz.plot_slice1(SPLIT),
-            "plot_slice1: input must be a tensor, a list of sizes or a Slice1OperatorDesc, got SplitOperatorDesc",
-        ),
-        *(
-            (
-                lambda given=given: viz.plot_split(given, [2], 0),
-                f"plot_split: input must be a tensor, a list of sizes or a SplitOperatorDesc, got {kind}",
-            )
-            for given, kind in (([2.0], "list"), (b"\4", "bytes"))
-        ),
-        *(
-            (lambda given=given: viz.plot_slice1([4], **WINDOW | given), f"plot_slice1: {sentence}")
-            for given, sentence in [
-                ({"window_offsets": [0.0]}, "window_offsets[0] must be a whole number, got 0.0"),
-                ({"window_sizes": b"\4"}, "window_sizes must be a list of whole numbers, got b"),
-                ({"window_strides": 1}, "window_strides must be a list of whole numbers, got 1"),
-                ({"output_sizes": "4"}, "output_sizes must be a list of whole numbers, got '4'"),
-            ]
-        ),
-        (lambda: viz.plot_split([4], [4], 0.0), "plot_split: axis must be a whole number, got 0.0"),
-        (
-            lambda: viz.plot_reverse_subsequences([4], LENGTHS, 0.0),
-            "plot_reverse_subsequences: axis must be a whole number, got 0.0",
-        ),
-    ],
-    DescriptorError: [
-        (
-            lambda: viz.plot_slice1(BROKEN),
-            "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0",
-        )
-    ],
+
+@pytest.mark.parametrize(
+    ("op", "sentence", "arguments"), [(op, *row) for op in OPERATORS for row in refusals.ARGUMENTS[op]]
+)
+def test_refusals_of_the_operators(op: str, sentence: str, arguments: Callable[..., Any]) -> None:
+    x, *rest = arguments(lambda *sizes, dtype=torch.float32: torch.zeros(sizes, dtype=dtype))
+    if 1 <= x.dim() <= 4 and x.numel():  # of others the picture's own rule is told first
+        for given in (x, x.shape):
+            with pytest.raises(RuntimeError) as caught:
+                getattr(viz, f"plot_{op}")(given, *rest)
+            assert str(caught.value) == f"{op}: {sentence}"
+
+
+def on(*arguments: Any) -> tuple[Any, ...]:
+    return arguments
+
+
+# What the function says, after its name, and the arguments; some are made by the test.
+REFUSALS: dict[type[Exception], dict[Callable[..., Figure], dict[str, tuple[Any, ...]]]] = {
+    ValueError: {
+        viz.plot_slice1: {
+            "input must have from 1 to 4 dimensions to be drawn, got 5": on([1] * 5, [0] * 5, [1] * 5, [1] * 5),
+            "with the smallest text that can be read, the picture must fit into 9 by 12 inches, got": on(
+                [1024], [0], [1024], [1]
+            ),
+            "window_sizes[0] must be a whole number of 64 bits, got one of": on([4], [0], [10**5000], [1]),
+            "window_offsets[0] must be a whole number of 64 bits": on([4], [-(2**63) - 1], [4], [1]),
+            "input[0] must be a whole number of 64 bits, got one of 13288 bits": on(
+                [10**4000] * 2, [0, 0], [1, 1], [1, 1]
+            ),
+        },
+        viz.plot_split: {
+            "input must have from 1 to 4 dimensions to be drawn, got 0": on(torch.tensor(1), [1], 0),
+            "input must have sizes of at least 1 to be drawn, got [0, 3]": on(torch.empty(0, 3), [3], 1),
+            f"input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)": on(
+                [0, *[10**18] * 3], [1], 0
+            ),
+            **{
+                f"input must have at most 1024 elements, so that they can be read, got {math.prod(sizes)}": on(
+                    sizes, sizes[1:2], 1
+                )
+                for sizes in ([25, 41], [10**6] * 4)
+            },
+            "axis must be a whole number of 64 bits, got": on([4], [4], 2**64),
+            **{
+                f"input must have values that can be shown, got a {kind}": on(tensor, [4], 0)
+                for kind, tensor in {
+                    "sparse_coo tensor of float32 on cpu": lambda: torch.ones(4).to_sparse(),
+                    "strided tensor of bits8 on cpu": lambda: torch.empty(4, dtype=torch.bits8),
+                    "strided ": lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8),
+                }.items()
+            },
+        },
+        viz.plot_reverse_subsequences: {
+            f"sequence_lengths must have values that can be shown, got a {kind}": on([4], lengths, 0)
+            for kind, lengths in {
+                "strided tensor of int32 on meta": torch.ones(1, dtype=torch.int32, device="meta"),
+                "sparse_coo tensor of int32 on cpu": torch.ones(1, dtype=torch.int32).to_sparse(),
+            }.items()
+        },
+    },
+    TypeError: {
+        viz.plot_slice1: {
+            "window_strides is required, unless a descriptor is given": on([4], [0], [4]),
+            "output_sizes must not be given beside a descriptor, which has it": on(SLICE1, None, None, None, [4]),
+            "input must be a tensor, a list of sizes or a Slice1OperatorDesc, got SplitOperatorDesc": on(SPLIT),
+            "window_offsets[0] must be a whole number, got 0.0": on([4], [0.0], [4], [1]),
+            "window_sizes must be a list of whole numbers, got b": on([4], [0], b"\4", [1]),
+            "window_strides must be a list of whole numbers, got 1": on([4], [0], [4], 1),
+            "output_sizes must be a list of whole numbers, got '4'": on([4], [0], [4], [1], "4"),
+        },
+        viz.plot_split: {
+            "axis is required, unless a descriptor is given": on([4], [4]),
+            "split_sizes must not be given beside a descriptor, which has it": on(SPLIT, [4]),
+            "input must be a tensor, a list of sizes or a SplitOperatorDesc, got list": on([2.0], [2], 0),
+            "input must be a tensor, a list of sizes or a SplitOperatorDesc, got bytes": on(b"\4", [2], 0),
+            "axis must be a whole number, got 0.0": on([4], [4], 0.0),
+        },
+        viz.plot_reverse_subsequences: {
+            "sequence_lengths must be a tensor, got list": on([4], [2], 0),
+            "axis must not be given beside a descriptor, which has it": on(REVERSE, LENGTHS, 0),
+            "axis must be a whole number, got 0.0": on([4], LENGTHS, 0.0),
+        },
+    },
 }
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 @pytest.mark.parametrize(
-    ("kind", "call", "sentence"),
-    [pytest.param(kind, *row, id=row[1][:60]) for kind, rows in REFUSALS.items() for row in rows],
+    ("kind", "plot", "sentence", "arguments"),
+    [(kind, plot, *row) for kind, plots in REFUSALS.items() for plot, rows in plots.items() for row in rows.items()],
 )
-def test_refusals(kind: type[Exception], call: Callable[[], Figure], sentence: str) -> None:
-    with pytest.raises(kind) as caught:
-        call()
-    assert str(caught.value).startswith(sentence)
+def test_refusals(kind: type[Exception], plot: Callable[..., Figure], sentence: str, arguments: Sequence[Any]) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(f'{plot.__name__}: {sentence}')}"):
+        plot(*(given() if callable(given) else given for given in arguments))
+
+
+def test_a_descriptor_that_breaks_a_rule() -> None:
+    sentence = "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0"
+    with pytest.raises(DescriptorError, match=f"^{re.escape(sentence)}"):
+        viz.plot_slice1(BROKEN)
 
 
 # Matplotlib.
@@ -539,15 +492,9 @@ def test_notebooks_show_it() -> None:
     assert viz.plot_slice1(*WINDOWS[1])._repr_png_().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    ("code", "module"),
-    [
-        ("import torch_dml_ops.directml", "matplotlib"),
-        ("from torch_dml_ops import viz; viz.plot_split([2], [2], 0)", "matplotlib.pyplot"),
-    ],
-)
-def test_what_is_not_imported(code: str, module: str) -> None:
-    assert run_python("-c", f"import sys; {code}; print({module!r} in sys.modules)") == "False\n"
+def test_pyplot_is_not_imported() -> None:
+    code = "import sys; from torch_dml_ops import viz; viz.plot_split([2], [2], 0)"
+    assert run_python("-c", f"{code}; print('matplotlib.pyplot' in sys.modules)") == "False\n"
 
 
 def test_the_legend_says_what_the_marks_are() -> None:
