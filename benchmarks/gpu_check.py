@@ -46,7 +46,7 @@ NOT_ON_GPU = [
 # Tests of what the kernels do.
 RESULTS = [
     *("test_cuda.py", "test_examples.py", "test_results.py", "test_out.py", "test_unusual_inputs.py"),
-    *("test_windows_and_lengths.py", "test_robustness.py", "test_properties.py"),
+    *("test_windows_and_lengths.py", "test_large_and_parallel.py", "test_properties.py"),
 ]
 # Under the sanitizers: no graphs, which need the caching allocator that is switched off; nothing that asks how much
 # memory is in use or takes gigabytes; of the properties, only those of results.

@@ -11,7 +11,15 @@ import torch
 from contract_cases import same_sizes
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import (
+from oracle import as_list, without_data
+from refusals import ARGUMENTS, OUT, Refusal, every_row
+from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.library import opcheck
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from transform_cases import (
     ANY_SHAPE,
     CASES,
     COMPILED,
@@ -25,14 +33,6 @@ from operator_cases import (
     same,
     values,
 )
-from oracle import as_list, without_data
-from refusals import ARGUMENTS, OUT, Refusal, every_row
-from torch import Tensor
-from torch._dynamo.testing import CompileCounterWithBackend
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.library import opcheck
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml

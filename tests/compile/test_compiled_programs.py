@@ -13,10 +13,10 @@ from typing import Any
 import oracle
 import pytest
 import torch
-from operator_cases import EXAMPLES
 from torch import Tensor
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
+from transform_cases import EXAMPLES
 
 import torch_dml_ops as dml
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import plain_torch
 import pytest
 import torch
-from operator_cases import ANY_SHAPE, Case, by_name, same, values
 from oracle import as_list
 from processes import run_python
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
+from transform_cases import ANY_SHAPE, Case, by_name, same, values
 
 import torch_dml_ops as dml
 from torch_dml_ops._libraries import CPU_LIBRARY

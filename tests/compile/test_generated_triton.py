@@ -9,10 +9,10 @@ import numpy as np
 import plain_torch
 import pytest
 import torch
-from operator_cases import values
 from torch import Tensor
 from torch._inductor import config as inductor_config
 from torch._inductor.utils import get_code
+from transform_cases import values
 
 import torch_dml_ops as dml
 

@@ -18,7 +18,6 @@ import oracle
 import plain_torch
 import pytest
 import torch
-from operator_cases import ANY_SHAPE, COMPILED, LAYOUTS, gradients, same, values
 from oracle import as_list
 from processes import run_python, started
 from torch import Tensor
@@ -28,6 +27,7 @@ from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
 from torch._inductor import metrics
 from torch._inductor.utils import fresh_cache, get_code
+from transform_cases import ANY_SHAPE, COMPILED, LAYOUTS, gradients, same, values
 
 import torch_dml_ops as dml
 from torch_dml_ops import _libraries

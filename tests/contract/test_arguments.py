@@ -24,12 +24,12 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
 from contract_cases import CALLS_BY_NAME, HELPERS, Call
-from fast_situations import one
-from operator_cases import WHOLE, PassingMode, graphs, same
 from processes import started
+from short_way_situations import one
 from torch import Tensor
 from torch.func import grad, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
+from transform_cases import WHOLE, PassingMode, graphs, same
 
 import torch_dml_ops as dml
 

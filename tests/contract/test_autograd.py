@@ -13,12 +13,12 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import CASES, FIVE, OUT_CASES, Case, OutCase, by_name, examples, same, values
 from random_calls import windows
 from torch import Tensor
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
 from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
+from transform_cases import CASES, FIVE, OUT_CASES, Case, OutCase, by_name, examples, same, values
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml

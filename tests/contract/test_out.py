@@ -24,8 +24,8 @@ from contract_cases import (
     same_sizes,
     tensors_in,
 )
-from fast_situations import ENTRIES, Form
 from oracle import as_list
+from short_way_situations import ENTRIES, Form
 from torch import Tensor
 
 import torch_dml_ops as dml

@@ -11,7 +11,6 @@ from backends import Backend, backends
 from contract_cases import OPS, every_op
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import EXAMPLES
 from oracle import Block
 from random_calls import (
     PROFILE,
@@ -30,6 +29,7 @@ from random_calls import (
     windows,
     with_empty_dimension,
 )
+from transform_cases import EXAMPLES
 
 import torch_dml_ops as dml
 

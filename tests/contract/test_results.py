@@ -18,8 +18,8 @@ from contract_cases import (
     one_length,
     same_sizes,
 )
-from fast_situations import ARGUMENTS
 from oracle import as_list
+from short_way_situations import ARGUMENTS
 from torch import Tensor
 
 

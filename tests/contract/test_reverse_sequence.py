@@ -10,8 +10,8 @@ from backends import DEVICE
 from contract_cases import lengths_of, maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import examples, same
 from torch import Tensor
+from transform_cases import examples, same
 
 import torch_dml_ops as dml
 

@@ -4,12 +4,12 @@ import inspect
 from collections.abc import Iterable
 
 import contract_cases
-import operator_cases
 import oracle
 import plain_torch
 import pytest
 import refusals
 import torch
+import transform_cases
 from backends import ON_HOST, Backend
 
 import torch_dml_ops as dml
@@ -27,14 +27,14 @@ def registered(namespace: str) -> dict[str, str]:
 OPERATORS = {name for name in registered("torch_dml_ops") if "." not in name}
 
 TABLES: dict[str, Iterable[str]] = {
-    "derivatives, vmap and compilation": [case.name for case in operator_cases.FIVE],
-    "calls of any shape": [case.name for case in operator_cases.ANY_SHAPE],
+    "derivatives, vmap and compilation": [case.name for case in transform_cases.FIVE],
+    "calls of any shape": [case.name for case in transform_cases.ANY_SHAPE],
     "refused arguments": refusals.ARGUMENTS,
     "results that are too large": refusals.TOO_LARGE,
     "refused outs": refusals.OUT,
     "the contract": contract_cases.CALLS,
     "arguments of wrong types": [call.function for call in contract_cases.CALLS_BY_NAME],
-    "outs and derivatives": [case.op for case in operator_cases.OUT_CASES],
+    "outs and derivatives": [case.op for case in transform_cases.OUT_CASES],
 }
 
 

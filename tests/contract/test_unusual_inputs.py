@@ -17,10 +17,10 @@ from contract_cases import (
     maker,
     tensors_in,
 )
-from operator_cases import Mine
 from oracle import as_list
 from processes import assert_returns
 from torch import Tensor
+from transform_cases import Mine
 
 import torch_dml_ops as dml
 

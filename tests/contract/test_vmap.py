@@ -7,12 +7,12 @@ from typing import Any
 import plain_torch
 import pytest
 import torch
-from operator_cases import CASES, FIVE, Case, by_name, same, values
 from oracle import LENGTH_DTYPES, as_list
 from refusals import ARGUMENTS, Refusal, every_row
 from torch import Tensor
 from torch.func import vmap
 from torch.utils._pytree import tree_flatten, tree_unflatten
+from transform_cases import CASES, FIVE, Case, by_name, same, values
 
 import torch_dml_ops as dml
 

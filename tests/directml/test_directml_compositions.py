@@ -8,9 +8,9 @@ import torch
 from descriptors.cases import F32, F64, OPERATORS, UINT32, op_desc, window, with_tensor
 from descriptors.graphs import identity
 from descriptors.rules import VALID
-from operator_cases import Case, by_name, same
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
+from transform_cases import Case, by_name, same
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml

@@ -39,8 +39,8 @@ from descriptors.rules import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import EXAMPLES, examples
 from oracle import as_list
+from transform_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import (
     DescriptorError,

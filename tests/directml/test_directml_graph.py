@@ -18,9 +18,9 @@ from descriptors.graphs import between, graphs, identity, into, memory, one_by_o
 from descriptors.rules import broken
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import examples, values
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
+from transform_cases import examples, values
 
 from torch_dml_ops.directml import (
     CompiledGraph,

@@ -14,7 +14,7 @@ from descriptors.cases import DESCS
 from descriptors.rules import VALID
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from operator_cases import EXAMPLES, examples
+from transform_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import (
     DescriptorError,

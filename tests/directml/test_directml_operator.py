@@ -16,9 +16,9 @@ from descriptors.cases import F32, F64, OPERATORS, descs, op_desc, owned, plain,
 from descriptors.rules import VALID, X
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import EXAMPLES, examples, values
 from oracle import Block, Items, as_list
 from torch import Tensor
+from transform_cases import EXAMPLES, examples, values
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml

@@ -15,7 +15,7 @@ import pytest
 from descriptors.cases import DATA_TYPES, OPERATORS, descs
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import EXAMPLES, examples
+from transform_cases import EXAMPLES, examples
 
 from torch_dml_ops.directml import Model, ModelError, OperatorDesc, TensorDataType, TensorDesc
 

@@ -35,13 +35,13 @@ from contract_cases import (
 from host_build import HOST_DEVICE, host_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_cases import CASES, EXAMPLES, same, values
 from oracle import as_list
 from processes import file_of_tests, run_python
 from random_calls import PROFILE, calls, check, dtypes, shapes
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
+from transform_cases import CASES, EXAMPLES, same, values
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml

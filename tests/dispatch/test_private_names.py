@@ -51,7 +51,7 @@ def work(name):
     assert report()["calls"].startswith("ordinary way only"), report()["calls"]
 
     import plain_torch
-    from operator_cases import FIVE, same
+    from transform_cases import FIVE, same
     for case in FIVE:
         leaves = [x.requires_grad_() for x in case.tensors()]
         expected = case.results(plain_torch, *leaves)
@@ -85,7 +85,7 @@ def work(name):
     assert name.rpartition(".")[2] in str(warning.message), warning
     assert report()["derivatives"].startswith("backward only"), report()
 
-    from operator_cases import CASES, FIVE
+    from transform_cases import CASES, FIVE
     everything = name.endswith(".set_single_level_autograd_function_allowed")
     for case in CASES if everything else FIVE:
         leaves = [x.requires_grad_() for x in case.tensors()]
@@ -150,7 +150,7 @@ def work(name):
         import torch_dml_ops as dml
         from torch_dml_ops._torch import private
         assert name in [s.missing for s in vars(private).values() if isinstance(s, private.Section)], name
-    from operator_cases import FIVE, same
+    from transform_cases import FIVE, same
     import plain_torch
     for case in FIVE:
         same(case.results(dml, *case.tensors()), case.results(plain_torch, *case.tensors()))

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import torch
 from backends import DEVICE
-from fast_situations import FORMS, Form, fresh, one
-from operator_cases import same
 from oracle import as_list
+from short_way_situations import FORMS, Form, fresh, one
 from torch import Tensor
+from transform_cases import same
 
 import torch_dml_ops as dml
 

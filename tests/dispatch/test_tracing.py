@@ -188,8 +188,17 @@ def test_in_a_process_that_has_loaded_everything() -> None:
 
 @pytest.mark.thorough
 def test_more_in_a_process_that_has_loaded_everything() -> None:
-    names = ("arguments", "refusals", "mistakes", "index", "fast", "unusual_inputs", "negative_steps", "compositions")
-    names += ("reverse_sequence",)
+    names = (
+        "arguments",
+        "refusals",
+        "mistakes",
+        "index",
+        "short_way",
+        "unusual_inputs",
+        "negative_steps",
+        "compositions",
+    )
+    names += ("compositions", "reverse_sequence")
     assert_pass(EVERYTHING, names, "test")
 
 

@@ -17,9 +17,9 @@ from backends import DEVICE
 from contract_cases import maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import PassingMode, examples, graphs, same
 from torch import Tensor
 from torch.func import vmap
+from transform_cases import PassingMode, examples, graphs, same
 
 import torch_dml_ops as dml
 from torch_dml_ops._indexing.slices import has_negative_step

@@ -18,10 +18,10 @@ from backends import DEVICE
 from contract_cases import instructions, maker
 from hypothesis import given
 from hypothesis import strategies as st
-from operator_cases import PassingMode, examples, graphs, same
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.overrides import TorchFunctionMode
+from transform_cases import PassingMode, examples, graphs, same
 
 import torch_dml_ops as dml
 from torch_dml_ops._torch.short_way import fast, is_set_up

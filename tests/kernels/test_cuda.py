@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import oracle
 import pytest
 import torch
-from operator_cases import all_operators
 from processes import LIB, run_python
+from transform_cases import all_operators
 
 import torch_dml_ops as dml
 
@@ -71,7 +71,7 @@ def test_graph_of_out_forms_and_backward(x):
 
 FIRST_CALLS = """
 import torch
-from operator_cases import all_operators
+from transform_cases import all_operators
 x = torch.randn(6, 50, 33, device="cuda")
 lengths = torch.randint(0, 60, (6, 1, 33), device="cuda")
 graph = torch.cuda.CUDAGraph()

@@ -19,8 +19,8 @@ import torch
 from backends import Backend, backends
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
-from operator_cases import EXAMPLES
 from oracle import Block, Items, as_list
+from transform_cases import EXAMPLES
 
 SEED = os.environ.get("TORCH_DML_OPS_SEED")
 Test = TypeVar("Test", bound=Callable[..., None])

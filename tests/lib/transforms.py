@@ -6,9 +6,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from operator_cases import Case, values
 from torch import Tensor
 from torch.func import functionalize, grad, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
+from transform_cases import Case, values
 
 Tensors = tuple[Tensor, ...]
 

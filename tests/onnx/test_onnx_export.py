@@ -29,10 +29,10 @@ from onnx_models import (
     random_bits,
     session_of,
 )
-from operator_cases import all_operators
 from processes import run_python
 from torch import Tensor
 from torch.onnx import ONNXProgram
+from transform_cases import all_operators
 
 import torch_dml_ops as dml
 import torch_dml_ops.onnx

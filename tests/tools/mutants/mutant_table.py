@@ -68,10 +68,10 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 (
                     "«TORCH_ERROR_CODE_CHECK(torch_delete_list(list));»\n  return tensors",
                     "",
-                    "tests/dispatch/test_fast.py -k leave",
+                    "tests/dispatch/test_short_way.py -k leave",
                 ),
-                ("call.refused = true;", "", "tests/dispatch/test_fast.py"),
-                ("std::optional<Ints>(call.list(«lists++»))", "lists - 1", "tests/dispatch/test_fast.py"),
+                ("call.refused = true;", "", "tests/dispatch/test_short_way.py"),
+                ("std::optional<Ints>(call.list(«lists++»))", "lists - 1", "tests/dispatch/test_short_way.py"),
             ],
         },
     ),
@@ -350,7 +350,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "short way": (
-        "tests/dispatch/test_fast.py",
+        "tests/dispatch/test_short_way.py",
         {
             "csrc/python/plain.inl": [
                 ("type == torch_.tensor || «type == torch_.parameter»", "true"),
@@ -400,7 +400,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 (
                     "«3 * rank + result_rank > FastCall::kMostNumbers») return",
                     "false",
-                    "tests/indexing/test_index.py tests/dispatch/test_fast.py "
+                    "tests/indexing/test_index.py tests/dispatch/test_short_way.py "
                     "-k 'malformed or empty or numpys or hands'",
                 ),
             ],
@@ -532,7 +532,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "mode": (
-        "tests/indexing/test_negative_steps.py tests/contract/test_compositions.py",
+        "tests/indexing/test_negative_steps.py tests/indexing/test_compositions.py",
         {
             "torch_dml_ops/_indexing/negative_steps.py": [
                 ("_setitem« or func is operator.setitem»", ""),

@@ -18,7 +18,6 @@ import torch
 import torch._dynamo
 import torch.autograd.forward_ad as forward_ad
 from backends import DEVICE
-from operator_cases import ANY_SHAPE, Mine
 from oracle import as_list
 from torch import Tensor
 from torch._C import _functorch
@@ -29,6 +28,7 @@ from torch.overrides import TorchFunctionMode
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
+from transform_cases import ANY_SHAPE, Mine
 
 import torch_dml_ops as dml
 from torch_dml_ops import ops

@@ -1,6 +1,6 @@
 """What is made of the operators, window, index, negative_steps and reverse_sequence: traced, compiled, of odd tensors.
 
-Their derivatives, vmap and compiled gradients are tested with those of the operators, as rows of operator_cases.py.
+Their derivatives, vmap and compiled gradients are tested with those of the operators, as rows of transform_cases.py.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Any
 import plain_torch
 import pytest
 import torch
-from operator_cases import COMPILED, COMPOSITIONS, Case, Mine, by_name, graphs, same, values
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functionalize
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
+from transform_cases import COMPILED, COMPOSITIONS, Case, Mine, by_name, graphs, same, values
 from transforms import TRANSFORMS, Problem, point
 
 import torch_dml_ops as dml

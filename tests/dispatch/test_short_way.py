@@ -1,6 +1,6 @@
 """The short way for plain calls: all that can be seen of a call is as on the ordinary way, and nothing stays behind.
 
-The short way is torch_dml_ops/_torch/short_way.py, over csrc/python/fast_calls.cpp. fast_situations.py has the
+The short way is torch_dml_ops/_torch/short_way.py, over csrc/python/fast_calls.cpp. short_way_situations.py has the
 situations. (The derivatives are tested on both ways too, by test_autograd.py.)
 """
 
@@ -26,7 +26,10 @@ import refusals
 import torch
 from backends import DEVICE, WAYS, ordinary_way
 from contract_cases import maker, tensors_in
-from fast_situations import (
+from oracle import as_list
+from private_names import assert_works
+from processes import assert_returns
+from short_way_situations import (
     ARGUMENTS,
     CPU_ONLY,
     ENTRIES,
@@ -47,12 +50,9 @@ from fast_situations import (
     with_second,
     zero_tensor,
 )
-from operator_cases import Mine, same
-from oracle import as_list
-from private_names import assert_works
-from processes import assert_returns
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+from transform_cases import Mine, same
 
 import torch_dml_ops as dml
 from torch_dml_ops.__main__ import report
