@@ -541,12 +541,13 @@ def test_dynamic_sizes(
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
 def test_clip_and_less_of_every_whole_dtype(dtype: str) -> None:
     limits = np.iinfo(dtype)
-    x = np.array([limits.min, 0, 1, 5, 7, 100, limits.max], dtype)
-    feeds = {"x": x, "least": np.array(1, dtype), "most": np.array(7, dtype)}
-    nodes = [helper.make_node("Clip", [*feeds], ["clipped"]), helper.make_node("Less", ["x", "most"], ["less"])]
-    model = model_of(nodes, feeds, {"clipped": x.dtype, "less": np.dtype("bool")})
-    clipped, less = np.clip(*feeds.values()), np.less(x, feeds["most"])
-    assert outputs_of(from_onnx(model), [*feeds.values()]) == [bits(clipped), bits(less)]
+    model = parsed(f"""
+    compared ({dtype}[N] x, {dtype} least, {dtype} most) => ({dtype}[N] clipped, bool[N] less) {{
+        clipped = Clip (x, least, most)
+        less = Less (x, most)
+    }}""")
+    x, *bounds = (np.array(n, dtype) for n in ([limits.min, 0, 1, 5, 7, 100, limits.max], 1, 7))
+    assert outputs_of(from_onnx(model), [x, *bounds]) == [bits(np.clip(x, *bounds)), bits(np.less(x, bounds[1]))]
 
 
 GLUED = parsed("""
@@ -950,8 +951,11 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     for other in (example, shutil.copy(example, tmp_path / "b.onnx")):
         rule = "be an ONNX model, got one of DxDispatch; torch_dml_ops.directml.Model.load takes it"
         assert refusal(other).partition(" must ")[2] == rule
+    with pytest.raises(FileNotFoundError):
+        from_onnx(tmp_path / "none.onnx")
     program = exported(torch.nn.Identity(), [torch.zeros(2)])
     for wrong, end in (
+        (5, " got 5"),
         (io.BytesIO(), "; write onnx.load(model)"),
         (program, "; write model.model_proto"),
     ):
