@@ -159,6 +159,8 @@ def test_ipywidgets_is_named_where_it_is_missing(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_cannot_be_explored() -> None:
+    with pytest.raises(ValueError, match=r"^explore: operator must be one of index, slice1, .*, got 'join'$"):
+        viz.explore("join", [3, 4])
     pytest.importorskip("ipywidgets", reason="needs ipywidgets")
     with pytest.raises(ValueError, match=r"^explore: input must have from 1 to 4 dimensions to be drawn, got 5$"):
         viz.explore("split", [1] * 5)
