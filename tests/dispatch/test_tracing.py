@@ -186,19 +186,14 @@ def test_in_a_process_that_has_loaded_everything() -> None:
     assert_pass(EVERYTHING, ("tracing", "arguments", "refusals", "mistakes", "compositions"), QUICK)
 
 
+OTHERS = ("refusals", "mistakes", "unusual_inputs", "compositions", "reverse_sequence")
+
+
 @pytest.mark.thorough
-def test_more_in_a_process_that_has_loaded_everything() -> None:
-    names = (
-        "arguments",
-        "refusals",
-        "mistakes",
-        "index",
-        "short_way",
-        "unusual_inputs",
-        "negative_steps",
-        "compositions",
-    )
-    names += ("compositions", "reverse_sequence")
+@pytest.mark.parametrize(
+    "names", [("arguments",), ("index", "short_way", "negative_steps"), OTHERS], ids=lambda n: n[0]
+)
+def test_more_in_a_process_that_has_loaded_everything(names: tuple[str, ...]) -> None:
     assert_pass(EVERYTHING, names, "test")
 
 

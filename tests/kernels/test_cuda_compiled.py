@@ -200,7 +200,7 @@ def test_what_is_not_understood_is_refused():
 
 @pytest.fixture
 def instructions(benchmark):
-    return benchmark("instructions")
+    return benchmark("cuda_instructions")
 
 
 def execute_affine(numbers, dst, src):
