@@ -424,12 +424,14 @@ struct Rows {
   int64_t before = 0, after = 0, step = 1;
   int64_t rows = 2;
   bool backwards = false;  // the source's last row is the first
+  bool dense = false;      // the destination
 };
 
 bool row_case(const Rows& c) {
   const int64_t item = c.item, size = c.before + (c.n - 1) * c.step + 1 + c.after;
   const Numbers src_sizes{c.rows, (c.n - 1) * std::abs(c.stride) + 1}, dst_sizes{c.rows, size};
-  const Numbers src_strides = any_rows(src_sizes, item), dst_strides = any_rows(dst_sizes, item);
+  const Numbers src_strides = any_rows(src_sizes, item);
+  const Numbers dst_strides = c.dense ? Numbers{size, 1} : any_rows(dst_sizes, item);
   std::list<Placed> memory;
   const Placed& src = memory.emplace_back(src_sizes, src_strides, item, c.src_offset);
   const Placed& dst = memory.emplace_back(dst_sizes, dst_strides, item, c.dst_offset);
@@ -476,8 +478,9 @@ bool rows_case() {
     c.after = chance(0.4) ? 0 : any(1, 40);
     c.step = chance(0.6) ? 1 : any(2, 5);
   }
-  c.rows = any(1, 4);
+  c.rows = chance(0.7) ? any(1, 4) : any(5, 40);
   c.backwards = chance(0.3);
+  c.dense = chance(0.3);
   return row_case(c);
 }
 
@@ -563,6 +566,12 @@ int64_t alignment_cases() {
       for (int k = 0; k < 16; ++k, ++cases) {  // so short that no store is aligned
         choose_setting(k % 2 > 0, k / 2 % 2 > 0);
         if (!row_case({.item = item, .n = any(5, 15 * v), .stride = stride, .rows = 6, .backwards = k / 4 % 2 > 0}))
+          return -1;
+      }
+      for (int k = 0; k < 32; ++k, ++cases) {  // so short that vectors spill into the next rows
+        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
+        const int64_t n = k < 24 ? any(3, 2 * v + 2) : any(v + 1, 26 * v), rows = k % 8 > 3 ? any(1, 9) : any(20, 40);
+        if (!row_case({.item = item, .n = n, .stride = stride, .rows = rows, .backwards = k % 3 > 1, .dense = true}))
           return -1;
       }
       for (int k = 0; k < 20; ++k, ++cases) {

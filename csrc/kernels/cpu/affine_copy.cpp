@@ -37,7 +37,7 @@ bool is_interleave(std::span<const AffineCopy> copies, const ChunkWriter& writer
 // Marks which segments spill, if all are narrow enough for vectors of 32 bytes. Between rows that are less than a page
 // apart, no page can be missing.
 void mark_spilling(std::span<Segment> segments) {
-  constexpr int64_t kMaxBytes = 32, kPage = 4096;
+  constexpr int64_t kMaxBytes = 32;
   if (std::ranges::max(segments, {}, &Segment::bytes).bytes > kMaxBytes) return;
   for (std::size_t k = 0; k < segments.size(); ++k) {
     Segment& segment = segments[k];
@@ -45,7 +45,7 @@ void mark_spilling(std::span<Segment> segments) {
     const bool next_follows = segment.dst + segment.bytes == next.dst && segment.bytes <= next.bytes &&
                               segment.dst_row_stride == next.dst_row_stride;
     const int64_t gap = segment.src_row_stride - segment.bytes;
-    segment.spills = !std::has_single_bit(uint64_t(segment.bytes)) && gap >= 0 && gap < kPage &&
+    segment.spills = !std::has_single_bit(uint64_t(segment.bytes)) && gap >= 0 && gap < kPageBytes &&
                      (next_follows || segment.dst_row_stride == segment.bytes);
   }
 }

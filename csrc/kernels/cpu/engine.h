@@ -22,6 +22,7 @@ void execute(AffineCopies plan, ParallelFor parallel_for);
 void execute(ReverseCopy plan, ParallelFor parallel_for);
 
 constexpr int64_t kCacheLineBytes = 64;
+constexpr int64_t kPageBytes = 4096;  // at least
 constexpr int64_t kMaxChunkBytes = 64 << 10;
 
 // Sizes, in bytes, at which the engine changes its method: these numbers are for a processor with caches of 1 MB (L2)

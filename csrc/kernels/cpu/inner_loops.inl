@@ -24,6 +24,8 @@ template <class T>
 void copy_tile(const Tile& tile) {
   const Tile t = tile;  // a copy, because for all the compiler knows a store could change `tile`
   if (t.n > 1 && t.dst_stride == 1 && t.src_stride == 1) return copy_contiguous_tile<T>(t);
+  const auto by_spilling = [&]<int64_t kStep>() { return copy_by_spilling_rows<T, kStep>(t); };
+  if (t.dst_stride == 1 && at_stride(t.src_stride, by_spilling)) return;
   switch (t.n) {
     case 1:
       return copy_short_rows<T, 1>(t);
@@ -37,27 +39,8 @@ void copy_tile(const Tile& tile) {
       break;
   }
   if (t.dst_stride == 1) {
-    constexpr int64_t kShortRow = 16;  // bytes; too few for vectors
-    switch (t.src_stride) {
-      case -1:
-        return t.n * int64_t(sizeof(T)) < kShortRow ? copy_strided_rows<T>(t) : copy_reversed_rows<T>(t);
-      case 0:
-        return fill_rows<T>(t);
-      case 2:
-        return copy_strided_rows_at<T, 2>(t);
-      case -2:
-        return copy_strided_rows_at<T, -2>(t);
-      case 3:
-        return copy_strided_rows_at<T, 3>(t);
-      case -3:
-        return copy_strided_rows_at<T, -3>(t);
-      case 4:
-        return copy_strided_rows_at<T, 4>(t);
-      case -4:
-        return copy_strided_rows_at<T, -4>(t);
-      default:
-        break;
-    }
+    if (t.src_stride == 0) return fill_rows<T>(t);
+    if (at_stride(t.src_stride, [&]<int64_t kStep>() { return copy_strided_rows_at<T, kStep>(t), true; })) return;
     if ((t.src_row_stride == 1 || t.src_row_stride == -1) && t.rows > 1) return transpose_tile<T>(t);
     return copy_strided_src_rows<T>(t);
   }

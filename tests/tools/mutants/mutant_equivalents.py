@@ -42,12 +42,6 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "*reinterpret_cast<volatile char*>((begin_huge + uintptr_t(k) + 1) * kHuge - 1) = -1;",
         ): "the byte is written over",
     },
-    "csrc/kernels/cpu/inner_loops.inl": {
-        (
-            "return copy_strided_rows_at<T, -4>(t);",
-            "break; return copy_strided_rows_at<T, -4>(t);",
-        ): "the way of any stride gives the same, and is slower",
-    },
     "csrc/kernels/cpu/inner_loops/copy.inl": {
         (
             "at = kVectorBytes - int64_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);",

@@ -136,7 +136,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("first = «std::min(first, copy.dst)»;", "copy.dst"),
                 ("next.dst && «segment.bytes <= next.bytes» &&", "true"),
                 ("(«next_follows» || segment.dst_row_stride", "true"),
-                ("gap >= 0 && «gap < kPage» &&", "true"),
+                ("gap >= 0 && «gap < kPageBytes» &&", "true"),
             ],
             "csrc/kernels/cpu/chunk_writer.h": [
                 ("max_staged == 0 || «!is_dense(dims)»", "false"),
@@ -227,6 +227,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("high = low + «16 * kApart»", "16"),
                 ("load_strided<T, kStep, kBytes>(src + «i * kStep»)", "i"),
                 ("i < to; ++i) dst[i] = src[«i * kStep»]", "i"),
+                ("i < t.n; ++i) dst[i] = src[«i * kStep»]", "i"),
+                ("begin = towards_next ? 0 : «std::min(read_past, t.rows)»", "int64_t(0)"),
+                ("std::max(«units(items, t.n) - 1», towards_next", "int64_t(0)"),
+                ("towards_next ? «read_past» : 0);", "int64_t(0)"),
+                ("towards_next = «(kStep > 0)» == (t.src_row_stride", "true"),
+                ("std::memcpy(dst + «k * t.n», &vectors[k]", "k"),
+                ("if («t.dst_row_stride != t.n» || t.n < kFewest", "false"),
+                ("apart == 0 || «gap >= kPageBytes») return", "false"),
             ],
             "csrc/kernels/cpu/inner_loops/dilate.inl": [
                 ("zero_row(reinterpret_cast<char*>(dst), «t.begin» * kSize)", "t.begin - 1"),
@@ -782,8 +790,11 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     ),
 }
 
-# Faults that change no result, by their text, and why.
+# Faults that change no result, by their text, and why: none at all, or none at the baseline level.
 EQUIVALENT: dict[str, str] = {
+    "bytes = «(n - 1)» * int64_t(sizeof(T))": "the baseline's loads are of larger items, whose short rows spill",
+    "high = low + «16 * kApart»": "the baseline does not shuffle bytes",
+    "towards_next ? «read_past» : 0);": "the baseline's narrow vectors read no further past their row than they spill",
     "|| «layout != aoti_torch_layout_strided()»": (
         "the overloads `fast` have kernels for strided tensors alone: the dispatcher refuses others, and the call "
         "falls back all the same, only later"

@@ -90,7 +90,7 @@ void copy_strided_segment_non_temporal(T* __restrict dst, const T* __restrict sr
       const T* __restrict first = src + from * kSrcStride;
       for (int64_t i = 0; i < m; ++i) buffer[i] = first[i * kSrcStride];
     } else {
-      copy_strided_row<T, kSrcStride, kAscending == (kSrcStride > 0)>(buffer, src + from * kSrcStride, m, true);
+      copy_strided_row<T, kSrcStride, kAscending == (kSrcStride > 0)>(buffer, src + from * kSrcStride, m);
     }
     for (int64_t i = 0; i < m; i += kLine) {
       const char* next = reinterpret_cast<const char*>(src + (from + i) * kSrcStride) + prefetch_distance;

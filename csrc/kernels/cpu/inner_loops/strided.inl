@@ -99,10 +99,9 @@ __attribute__((always_inline)) inline auto load_strided(const T* from) {
 }
 #endif
 
-// dst[i] = src[i · kStep] for i in [0, n), dst being written upwards (kUpwards) or downwards; `align` as for cover_row.
+// dst[i] = src[i · kStep] for i in [0, n), dst being written upwards (kUpwards) or downwards.
 template <class T, int64_t kStep, bool kUpwards>
-__attribute__((always_inline)) inline void copy_strided_row(T* __restrict dst, const T* __restrict src, int64_t n,
-                                                            bool align) {
+__attribute__((always_inline)) inline void copy_strided_row(T* __restrict dst, const T* __restrict src, int64_t n) {
   const auto items = [&](int64_t from, int64_t to) {
     if constexpr (kUpwards)
       for (int64_t i = from; i < to; ++i) dst[i] = src[i * kStep];
@@ -113,7 +112,7 @@ __attribute__((always_inline)) inline void copy_strided_row(T* __restrict dst, c
     const auto vectors = [&]<int64_t kBytes>() __attribute__((always_inline)) {
       // The last item is left out, as a vector reads a little past its last one.
       if (!kUpwards) items(n - 1, n);
-      cover_row<T, kBytes, kUpwards>(dst, n - 1, align, [&](int64_t i) __attribute__((always_inline)) {
+      cover_row<T, kBytes, kUpwards>(dst, n - 1, true, [&](int64_t i) __attribute__((always_inline)) {
         const auto vector = load_strided<T, kStep, kBytes>(src + i * kStep);
         std::memcpy(dst + i, &vector, sizeof(vector));
       });
@@ -127,24 +126,111 @@ __attribute__((always_inline)) inline void copy_strided_row(T* __restrict dst, c
   items(0, n);
 }
 
-template <class T, int64_t kStep, bool kUpwards, bool kAlign>
-void copy_strided_rows_by(const Tile t) {
+// (Never inlined: in one function, the loops would want for registers.)
+template <class T, int64_t kStep, bool kUpwards>
+__attribute__((noinline)) void copy_strided_rows_towards(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r)
     copy_strided_row<T, kStep, kUpwards>(reinterpret_cast<T*>(t.dst) + r * t.dst_row_stride,
-                                         reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n, kAlign);
+                                         reinterpret_cast<const T*>(t.src) + r * t.src_row_stride, t.n);
 }
 
-template <class T, int64_t kStep, bool kUpwards>
-void copy_strided_rows_towards(const Tile& t) {
-  if constexpr (kLoadsStrided<T, kStep>)
-    if (aligns(t.n * int64_t(sizeof(T)))) return copy_strided_rows_by<T, kStep, kUpwards, true>(t);
-  copy_strided_rows_by<T, kStep, kUpwards, false>(t);
+template <class T, int64_t kStep, int64_t kBytes>
+__attribute__((always_inline)) inline auto load_in_steps(const T* from) {
+  if constexpr (kStep == -1)
+    return load_reversed<T, kBytes>(from);
+  else
+    return load_strided<T, kStep, kBytes>(from);
+}
+
+// Dense rows by whole vectors, whose last spills into the rows after it, as those are written later. It reads past its
+// row too: what other rows read, and what lies between them.
+template <class T, int64_t kStep, int64_t kBytes>
+void copy_spilling_rows(const Tile t) {
+  constexpr int64_t kItems = kBytes / int64_t(sizeof(T)), kApart = kStep < 0 ? -kStep : kStep;
+  const auto units = [](int64_t items, int64_t of) { return (items + of - 1) / of; };
+  const bool towards_next = (kStep > 0) == (t.src_row_stride > 0);
+  const int64_t items = units(t.n, kItems) * kItems;  // of a row's vectors
+  const int64_t read_past = units(kApart * (items - t.n + 1) - 1, std::abs(t.src_row_stride));
+  const int64_t begin = towards_next ? 0 : std::min(read_past, t.rows);
+  const int64_t end = t.rows - std::max(units(items, t.n) - 1, towards_next ? read_past : 0);
+  T* dst = reinterpret_cast<T*>(t.dst);
+  const T* src = reinterpret_cast<const T*>(t.src);
+  int64_t row = 0;
+  const auto next = [&](int64_t rows) { row += rows, dst += rows * t.n, src += rows * t.src_row_stride; };
+  const auto move_items = [&](int64_t to) {
+    for (; row < to; next(1))
+      for (int64_t i = 0; i < t.n; ++i) dst[i] = src[i * kStep];
+  };
+  move_items(begin);
+  // Vectors are loaded before the first of them is stored: it spills to where the next row is loaded from, but for what
+  // is often a multiple of 4 KB, for which processors let the load wait.
+  constexpr int64_t kTogether = 4;
+  if constexpr (kItems > 2)  // rows have at least 3
+    for (; items == kItems && row + kTogether <= end; next(kTogether)) {
+      decltype(load_in_steps<T, kStep, kBytes>(src)) vectors[kTogether];
+      for (int64_t k = 0; k < kTogether; ++k) vectors[k] = load_in_steps<T, kStep, kBytes>(src + k * t.src_row_stride);
+      for (int64_t k = 0; k < kTogether; ++k) std::memcpy(dst + k * t.n, &vectors[k], kBytes);
+    }
+  for (; row < end; next(1))
+    for (int64_t i = 0; i < items; i += kItems) {
+      const int64_t at = kStep < 0 ? items - kItems - i : i;
+      const auto vector = load_in_steps<T, kStep, kBytes>(src + at * kStep);
+      std::memcpy(dst + at, &vector, kBytes);
+    }
+  move_items(t.rows);
+}
+
+// Returns false if another way is faster. Between rows that are less than a page apart, no page can be missing.
+// [case stride -2, last axis, 4 MB, out, rows of 31, uint8]
+template <class T, int64_t kStep>
+bool copy_by_spilling_rows(const Tile& t) {
+  constexpr bool kShuffles = kShufflesBytes || kIsNeon;
+  if constexpr ((kStep == -1 && sizeof(T) < kVectorBytes) || kLoadsStrided<T, kStep> || (kShuffles && sizeof(T) < 16)) {
+    constexpr int64_t kApart = kStep < 0 ? -kStep : kStep;
+    constexpr int64_t kFewest = std::max<int64_t>(kShuffles || sizeof(T) >= 4 ? 3 : 5, kApart);  // items, for the loads
+    constexpr int64_t kMostBytes = 12 * kVectorBytes;  // longer rows are better aligned
+    const int64_t apart = std::abs(t.src_row_stride), bytes = t.n * int64_t(sizeof(T));
+    const int64_t gap = (apart - (t.n - 1) * kApart - 1) * int64_t(sizeof(T));
+    if (t.dst_row_stride != t.n || t.n < kFewest || bytes > kMostBytes || apart == 0 || gap >= kPageBytes) return false;
+    constexpr int64_t kNarrow = kFewest * int64_t(sizeof(T)) <= 16 ? 16 : kVectorBytes;
+    (bytes <= 16 ? copy_spilling_rows<T, kStep, kNarrow> : copy_spilling_rows<T, kStep, kVectorBytes>)(t);
+    return true;
+  }
+  return false;
 }
 
 // Read in the direction of the next row. [case stride -4, last axis, 4 MB]
 template <class T, int64_t kStep>
 void copy_strided_rows_at(const Tile& t) {
-  if constexpr (kStep < 0)
-    if (t.rows > 1 && t.src_row_stride > 0) return copy_strided_rows_towards<T, kStep, false>(t);
-  copy_strided_rows_towards<T, kStep, true>(t);
+  if constexpr (kStep == -1) {
+    constexpr int64_t kShortRow = 16;  // bytes; too few for vectors
+    return t.n * int64_t(sizeof(T)) < kShortRow ? copy_strided_rows<T>(t) : copy_reversed_rows<T>(t);
+  } else {
+    if constexpr (kStep < 0)
+      if (t.rows > 1 && t.src_row_stride > 0) return copy_strided_rows_towards<T, kStep, false>(t);
+    copy_strided_rows_towards<T, kStep, true>(t);
+  }
+}
+
+// Calls move<stride>() if the stride is one that has loops of its own; otherwise returns false.
+template <class Move>
+bool at_stride(int64_t stride, Move move) {
+  switch (stride) {
+    case -1:
+      return move.template operator()<-1>();
+    case 2:
+      return move.template operator()<2>();
+    case -2:
+      return move.template operator()<-2>();
+    case 3:
+      return move.template operator()<3>();
+    case -3:
+      return move.template operator()<-3>();
+    case 4:
+      return move.template operator()<4>();
+    case -4:
+      return move.template operator()<-4>();
+    default:
+      return false;
+  }
 }
