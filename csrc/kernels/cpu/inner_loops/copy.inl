@@ -11,7 +11,7 @@ void copy_strided_src_rows(const Tile t) {
   }
 }
 
-// Rows of so few items that a loop over them would cost more than the copy. [case stride -1 of a last axis of 3, 4 MB]
+// Rows of so few items that a loop over them would cost more than the copy. [case stride -1 of a last axis of 2, 4 MB]
 template <class T, int64_t kCount>
 void copy_short_rows(const Tile t) {
   for (int64_t r = 0; r < t.rows; ++r) {

@@ -163,7 +163,7 @@ void copy_spilling_rows(const Tile t) {
   };
   move_items(begin);
   // Vectors are loaded before the first of them is stored: it spills to where the next row is loaded from, but for what
-  // is often a multiple of 4 KB, for which processors let the load wait.
+  // is often a multiple of 4 KB, for which processors let the load wait. [case stride -1 of a last axis of 3, 4 MB]
   constexpr int64_t kTogether = 4;
   if constexpr (kItems > 2)  // rows have at least 3
     for (; items == kItems && row + kTogether <= end; next(kTogether)) {
