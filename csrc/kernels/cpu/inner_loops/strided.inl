@@ -171,6 +171,7 @@ void copy_spilling_rows(const Tile t) {
       for (int64_t k = 0; k < kTogether; ++k) vectors[k] = load_in_steps<T, kStep, kBytes>(src + k * t.src_row_stride);
       for (int64_t k = 0; k < kTogether; ++k) std::memcpy(dst + k * t.n, &vectors[k], kBytes);
     }
+  // Always read upwards. [case stride -2, last axis, 4 MB, out, rows of 333, float16]
   for (; row < end; next(1))
     for (int64_t i = 0; i < items; i += kItems) {
       const int64_t at = kStep < 0 ? items - kItems - i : i;
@@ -188,7 +189,8 @@ bool copy_by_spilling_rows(const Tile& t) {
   if constexpr ((kStep == -1 && sizeof(T) < kVectorBytes) || kLoadsStrided<T, kStep> || (kShuffles && sizeof(T) < 16)) {
     constexpr int64_t kApart = kStep < 0 ? -kStep : kStep;
     constexpr int64_t kFewest = std::max<int64_t>(kShuffles || sizeof(T) >= 4 ? 3 : 5, kApart);  // items, for the loads
-    constexpr int64_t kMostBytes = 12 * kVectorBytes;  // longer rows are better aligned
+    // Longer rows are better aligned. [case stride -2, last axis, 4 MB, out, rows of 1001, uint8]
+    constexpr int64_t kMostBytes = 12 * kVectorBytes;
     const int64_t apart = std::abs(t.src_row_stride), bytes = t.n * int64_t(sizeof(T));
     const int64_t gap = (apart - (t.n - 1) * kApart - 1) * int64_t(sizeof(T));
     if (t.dst_row_stride != t.n || t.n < kFewest || bytes > kMostBytes || apart == 0 || gap >= kPageBytes) return false;
