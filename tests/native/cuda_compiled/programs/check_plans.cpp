@@ -62,11 +62,17 @@ void allow(const ReverseCopy& plan) {
   const auto size = [](const ReverseDim& d) { return d.size; };
   allowed.readable.push_back(
       reached(plan.src, plan.dims, size, [](const ReverseDim& d) { return d.src_stride; }, plan.item_size));
-  const Interval lengths = reached(
-      plan.lengths, plan.dims, size, [](const ReverseDim& d) { return d.length_stride; },
-      length_bytes(plan.length_type));
-  allowed.readable.push_back(lengths);
-  allow_load(lengths.begin, lengths.end);
+  const int64_t width = length_bytes(plan.length_type);
+  allowed.readable.push_back(
+      reached(plan.lengths, plan.dims, size, [](const ReverseDim& d) { return d.length_stride; }, width));
+  std::vector<int64_t> sizes;  // of the lengths, which may be far apart
+  for (const ReverseDim& d : plan.dims) sizes.push_back(d.length_stride == 0 ? 1 : d.size);
+  for_each_index(sizes, [&](const std::vector<int64_t>& index) {
+    int64_t at = 0;
+    for (std::size_t k = 0; k < index.size(); ++k) at += index[k] * plan.dims[k].length_stride;
+    const u64 begin = reinterpret_cast<u64>(plan.lengths) + u64(at * width);
+    allow_load(begin, begin + u64(width));
+  });
 }
 
 // Sorts the items by destination, and allows what they need.
