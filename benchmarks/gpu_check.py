@@ -40,17 +40,17 @@ FOLDER = ROOT / "build" / "gpu-check"
 NOT_ON_GPU = [
     *("test_benchmarks.py", "test_build.py", "test_command_line.py", "test_demo.py", "test_docs.py", "test_imports.py"),
     *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
-    *("test_onnx_export.py", "test_onnx_import.py", "test_onnx_schemas.py", "test_planning.py", "test_recipe.py"),
+    *("test_checks.py", "test_onnx_export.py", "test_onnx_import.py", "test_onnx_schemas.py", "test_recipe.py"),
     *("test_tables.py", "test_viz.py"),
 ]
 # Tests of what the kernels do.
 RESULTS = [
-    *("test_cuda.py", "test_examples.py", "test_results.py", "test_out.py", "test_unusual_inputs.py"),
+    *("test_cuda.py", "test_directml_examples.py", "test_results.py", "test_out.py", "test_unusual_inputs.py"),
     *("test_windows_and_lengths.py", "test_large_and_parallel.py", "test_properties.py"),
 ]
 # Under the sanitizers: no graphs, which need the caching allocator that is switched off; nothing that asks how much
 # memory is in use or takes gigabytes; of the properties, only those of results.
-REDUCED = ["test_examples.py", "test_cuda.py", "test_properties.py"]
+REDUCED = ["test_directml_examples.py", "test_cuda.py", "test_properties.py"]
 REDUCED_TO = "not graph and not memory and not vmap and not too_large"
 REDUCED_CASES = 12  # examples of each property
 MOST_FAILURES = 30

@@ -56,7 +56,7 @@ from torch_dml_ops.directml import (
     support_table,
 )
 from torch_dml_ops.directml._descriptors.base import note_violation
-from torch_dml_ops.directml._schema.documents import Cursor
+from torch_dml_ops.directml._schema.json_documents import Cursor
 from torch_dml_ops.directml.tensor_desc import packed_strides
 
 every_op = pytest.mark.parametrize("op", OPERATORS)

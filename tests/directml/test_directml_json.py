@@ -26,7 +26,7 @@ from torch_dml_ops.directml import (
     TensorDesc,
 )
 from torch_dml_ops.directml._descriptors.base import note_violation
-from torch_dml_ops.directml._schema.documents import Cursor, Wrong, load_json, read
+from torch_dml_ops.directml._schema.json_documents import Cursor, Wrong, load_json, read
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
 

@@ -23,7 +23,7 @@ from descriptors.bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RU
 
 from torch_dml_ops.__main__ import main, report
 from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
-from torch_dml_ops.directml._schema.json_text import as_json
+from torch_dml_ops.directml._schema.in_sentences import as_json
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
 

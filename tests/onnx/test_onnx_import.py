@@ -70,7 +70,7 @@ from torch._dynamo.testing import CompileCounter
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
-from torch_dml_ops.onnx._importer import indexing
+from torch_dml_ops.onnx._importer import gather_scatter
 from torch_dml_ops.onnx._importer.graph import (
     IGNORED_ATTRIBUTES,
     OPERATORS,
@@ -1527,9 +1527,9 @@ def test_what_else_torch_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -
     def no_memory(*arguments: Any) -> Any:
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(indexing, "signed", no_memory)
+    monkeypatch.setattr(gather_scatter, "signed", no_memory)
     with pytest.raises(RuntimeError, match=r"^no memory$"):
-        indexing.gather_elements(torch.zeros(2), torch.tensor([0]))
+        gather_scatter.gather_elements(torch.zeros(2), torch.tensor([0]))
 
 
 def test_what_stands_in_for_torchvision_is_taken_away() -> None:

@@ -257,6 +257,20 @@ def test_the_words_of_the_architecture_are_in_the_code() -> None:
             assert re.search(rf"(?<!\w){re.escape(name)}\b", code), f"{word}: no source has {name}"
 
 
+def test_names_are_in_the_files_that_pages_name_them_in() -> None:
+    """Where a page says "`clamp_lengths` in `csrc/kernels/cpu/reverse_copy.cpp`", say."""
+    found = [
+        (name, ROOT / file)
+        for page in PAGES
+        for names, file in re.findall(r"((?:`[^`/\n]+`(?:, | and )?)+) in `([^`\n]+)`", page.read_text())
+        for name in re.findall(r"`([^`]+)`", names)
+        if (ROOT / file).is_file()
+    ]
+    assert len(found) > 15
+    for name, file in found:
+        assert re.search(rf"\b{re.escape(name.rpartition('::')[2])}\b", file.read_text()), f"{file} has no {name}"
+
+
 # Reference.
 
 

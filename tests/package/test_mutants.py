@@ -205,7 +205,7 @@ def test_what_changes_nothing_is_not_drawn(small, area):
 
 
 def test_faults_are_drawn_by_the_seed() -> None:
-    file, line = "csrc/ops/split.cpp", "    if (a.size() < b[k] && std::max(c, d) == 1) copy(dst, src, size);\n"
+    file, line = "csrc/ops/pieces.cpp", "    if (a.size() < b[k] && std::max(c, d) == 1) copy(dst, src, size);\n"
     drawn = [[*mutant_sample.faulty_lines(file, line, random.Random(seed))] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert sorted(drawn[0]) == sorted(drawn[2])

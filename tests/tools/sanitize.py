@@ -28,7 +28,7 @@ TESTS = (
         "short_way",
         "negative_steps",
         "out",
-        "planning",
+        "checks",
         "properties",
         "refusals",
         "results",

@@ -8,7 +8,7 @@ lacks one of them, register_autograd serves instead (`has_private_names` is Fals
 What runs when an operator is called:
 
     plain tensors, nothing to differentiate   the operator's overload `fast`, below the Autograd key (short_way.py)
-    plain tensors, one of them requires grad  an autograd.Function around the same (_PlainFunction)
+    plain tensors, one of them requires grad  an autograd.Function around the same (_Linear.plain_function)
     all else                                  the kernel at the Autograd key (`kernel` in `register`), with a Function
                                               for all modes (_LinearFunction) if a derivative is needed
 

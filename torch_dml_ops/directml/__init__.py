@@ -11,13 +11,13 @@ torch_dml_ops.directml.errors.DescriptorError: SPLIT at feature level 4_0 breaks
 """  # noqa: E501
 
 from torch_dml_ops.directml._descriptors.base import OperatorDesc
-from torch_dml_ops.directml._running.directmlx import join, reverse_subsequences, slice_, slice_grad, split
-from torch_dml_ops.directml._wiring import (
+from torch_dml_ops.directml._graphs.wiring import (
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
     OperatorGraphNodeDesc,
     OutputGraphEdgeDesc,
 )
+from torch_dml_ops.directml._running.directmlx import join, reverse_subsequences, slice_, slice_grad, split
 from torch_dml_ops.directml.enums import (
     MINIMUM_BUFFER_TENSOR_ALIGNMENT,
     PERSISTENT_BUFFER_ALIGNMENT,

@@ -11,7 +11,7 @@ import torch
 from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import dtype_name
 from torch_dml_ops.directml._schema.arguments import instance, string
-from torch_dml_ops.directml._schema.json_text import as_json
+from torch_dml_ops.directml._schema.in_sentences import as_json
 
 E = TypeVar("E", bound="_Named")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch_dml_ops._sentences.text import cut, shown
 from torch_dml_ops.directml._schema.arguments import instance, list_of, place, string
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted, json_path
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, dotted, json_path
 from torch_dml_ops.directml.enums import FeatureLevel
 
 _LONGEST_SENTENCE = 500

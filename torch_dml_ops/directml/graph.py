@@ -12,10 +12,8 @@ from torch import Tensor
 from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import cut
 from torch_dml_ops.directml._descriptors.base import OperatorDesc
-from torch_dml_ops.directml._running.reinterpreted import Reinterpretation, same_elements
-from torch_dml_ops.directml._schema.arguments import instance, integers, list_of, listed
-from torch_dml_ops.directml._schema.json_text import as_json
-from torch_dml_ops.directml._wiring import (
+from torch_dml_ops.directml._graphs.reinterpreted import Reinterpretation, same_elements
+from torch_dml_ops.directml._graphs.wiring import (
     End,
     InputGraphEdgeDesc,
     IntermediateGraphEdgeDesc,
@@ -24,6 +22,8 @@ from torch_dml_ops.directml._wiring import (
     Wiring,
     of_named,
 )
+from torch_dml_ops.directml._schema.arguments import instance, integers, list_of, listed
+from torch_dml_ops.directml._schema.in_sentences import as_json
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.operator import Inputs, Operator, _Expected

@@ -17,7 +17,7 @@ from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.directml._models.commands import Bound, Command, Dispatch, Print, Resource, WriteFile
 from torch_dml_ops.directml._schema.arguments import instance, listed, string, true_or_false
-from torch_dml_ops.directml._schema.documents import Cursor, read
+from torch_dml_ops.directml._schema.json_documents import Cursor, read
 from torch_dml_ops.directml.enums import FeatureLevel
 from torch_dml_ops.directml.support import check_level
 

@@ -14,7 +14,7 @@ import torch_dml_ops as dml
 from torch_dml_ops._sentences.text import cut, dtype_name, shown
 from torch_dml_ops.directml._descriptors.base import OPERATOR_DESCS, OperatorDesc
 from torch_dml_ops.directml._schema.arguments import listed, require_strided
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, dotted
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags
 from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDesc
 from torch_dml_ops.directml.tensor_desc import TensorDesc

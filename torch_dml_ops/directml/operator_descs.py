@@ -11,8 +11,8 @@ from typing import Any
 from torch_dml_ops.directml._descriptors import rules as rules
 from torch_dml_ops.directml._descriptors.base import Call, OperatorDesc
 from torch_dml_ops.directml._schema.arguments import instance
-from torch_dml_ops.directml._schema.documents import Cursor
-from torch_dml_ops.directml._schema.json_text import as_json
+from torch_dml_ops.directml._schema.in_sentences import as_json
+from torch_dml_ops.directml._schema.json_documents import Cursor
 from torch_dml_ops.directml._schema.structs import INTEGER, Kind, or_none
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.tensor_desc import PACKED, TensorDesc, TensorPolicy

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from torch_dml_ops.directml._schema.arguments import instance, string
-from torch_dml_ops.directml._schema.json_text import as_json
+from torch_dml_ops.directml._schema.in_sentences import as_json
 from torch_dml_ops.directml._schema.structs import Struct
 from torch_dml_ops.directml.enums import FeatureLevel, OperatorType, TensorDataType
 

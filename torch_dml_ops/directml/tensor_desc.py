@@ -17,8 +17,8 @@ from torch import Tensor
 from torch_dml_ops._operators.overlap import Overlap, View, overlaps_itself
 from torch_dml_ops._sentences.text import dtype_name, shown
 from torch_dml_ops.directml._schema.arguments import instance, integers, place, require_strided, true_or_false
-from torch_dml_ops.directml._schema.documents import Cursor, Wrong, read
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json
+from torch_dml_ops.directml._schema.json_documents import Cursor, Wrong, read
 from torch_dml_ops.directml._schema.structs import Field, FileObject, Struct, fields_of, read_fields
 from torch_dml_ops.directml.enums import (
     TENSOR_DIMENSION_COUNT_MAX1,

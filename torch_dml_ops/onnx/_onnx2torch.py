@@ -16,9 +16,7 @@ from torch import Tensor, nn
 
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
-from torch_dml_ops.onnx._importer import indexing as indexing
-from torch_dml_ops.onnx._importer import moving as operators
-from torch_dml_ops.onnx._importer import sizes as sizes
+from torch_dml_ops.onnx._importer import gather_scatter, moving, sizes
 from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name
 from torch_dml_ops.onnx._importer.graph import (
     OPERATORS,
@@ -216,12 +214,12 @@ def size(data: Tensor) -> Tensor:
 
 
 def concat(*inputs: Tensor, axis: int) -> Tensor:
-    return operators.concat(*_in_one_dtype(*inputs), axis=axis)
+    return moving.concat(*_in_one_dtype(*inputs), axis=axis)
 
 
 def scatter_elements(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
     data, updates = _in_one_dtype(data, updates)
-    return indexing.scatter_elements(data, indices, updates, **attributes)
+    return gather_scatter.scatter_elements(data, indices, updates, **attributes)
 
 
 def scatter(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
@@ -230,7 +228,7 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -
 
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, **attributes: Any) -> Tensor:
     data, updates = _in_one_dtype(data, updates)
-    return indexing.scatter_nd(data, indices, updates, **attributes)
+    return gather_scatter.scatter_nd(data, indices, updates, **attributes)
 
 
 def _in_one_dtype(*tensors: Tensor) -> list[Tensor]:

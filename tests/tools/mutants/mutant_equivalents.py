@@ -147,7 +147,7 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "/*if (parts.size() == 1) return compare_each_pair(group);*/",
         ): "it chooses among ways with equal results",
     },
-    "csrc/ops/slice1.cpp": {
+    "csrc/ops/windows.cpp": {
         ("Sizes most(sizes.size());", "Sizes most(sizes);"): "all of it is written",
     },
     "csrc/python/fast_calls.cpp": {

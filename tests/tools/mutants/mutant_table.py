@@ -21,7 +21,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         "tests/contract/test_refusals.py tests/contract/test_windows_and_lengths.py tests/contract/test_out.py "
         "tests/contract/test_results.py -k 'not on_host'",
         {
-            "csrc/ops/slice1.cpp": [
+            "csrc/ops/windows.cpp": [
                 ("strides[d] < 0 ? «sizes[d] - 1» : 0); }", "sizes[d]"),
                 ("require(«w.strides[d] != 0», op", "true"),
                 ("require(«w.offsets[d] <= sizes[d] - w.sizes[d]», op", "w.offsets[d] < sizes[d]"),
@@ -39,7 +39,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("check_disjoint(kName, name, out, Name{kArguments[at]}, argument);", ";"),
                 ("«check_disjoint_outs(kName, out);»", ""),
             ],
-            "csrc/ops/split.cpp": [
+            "csrc/ops/pieces.cpp": [
                 ("size <= rest ? «rest - size» : -1", "rest"),
                 ("«int64_t(d) == axis» || given[d]", "false"),
                 ("begin * «whole_strides[std::size_t(axis)]» * item", "1"),
@@ -76,7 +76,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
         },
     ),
     "overlap": (
-        "tests/kernels/test_planning.py tests/contract/test_out.py -k '(overlap or shared or share) and not on_host'",
+        "tests/contract/test_checks.py tests/contract/test_out.py -k '(overlap or shared or share) and not on_host'",
         {
             "csrc/ops/overlap.cpp": [
                 ("large.weight % small.weight != 0 || «small.limit < m - 1»", "false"),
@@ -621,14 +621,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
     "graph": (
         "tests/directml/test_directml_graph.py",
         {
-            "torch_dml_ops/directml/_running/reinterpreted.py": [
+            "torch_dml_ops/directml/_graphs/reinterpreted.py": [
                 ("reshape(-1)«.contiguous()»", ""),
                 ("all(«size == 1 or »stride == other", ""),
                 ("count = «-(-self._bytes // self._item_size)»", "self._bytes // self._item_size"),
                 ("memory = tensor.«new_zeros»", "new_empty"),
                 ("tensor = tensor.narrow(d, 0, 1)", "pass"),
             ],
-            "torch_dml_ops/directml/_wiring.py": [
+            "torch_dml_ops/directml/_graphs/wiring.py": [
                 ("if «first is not edge»:", "False"),
                 ("if «0 <= index < count»:", "index < count"),
                 ("if «size != total»:", "False"),
@@ -709,7 +709,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                     'axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))',
                 ),
             ],
-            "torch_dml_ops/onnx/_importer/indexing.py": [
+            "torch_dml_ops/onnx/_importer/gather_scatter.py": [
                 ("torch.where(«indices < 0», indices + size", "indices > 0"),
                 ("if «data.dtype in HALVES»:\n            return data[", "False"),
                 ("if «data.dtype in HALVES»:\n            return torch.index_put", "False"),

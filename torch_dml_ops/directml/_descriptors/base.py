@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from torch_dml_ops.directml._descriptors import rules as rules
 from torch_dml_ops.directml._schema.arguments import instance
-from torch_dml_ops.directml._schema.documents import ABSENT, Cursor, Wrong, read
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, dotted
+from torch_dml_ops.directml._schema.json_documents import ABSENT, Cursor, Wrong, read
 from torch_dml_ops.directml._schema.structs import (
     INTEGERS,
     FileObject,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json
 from torch_dml_ops.directml.enums import TENSOR_DIMENSION_COUNT_MAX1, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import Violation
 from torch_dml_ops.directml.support import Support, check_support, first_level

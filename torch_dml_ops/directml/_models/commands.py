@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._paths import resolved
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, printable
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, printable
 from torch_dml_ops.directml.enums import TensorDataType, TensorFlags
 from torch_dml_ops.directml.errors import ModelError, Problem
 from torch_dml_ops.directml.operator import Operator

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from torch_dml_ops.directml._schema.documents import Cursor, Wrong
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, names
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, names
+from torch_dml_ops.directml._schema.json_documents import Cursor, Wrong
 from torch_dml_ops.directml._schema.structs import FileObject, whole_number_within
 from torch_dml_ops.directml.enums import TensorDataType, element_type_named
 from torch_dml_ops.directml.errors import ModelError, Problem

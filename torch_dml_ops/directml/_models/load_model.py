@@ -25,8 +25,8 @@ from torch_dml_ops.directml._models.commands import (
     unfinished_name,
 )
 from torch_dml_ops.directml._models.initial_values import IMAGES, read_initial_values
-from torch_dml_ops.directml._schema.documents import Cursor, Wrong, load_json
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, json_path, names
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, json_path, names
+from torch_dml_ops.directml._schema.json_documents import Cursor, Wrong, load_json
 from torch_dml_ops.directml._schema.structs import FileObject, name_in_json, whole_number_within
 from torch_dml_ops.directml.enums import MINIMUM_BUFFER_TENSOR_ALIGNMENT, FeatureLevel, TensorFlags, element_type_named
 from torch_dml_ops.directml.errors import DescriptorError

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_dml_ops._sentences.arguments import NO_LISTS, as_list, integer
 from torch_dml_ops._sentences.text import cut, shown
-from torch_dml_ops.directml._schema.json_text import JsonPath
+from torch_dml_ops.directml._schema.in_sentences import JsonPath
 
 T = TypeVar("T")
 

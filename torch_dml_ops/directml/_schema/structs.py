@@ -19,8 +19,8 @@ import torch
 from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import dtype_name
 from torch_dml_ops.directml._schema.arguments import instance, integers, listed, string, true_or_false
-from torch_dml_ops.directml._schema.documents import Cursor, Wrong
-from torch_dml_ops.directml._schema.json_text import as_json, in_repr
+from torch_dml_ops.directml._schema.in_sentences import as_json, in_repr
+from torch_dml_ops.directml._schema.json_documents import Cursor, Wrong
 from torch_dml_ops.directml.enums import named
 
 S = TypeVar("S", bound="Struct")

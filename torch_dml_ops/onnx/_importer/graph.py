@@ -21,11 +21,7 @@ from torch import Tensor, fx, nn
 
 from torch_dml_ops._sentences.arguments import require_tensor
 from torch_dml_ops._sentences.text import shown, text
-from torch_dml_ops.onnx._importer import arithmetic as arithmetic
-from torch_dml_ops.onnx._importer import indexing as indexing
-from torch_dml_ops.onnx._importer import moving as operators
-from torch_dml_ops.onnx._importer import resize as resizing
-from torch_dml_ops.onnx._importer import sizes as sizes
+from torch_dml_ops.onnx._importer import arithmetic, gather_scatter, moving, resize, sizes
 from torch_dml_ops.onnx._importer.files import (
     ONNX_DOMAINS,
     dtype_of,
@@ -53,45 +49,45 @@ class OnnxOperator(NamedTuple):
 OPERATORS = {
     "Add": OnnxOperator(None, sizes.add, since=7),
     "Cast": OnnxOperator(arithmetic.cast, sizes.identity, since=6),
-    "CenterCropPad": OnnxOperator(operators.center_crop_pad, numbers=("shape",)),
+    "CenterCropPad": OnnxOperator(moving.center_crop_pad, numbers=("shape",)),
     "Clip": OnnxOperator(arithmetic.clip, since=12),
-    "Compress": OnnxOperator(indexing.compress, numbers=("condition",)),
-    "Concat": OnnxOperator(operators.concat, sizes.concat),
-    "ConstantOfShape": OnnxOperator(operators.constant_of_shape, numbers=("input",)),
-    "DepthToSpace": OnnxOperator(operators.depth_to_space),
+    "Compress": OnnxOperator(gather_scatter.compress, numbers=("condition",)),
+    "Concat": OnnxOperator(moving.concat, sizes.concat),
+    "ConstantOfShape": OnnxOperator(moving.constant_of_shape, numbers=("input",)),
+    "DepthToSpace": OnnxOperator(moving.depth_to_space),
     "Div": OnnxOperator(None, sizes.div, since=7),
-    "Expand": OnnxOperator(operators.expand, numbers=("shape",)),
-    "Flatten": OnnxOperator(operators.flatten),
-    "Gather": OnnxOperator(indexing.gather, sizes.gather),
-    "GatherElements": OnnxOperator(indexing.gather_elements, since=11),
-    "GatherND": OnnxOperator(indexing.gather_nd),
-    "Identity": OnnxOperator(operators.identity, sizes.identity),
+    "Expand": OnnxOperator(moving.expand, numbers=("shape",)),
+    "Flatten": OnnxOperator(moving.flatten),
+    "Gather": OnnxOperator(gather_scatter.gather, sizes.gather),
+    "GatherElements": OnnxOperator(gather_scatter.gather_elements, since=11),
+    "GatherND": OnnxOperator(gather_scatter.gather_nd),
+    "Identity": OnnxOperator(moving.identity, sizes.identity),
     "Less": OnnxOperator(arithmetic.less, since=9),
     "Max": OnnxOperator(None, sizes.maximum, since=8),
     "Min": OnnxOperator(None, sizes.minimum, since=8),
     "Mod": OnnxOperator(None, sizes.mod, since=10),
     "Mul": OnnxOperator(None, sizes.mul, since=7),
-    "Pad": OnnxOperator(operators.pad, numbers=("pads", "axes"), since=2),
+    "Pad": OnnxOperator(moving.pad, numbers=("pads", "axes"), since=2),
     "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
-    "Reshape": OnnxOperator(operators.reshape, sizes.reshape, numbers=("shape",)),
-    "Resize": OnnxOperator(resizing.resize, numbers=("scales", "sizes")),
-    "ReverseSequence": OnnxOperator(operators.reverse_sequence),
-    "Scatter": OnnxOperator(indexing.scatter),
-    "ScatterElements": OnnxOperator(indexing.scatter_elements),
-    "ScatterND": OnnxOperator(indexing.scatter_nd),
-    "Slice": OnnxOperator(operators.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
-    "SpaceToDepth": OnnxOperator(operators.space_to_depth),
-    "Split": OnnxOperator(operators.split, numbers=("split",)),
-    "Squeeze": OnnxOperator(operators.squeeze, sizes.squeeze, numbers=("axes",)),
+    "Reshape": OnnxOperator(moving.reshape, sizes.reshape, numbers=("shape",)),
+    "Resize": OnnxOperator(resize.resize, numbers=("scales", "sizes")),
+    "ReverseSequence": OnnxOperator(moving.reverse_sequence),
+    "Scatter": OnnxOperator(gather_scatter.scatter),
+    "ScatterElements": OnnxOperator(gather_scatter.scatter_elements),
+    "ScatterND": OnnxOperator(gather_scatter.scatter_nd),
+    "Slice": OnnxOperator(moving.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
+    "SpaceToDepth": OnnxOperator(moving.space_to_depth),
+    "Split": OnnxOperator(moving.split, numbers=("split",)),
+    "Squeeze": OnnxOperator(moving.squeeze, sizes.squeeze, numbers=("axes",)),
     "Sub": OnnxOperator(arithmetic.sub, sizes.sub, since=7),
-    "Tile": OnnxOperator(operators.tile, numbers=("repeats",), since=6),
-    "Transpose": OnnxOperator(operators.transpose),
-    "Trilu": OnnxOperator(operators.trilu, numbers=("k",)),
-    "Unsqueeze": OnnxOperator(operators.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
-    "Upsample": OnnxOperator(resizing.upsample, numbers=("scales",), since=7),
+    "Tile": OnnxOperator(moving.tile, numbers=("repeats",), since=6),
+    "Transpose": OnnxOperator(moving.transpose),
+    "Trilu": OnnxOperator(moving.trilu, numbers=("k",)),
+    "Unsqueeze": OnnxOperator(moving.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
+    "Upsample": OnnxOperator(resize.upsample, numbers=("scales",), since=7),
     "Where": OnnxOperator(arithmetic.where, since=9),
 }
-RESIZE_10 = OnnxOperator(resizing.resize_10, numbers=("scales",))
+RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
 # opsets reuse.
@@ -107,9 +103,9 @@ MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
     "Pad": {"mode": ("constant", "edge", "reflect", "wrap")},
     "Resize": {
         "mode": ("nearest",),
-        "coordinate_transformation_mode": tuple(resizing.COORDINATES),
-        "nearest_mode": tuple(resizing.NEAREST),
-        "keep_aspect_ratio_policy": tuple(resizing.POLICIES),
+        "coordinate_transformation_mode": tuple(resize.COORDINATES),
+        "nearest_mode": tuple(resize.NEAREST),
+        "keep_aspect_ratio_policy": tuple(resize.POLICIES),
     },
     "ScatterElements": {"reduction": ("none",)},
     "ScatterND": {"reduction": ("none",)},

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json
 from torch_dml_ops.directml.errors import Ignored, ModelError, ModelWarning, Problem
 
 T = TypeVar("T")

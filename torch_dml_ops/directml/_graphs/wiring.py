@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from torch_dml_ops.directml._descriptors.base import OperatorDesc
-from torch_dml_ops.directml._running.reinterpreted import can_be_laid_out, same_elements
-from torch_dml_ops.directml._schema.json_text import JsonPath, as_json, dotted
+from torch_dml_ops.directml._graphs.reinterpreted import can_be_laid_out, same_elements
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, dotted
 from torch_dml_ops.directml._schema.structs import Struct
 from torch_dml_ops.directml.enums import TensorFlags
 from torch_dml_ops.directml.errors import Violation
