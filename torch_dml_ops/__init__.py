@@ -40,7 +40,7 @@ from torch_dml_ops import ops
 from torch_dml_ops._compile.setting import get_fusion, set_fusion
 from torch_dml_ops._indexing.index import index
 from torch_dml_ops._indexing.negative_steps import negative_steps
-from torch_dml_ops._operators import definitions as _definitions
+from torch_dml_ops._operators import registration as _registration
 from torch_dml_ops._operators import without_kernels as _without_kernels
 from torch_dml_ops._sentences.arguments import refuse_script as _refuse_script
 from torch_dml_ops._torch import loaded_later as _loaded_later

@@ -104,7 +104,7 @@ _package = sys.modules[__package__]
 _first_package = vars(_operators).setdefault("_python_package", _package)
 if _first_package is not _package:
     for _room, _names in {
-        "_operators": ("definitions", "signature", "without_kernels"),
+        "_operators": ("definitions", "registration", "signature", "without_kernels"),
         "_torch": ("autograd", "ordinary_way", "short_way"),
         "_compile": ("inductor", "setting"),
     }.items():

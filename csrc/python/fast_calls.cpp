@@ -27,7 +27,7 @@ PyObject* not_plain = nullptr;  // what a recorder raises if the call has to be 
 enum class Kind : char { kTensor = 'T', kNumber = 'n', kNumbers = 'N', kNumbersOrNone = '?' };
 
 // What its schema says of an operator. The first argument is a tensor or a list of them.
-struct Operator {
+struct Schema {
   std::string name;  // with its namespace
   std::string title;
   bool takes_list = false;
@@ -42,7 +42,7 @@ struct Operator {
 };
 
 // Appends the numbers of a call to it; false if they, or tensors among the arguments after the first, are not plain.
-bool read_others(const Operator& op, PyObject* const* arguments, FastCall& call) {
+bool read_others(const Schema& op, PyObject* const* arguments, FastCall& call) {
   for (const Kind kind : op.others) {
     PyObject* const argument = *++arguments;
     if (kind == Kind::kTensor) {
@@ -60,7 +60,7 @@ bool read_others(const Operator& op, PyObject* const* arguments, FastCall& call)
   return true;
 }
 
-bool push_others(const Operator& op, PyObject* const* arguments, Stack& stack) {
+bool push_others(const Schema& op, PyObject* const* arguments, Stack& stack) {
   for (std::size_t k = 0; k < op.others.size(); ++k)
     if (op.others[k] == Kind::kTensor && !stack.push(arguments[1 + k])) return false;
   return true;
@@ -78,7 +78,7 @@ PyObject* tuple_of(std::span<const int64_t> numbers) {
 
 // The numbers of a call as a recorded call keeps them: as they were read, whatever becomes of the caller's lists. Null
 // after an error.
-Object numbers_of(const Operator& op, const FastCall& call) {
+Object numbers_of(const Schema& op, const FastCall& call) {
   Object result(PyTuple_New(call.lists));
   int list = 0;
   for (const Kind kind : op.others) {
@@ -97,7 +97,7 @@ static_assert(std::size(kFew) == kMostFew - kLeastFew + 1);
 
 // The result of the overload `fast`, or of one for few tensors. An operator that gives a list gives as many tensors as
 // its first list has numbers.
-PyObject* result_of(const Operator& op, const Tensors& inputs, PyObject* const* arguments, FastCall& fast) {
+PyObject* result_of(const Schema& op, const Tensors& inputs, PyObject* const* arguments, FastCall& fast) {
   const std::size_t several = op.takes_list == op.gives_list ? 0
                               : op.takes_list                ? std::size_t(inputs.size())
                               : fast.lists > 0               ? fast.list(0).size()
@@ -118,7 +118,7 @@ bool writable(PyObject* out, bool grad_mode) {
 }
 
 // Calls the overload `fast_out`, and returns `out`.
-PyObject* written(const Operator& op, const Tensors& inputs, PyObject* const* arguments, PyObject* given,
+PyObject* written(const Schema& op, const Tensors& inputs, PyObject* const* arguments, PyObject* given,
                   FastCall& fast) {
   const Tensors out(given, op.gives_list);
   if (!out.plain() || !nothing_else_at_work()) return fall_back();
@@ -142,7 +142,7 @@ PyObject* written(const Operator& op, const Tensors& inputs, PyObject* const* ar
 }
 
 // Makes a call that autograd records, as `requiring_grad` requires grad.
-PyObject* record(const Operator& op, PyObject* requiring_grad, const Tensors& inputs, PyObject* const* arguments,
+PyObject* record(const Schema& op, PyObject* requiring_grad, const Tensors& inputs, PyObject* const* arguments,
                  const FastCall& call) {
   // Below autograd, as in __torch_dispatch__, there is nothing to record; nor of a transform that has ended.
   if (!nothing_in_the_dispatcher() || says_true(torch_.is_excluded, torch_.autograd_key) ||
@@ -162,7 +162,7 @@ PyObject* record(const Operator& op, PyObject* requiring_grad, const Tensors& in
 }
 
 // Calls the operator. The last argument is `out`, or None.
-PyObject* called(const Operator& op, PyObject* const* arguments) {
+PyObject* called(const Schema& op, PyObject* const* arguments) {
   PyObject* out = arguments[op.arguments()];
   const Tensors inputs(arguments[0], op.takes_list);
   FastCall fast;
@@ -176,7 +176,7 @@ PyObject* called(const Operator& op, PyObject* const* arguments) {
 }
 
 // Python's capsules around what its functions are called with, by these names.
-constexpr char kOperator[] = "torch_dml_ops.Operator", kReplaced[] = "torch_dml_ops.Replaced";
+constexpr char kSchema[] = "torch_dml_ops.Schema", kReplaced[] = "torch_dml_ops.Replaced";
 
 template <class T>
 T& within(PyObject* capsule, const char* name) {
@@ -184,14 +184,14 @@ T& within(PyObject* capsule, const char* name) {
 }
 
 PyObject* call(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
-  const auto& op = within<Operator>(self, kOperator);
+  const auto& op = within<Schema>(self, kSchema);
   return count == Py_ssize_t(op.arguments()) + 1 ? called(op, arguments) : fall_back();
 }
 
 // What a recorder calls, with what it was given: the numbers, the inputs and the constants. Autograd takes a tuple of
 // several results.
 PyObject* call_recorded(PyObject* self, PyObject* const* given, Py_ssize_t count) {
-  const auto& op = within<Operator>(self, kOperator);
+  const auto& op = within<Schema>(self, kSchema);
   const Py_ssize_t inputs = count - 1 - op.constants(), numbers = Py_ssize_t(op.others.size()) - op.constants();
   if (inputs < 1 || (!op.takes_list && inputs > 1) || !is_plain_tuple(given[0]) || PyTuple_Size(given[0]) != numbers)
     return fall_back();
@@ -212,7 +212,7 @@ PyObject* call_recorded(PyObject* self, PyObject* const* given, Py_ssize_t count
 
 // Torch's own function in a packet or an overload (their `_op`), in whose place another one stands.
 struct Replaced {
-  const Operator* op;
+  const Schema* op;
   PyObject* original;
   bool takes_out, takes_no_out;
 };
@@ -273,7 +273,7 @@ PyObject* reshaped(Stack& stack, std::span<const int64_t> sizes) {
 // something is selected; None for everything else.
 PyObject* index(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (count != 2 || !is_plain(arguments[0])) return fall_back();
-  const auto& slice1 = within<Operator>(self, kOperator);
+  const auto& slice1 = within<Schema>(self, kSchema);
   Index index(arguments[1]);
   if (!index.plain() || !nothing_else_at_work()) return fall_back();
   FastCall call;
@@ -320,7 +320,7 @@ PyObject* functions_of(PyObject*, PyObject* positional) {
   const char *name = nullptr, *argument = nullptr, *kind = nullptr;
   PyObject *arguments = nullptr, *originals[3];
   int gives_list = 0;
-  auto op = std::make_unique<Operator>();
+  auto op = std::make_unique<Schema>();
   if (PyArg_ParseTuple(positional, "sO!pOOOO", &name, &PyTuple_Type, &arguments, &gives_list, &op->recorder,
                        &originals[0], &originals[1], &originals[2]) == 0)
     return nullptr;
@@ -349,12 +349,12 @@ PyObject* functions_of(PyObject*, PyObject* positional) {
   const bool has_window =
       op->others == std::vector{Kind::kNumbers, Kind::kNumbers, Kind::kNumbers, Kind::kNumbersOrNone};
   Object result(PyTuple_New(6));
-  Operator* const kept = op.release();
+  Schema* const kept = op.release();
   Py_INCREF(kept->recorder);
   for (int k = 0; result && k < 6; ++k) {
     PyObject* function = nullptr;
     if (k < 3) {
-      function = k < 2 || has_window ? new_function(&kept->functions[k], kept, kOperator) : Py_NewRef(Py_None);
+      function = k < 2 || has_window ? new_function(&kept->functions[k], kept, kSchema) : Py_NewRef(Py_None);
     } else if (const Object module_name(PyObject_GetAttrString(originals[k - 3], "__module__")); module_name) {
       auto* const replaced = new Replaced{kept, Py_NewRef(originals[k - 3]), k != 4, k != 5};
       function = new_function(&kept->in_place_of, replaced, kReplaced, module_name.get());

@@ -1,7 +1,7 @@
-"""What torch has to know of each operator besides its kernels: a class for each, and what registers them all.
+"""What torch has to know of each operator besides its kernels: a class for each.
 
 Each has a result without data, for torch.compile, torch.export and tensors on the device "meta"; a batching rule; and a
-transpose, from which its derivatives follow.
+transpose, from which its derivatives follow. registration.py tells torch.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from torch_dml_ops._compile import setting
 from torch_dml_ops._operators import checks
-from torch_dml_ops._operators.layout import known_true, new_dense
-from torch_dml_ops._operators.overlap import check_memory
-from torch_dml_ops._operators.signature import Signature, call, signatures
+from torch_dml_ops._operators.layout import known_true
+from torch_dml_ops._operators.signature import Signature, call
 from torch_dml_ops._sentences.text import in_full, with_sum
-from torch_dml_ops._torch import autograd, short_way, vmap
 
 Numbers = Sequence[int]  # some may be torch.SymInts
 Tensors = Sequence[Tensor]
 Shapes = Sequence[torch.Size]
 
 
-class Operator:
+class Definition:
     """What is known of an operator besides its schema and its kernels. Sizes may be symbols."""
 
     # Of the operator's arguments: checks them, and gives the result's sizes, or those of each result. A result has the
@@ -50,7 +47,7 @@ def _window_of_batch(n: int, offsets: Numbers, sizes: Numbers, strides: Numbers)
     return [0, *offsets], [n, *sizes], [1, *strides]
 
 
-class Slice1(Operator):
+class Slice1(Definition):
     @staticmethod
     def result_sizes(
         input: Tensor,
@@ -86,7 +83,7 @@ class Slice1(Operator):
         return [call("slice_grad", cotangents[0], shapes[0], offsets, sizes, strides)]
 
 
-class SliceGrad(Operator):
+class SliceGrad(Definition):
     @staticmethod
     def result_sizes(
         grad_output: Tensor,
@@ -122,7 +119,7 @@ class SliceGrad(Operator):
         return [call("slice1", cotangents[0], offsets, sizes, strides, shapes[0])]
 
 
-class Split(Operator):
+class Split(Definition):
     @staticmethod
     def result_sizes(input: Tensor, split_sizes: Numbers, axis: int) -> Sequence[Any]:
         checks.rank("split", "input", input)
@@ -156,7 +153,7 @@ class Split(Operator):
         return [piece.clone() for piece in torch.split(input, list(split_sizes), axis)]
 
 
-class Join(Operator):
+class Join(Definition):
     @staticmethod
     def result_sizes(inputs: Tensors, axis: int) -> Sequence[Any]:
         checks.require(len(inputs) > 0, "join: inputs must have at least 1 tensor, got none")
@@ -204,7 +201,7 @@ class Join(Operator):
         return torch.cat(list(inputs), axis)
 
 
-class ReverseSubsequences(Operator):
+class ReverseSubsequences(Definition):
     @staticmethod
     def result_sizes(input: Tensor, sequence_lengths: Tensor, axis: int) -> Sequence[Any]:
         op, lengths = "reverse_subsequences", sequence_lengths
@@ -233,16 +230,13 @@ class ReverseSubsequences(Operator):
         return [call("reverse_subsequences", cotangents[0], sequence_lengths, axis)]
 
 
-OPERATORS: dict[str, type[Operator]] = {
+OPERATORS: dict[str, type[Definition]] = {
     "slice1": Slice1,
     "slice_grad": SliceGrad,
     "split": Split,
     "join": Join,
     "reverse_subsequences": ReverseSubsequences,
 }
-
-
-# What follows is the same for all of them.
 
 
 def checked_outs(signature: Signature, arguments: Sequence[Any], out: Any) -> list[tuple[str, Tensor]]:
@@ -258,30 +252,3 @@ def checked_outs(signature: Signature, arguments: Sequence[Any], out: Any) -> li
         checks.sizes(sizes, tensor.shape, f"{name}: {out_name} must have sizes %s, got %s%s")
         checks.same_kind(name, out_name, tensor, first_name, first)
     return outs
-
-
-def _register_fake(signature: Signature, operator: type[Operator]) -> None:
-    name = signature.name
-
-    def new(*given: Any, **named: Any) -> Tensor | list[Tensor]:
-        setting.prepare()
-        arguments = signature.positional(given, named)
-        sizes = operator.result_sizes(*arguments)
-        order_of = [t for _, t in signature.named_inputs(arguments)]
-        results = [new_dense(name, s, order_of) for s in signature.listed(sizes)]
-        return results if signature.gives_list else results[0]
-
-    def into(*given: Any, out: Any, **named: Any) -> None:
-        arguments = signature.positional(given, named)
-        check_memory(name, checked_outs(signature, arguments, out), signature.named_tensors(arguments))
-
-    torch.library.register_fake(f"torch_dml_ops::{name}", new)
-    torch.library.register_fake(f"torch_dml_ops::{name}.out", into)
-
-
-for _name, _operator in OPERATORS.items():
-    signatures[_name] = _signature = Signature(_name)
-    autograd.register(_signature, _operator.transpose)
-    _register_fake(_signature, _operator)
-    vmap.register(_signature, _operator.result_sizes, _operator.batched, _operator.by_torch)
-short_way.own_kernels_are_registered()

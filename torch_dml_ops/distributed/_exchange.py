@@ -38,7 +38,7 @@ def whole(size: int) -> Span:
     return Span(0, size, 1, size)
 
 
-def walk(start: int, stride: int, steps: int) -> Span:
+def span_of(start: int, stride: int, steps: int) -> Span:
     """The least window for so many steps."""
     far = (steps - 1) * stride
     return Span(min(start, start + far), abs(far) + 1, stride, steps)
@@ -90,7 +90,7 @@ class Exchange:
             begin, _ = shard(layout[1][run.source], ranks, here)
             start = run.source_start + t.first * run.source_step - begin
             columns = list(windows)
-            columns[axis] = walk(start, run.source_step, t.end - t.first)
+            columns[axis] = span_of(start, run.source_step, t.end - t.first)
             self.copies[t] = run.source, *zip(*columns, strict=True)
 
     def __call__(self, tensors: list[Tensor]) -> list[Tensor]:
@@ -158,7 +158,7 @@ def depending(tensor: Tensor, order: list[int], others: Sequence[Tensor]) -> Ten
     drops what nothing depends on and merges what looks alike, and sees one rank's part alone: nothing to send, which
     depends on nothing, would leave the backward on that rank.
     """
-    if is_plain(tensor):
+    if has_data(tensor):
         return tensor
     unique = torch.empty(0, dtype=tensor.dtype, device=tensor.device)  # torch does not merge two of these
     parts = [t.narrow(0, 0, 0).reshape(0).real.to(tensor.dtype) for t in others]
@@ -168,5 +168,5 @@ def depending(tensor: Tensor, order: list[int], others: Sequence[Tensor]) -> Ten
     return flat.view(dense.shape).permute([order.index(d) for d in range(len(order))])
 
 
-def is_plain(local: Tensor) -> bool:
+def has_data(local: Tensor) -> bool:
     return type(local) is Tensor or type(local) is Parameter

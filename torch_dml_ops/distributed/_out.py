@@ -15,7 +15,7 @@ from torch_dml_ops._operators.signature import Signature
 from torch_dml_ops._torch import autograd
 from torch_dml_ops._torch.private import DTENSORS as private
 from torch_dml_ops.distributed._calls import require_dtensors, run
-from torch_dml_ops.distributed._exchange import is_plain
+from torch_dml_ops.distributed._exchange import has_data
 from torch_dml_ops.distributed._placements import check_part
 from torch_dml_ops.distributed._plans import plan
 
@@ -68,7 +68,7 @@ def refusal_of_a_rank(refusal: Exception | None, tensors: Sequence[Any]) -> Exce
     wait for what it does not send.
     """
     sharded = [t for t in tensors if isinstance(t, DTensor)]
-    if not sharded or not all(is_plain(t._local_tensor) for t in sharded):
+    if not sharded or not all(has_data(t._local_tensor) for t in sharded):
         return refusal
     mesh = sharded[0].device_mesh
     if mesh.get_coordinate() is None:

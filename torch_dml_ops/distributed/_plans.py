@@ -14,7 +14,7 @@ from torch_dml_ops._operators.definitions import OPERATORS
 from torch_dml_ops._operators.layout import dense_strides, shared_order
 from torch_dml_ops._operators.signature import Signature, call, signatures
 from torch_dml_ops._torch.private import DTENSORS as private
-from torch_dml_ops.distributed._exchange import Exchange, Span, depending, in_order, is_plain, walk, whole
+from torch_dml_ops.distributed._exchange import Exchange, Span, depending, has_data, in_order, span_of, whole
 from torch_dml_ops.distributed._placements import (
     Placements,
     check_part,
@@ -111,7 +111,7 @@ def _plan_slice_grad(
         if count <= 0:  # and so on every rank with the same part
             return [placed], placed, [*steps, lambda tensors: [_zeros(tensors, results, order)]]
         start = run.target_start + first * run.target_step - parts[axis][0]
-        scatter[axis] = walk(start, run.target_step, count)
+        scatter[axis] = span_of(start, run.target_step, count)
         local[axis] = whole(count)
     offsets, window_sizes, strides, _ = zip(*scatter, strict=True)
     return [placed], placed, [*steps, _locally("slice_grad", tuple(results), offsets, window_sizes, strides)]
@@ -183,7 +183,7 @@ def _make_plan(signature: Signature, tensors: Sequence[DTensor], numbers: Sequen
     sizes = OPERATORS[name].result_sizes(*arguments)
     every_size = signature.listed(sizes)
     for argument, t in signature.named_tensors(arguments):
-        if is_plain(t._local_tensor):
+        if has_data(t._local_tensor):
             check_part(name, argument, t)
     like = [t for _, t in signature.named_inputs(arguments)]
     strides = [dense_strides(name, sizes, like) for sizes in every_size]
@@ -216,7 +216,7 @@ def plan(signature: Signature, tensors: Sequence[DTensor], numbers: tuple[Any, .
     key: list[Any] = [signature.name, numbers]
     for t in tensors:
         local = t._local_tensor
-        if not is_plain(local):  # something traces: sizes may be symbols
+        if not has_data(local):  # something traces: sizes may be symbols
             _keep_compiled_code_of_ranks_apart()
             return _make_plan(signature, tensors, numbers)
         key += t._spec, local.shape

@@ -470,15 +470,17 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                     'sequence_lengths {rule}", way_out)\n        return «input.shape»',
                     "sequence_lengths.shape",
                 ),
+                ("checks.same_kind(name, out_name, tensor, first_name, first)", "pass"),
+                ("d == axis or «piece.shape[d] == first.shape[d]»", "True"),
+                ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
+            ],
+            "torch_dml_ops/_operators/registration.py": [
                 (
                     "checked_outs(signature, arguments, out), signature.named_«tensors»(arguments)",
                     "inputs",
                     "tests/contract/test_out.py -k 'must_not_be_an_input and meta'",
                 ),
                 ("[new_dense(name, s, «order_of») for s", "order_of[:1]", JOINS),
-                ("checks.same_kind(name, out_name, tensor, first_name, first)", "pass"),
-                ("d == axis or «piece.shape[d] == first.shape[d]»", "True"),
-                ("«sum(split_sizes) == input.shape[axis]»", "sum(split_sizes) >= input.shape[axis]"),
             ],
             "torch_dml_ops/_operators/layout.py": [
                 ("keys = «sizes if known_true(strides[a] == strides[b]) else strides»", "strides"),

@@ -12,9 +12,9 @@ from torch_dml_ops.onnx._importer.inputs import (
     check_broadcast,
     check_size,
     is_whole,
+    kept_by_fx,
     larger,
     number,
-    recorded,
     signed,
 )
 
@@ -24,7 +24,7 @@ def is_exact(dtype: torch.dtype, to: torch.dtype) -> bool:
     return dtype in (torch.uint8, torch.int8) and to.is_floating_point and to.itemsize > 1
 
 
-@recorded
+@kept_by_fx
 def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
     for name, dtype in (("input", input.dtype), ("to", to)):
         if not (is_whole(dtype) or (name == "to" and is_exact(input.dtype, dtype))):
@@ -32,7 +32,7 @@ def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
     return input.to(to)
 
 
-@recorded
+@kept_by_fx
 def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     if not is_whole(input.dtype):
         raise ValueError(f"Clip: input must have a dtype of whole numbers, got {dtype_name(input.dtype)}")
@@ -47,27 +47,27 @@ def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) ->
     return (result ^ _HIGHEST_BIT).view(input.dtype) if input.dtype == torch.uint64 else result.to(input.dtype)
 
 
-@recorded
+@kept_by_fx
 def less(A: Tensor, B: Tensor) -> Tensor:
     _check_whole("Less", A)
     check_broadcast("Less", A, B)
     return torch.lt(_ordered(A), _ordered(B))
 
 
-@recorded
+@kept_by_fx
 def sub(A: Tensor, B: Tensor) -> Tensor:
     _check_whole("Sub", A)
     check_broadcast("Sub", A, B)
     return as_dtype(A.dtype, torch.sub(signed(A), signed(B)))
 
 
-@recorded
+@kept_by_fx
 def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
     check_broadcast("Where", condition, X, Y)
     return torch.where(condition, X, Y)
 
 
-@recorded
+@kept_by_fx
 def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, like: Tensor | None = None) -> Tensor:
     """`like` has the dtype and the device of a constant `start`, which is a number here."""
     begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)

@@ -14,8 +14,8 @@ from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
     as_dtype,
     axis_of,
+    kept_by_fx,
     numbers,
-    recorded,
     signed,
 )
 
@@ -24,7 +24,7 @@ from torch_dml_ops.onnx._importer.inputs import (
 HALVES = (torch.float16, torch.bfloat16)
 
 
-@recorded
+@kept_by_fx
 def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("Gather: axis", axis, data.dim())
     before: list[slice | Tensor] = [slice(None)] * d
@@ -35,7 +35,7 @@ def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
         raise
 
 
-@recorded
+@kept_by_fx
 def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("GatherElements: axis", axis, data.dim())
     chosen = _chosen("GatherElements", data, indices, d)
@@ -49,7 +49,7 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
         raise
 
 
-@recorded
+@kept_by_fx
 def scatter_elements(
     data: Tensor,
     indices: Tensor,
@@ -128,7 +128,7 @@ def _check_range(op: str, indices: Tensor, size: int) -> None:
             raise ValueError(f"{op}: indices must be {rule}, got {index}") from None
 
 
-@recorded
+@kept_by_fx
 def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     depth = _depth("GatherND", data, indices, batch_dims)
     indices = _as_int64("GatherND", indices)
@@ -148,7 +148,7 @@ def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
         raise
 
 
-@recorded
+@kept_by_fx
 def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
     depth = _depth("ScatterND", data, indices)
     indices = _as_int64("ScatterND", indices)
@@ -174,7 +174,7 @@ def _depth(op: str, data: Tensor, indices: Tensor, batch_dims: int = 0) -> int:
     return depth
 
 
-@recorded
+@kept_by_fx
 def compress(input: Tensor, condition: Numbers, *, axis: int | None = None) -> Tensor:
     x = input.reshape(-1) if axis is None else input
     d = 0 if axis is None else axis_of("Compress: axis", axis, input.dim())

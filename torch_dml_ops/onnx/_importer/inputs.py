@@ -26,7 +26,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-def recorded(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+def kept_by_fx(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """torch.fx records a call of the function as it is; so it does when it restores a module that was pickled."""
 
     @wraps(function)

@@ -22,11 +22,11 @@ from torch_dml_ops.onnx._importer.inputs import (
     axes_of,
     axis_of,
     check_size,
+    kept_by_fx,
     larger,
     may_broadcast,
     number,
     numbers,
-    recorded,
     signed,
     smaller,
 )
@@ -60,14 +60,14 @@ def slices_of(
     return tuple(slices)
 
 
-@recorded
+@kept_by_fx
 def slice_(
     data: Tensor, starts: Numbers, ends: Numbers, axes: Numbers | None = None, steps: Numbers | None = None
 ) -> Tensor:
     return dml.index(data)[slices_of(data.shape, starts, ends, axes, steps)]
 
 
-@recorded
+@kept_by_fx
 def split(
     input: Tensor,
     split: Numbers | None = None,
@@ -101,7 +101,7 @@ def split(
     return [dml.index(input)[(*whole, slice(start, end))] for start, end in pairwise(accumulate(pieces, initial=0))]
 
 
-@recorded
+@kept_by_fx
 def concat(*inputs: Tensor, axis: int) -> Tensor:
     first = inputs[0]
     d = axis_of("Concat: axis", axis, first.dim())
@@ -122,17 +122,17 @@ def _except(tensor: Tensor, d: int) -> list[int]:
     return [*tensor.shape[:d], *tensor.shape[d + 1 :]]
 
 
-@recorded
+@kept_by_fx
 def reverse_sequence(input: Tensor, sequence_lens: Tensor, *, time_axis: int = 0, batch_axis: int = 1) -> Tensor:
     return dml.reverse_sequence(input, sequence_lens, time_axis, batch_axis)
 
 
-@recorded
+@kept_by_fx
 def identity(input: Tensor) -> Tensor:
     return input
 
 
-@recorded
+@kept_by_fx
 def transpose(data: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:
     axes = tuple(reversed(range(data.dim()))) if perm is None else tuple(perm)
     if sorted(axes) != list(range(data.dim())):
@@ -140,7 +140,7 @@ def transpose(data: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:
     return data.permute(axes)
 
 
-@recorded
+@kept_by_fx
 def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
     sizes = list(numbers("Reshape: shape", shape))
     rest: int | None = None
@@ -164,7 +164,7 @@ def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
     return data.reshape(sizes)
 
 
-@recorded
+@kept_by_fx
 def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
     rank = input.dim()
     d = axis if axis == rank else axis_of("Flatten: axis", axis, rank)
@@ -174,7 +174,7 @@ def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
     return input.reshape(rows, columns)
 
 
-@recorded
+@kept_by_fx
 def squeeze(data: Tensor, axes: Numbers | None = None) -> Tensor:
     chosen = [] if axes is None else axes_of("Squeeze: axes", axes, data.dim())
     if not chosen:  # all of size 1; in ONNX Runtime also for a list without axes
@@ -185,7 +185,7 @@ def squeeze(data: Tensor, axes: Numbers | None = None) -> Tensor:
     return data.squeeze(chosen)
 
 
-@recorded
+@kept_by_fx
 def unsqueeze(data: Tensor, axes: Numbers) -> Tensor:
     axes = numbers("Unsqueeze: axes", axes)
     for d in sorted(axes_of("Unsqueeze: axes", axes, data.dim() + len(axes))):
@@ -193,7 +193,7 @@ def unsqueeze(data: Tensor, axes: Numbers) -> Tensor:
     return data
 
 
-@recorded
+@kept_by_fx
 def expand(input: Tensor, shape: Numbers) -> Tensor:
     sizes = tuple(numbers("Expand: shape", shape))
     for d, size in enumerate(sizes):
@@ -209,7 +209,7 @@ def expand(input: Tensor, shape: Numbers) -> Tensor:
     return input.expand(result)
 
 
-@recorded
+@kept_by_fx
 def tile(input: Tensor, repeats: Numbers) -> Tensor:
     repeats = numbers("Tile: repeats", repeats)
     if len(repeats) != input.dim():
@@ -221,7 +221,7 @@ def tile(input: Tensor, repeats: Numbers) -> Tensor:
     return input.repeat(tuple(repeats))
 
 
-@recorded
+@kept_by_fx
 def pad(
     data: Tensor,
     pads: Numbers,
@@ -291,7 +291,7 @@ def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     return concat(first, x, last, axis=d)
 
 
-@recorded
+@kept_by_fx
 def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] | None = None) -> Tensor:
     given = range(input_data.dim()) if axes is None else axes
     chosen = axes_of("CenterCropPad: axes", given, input_data.dim())
@@ -309,7 +309,7 @@ def center_crop_pad(input_data: Tensor, shape: Numbers, *, axes: Sequence[int] |
     return pad(input_data, [before for before, _ in pads] + [after for _, after in pads], axes=chosen)
 
 
-@recorded
+@kept_by_fx
 def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
     sizes = tuple(numbers("ConstantOfShape: input", input))
     for d, size in enumerate(sizes):
@@ -319,7 +319,7 @@ def constant_of_shape(input: Numbers, *, value: Tensor) -> Tensor:
     return value.reshape(()).expand(sizes).clone()
 
 
-@recorded
+@kept_by_fx
 def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, depth, rows, columns = _pictures("DepthToSpace", input, blocksize)
     if known_true(depth % blocksize**2 != 0):
@@ -334,7 +334,7 @@ def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tenso
     return blocks.reshape(n, rest, rows * blocksize, columns * blocksize)
 
 
-@recorded
+@kept_by_fx
 def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     n, depth, *space = _pictures("SpaceToDepth", input, blocksize)
     for d, size in enumerate(space, start=2):
@@ -354,7 +354,7 @@ def _pictures(op: str, input: Tensor, blocksize: int) -> Sequence[int]:
     return input.shape
 
 
-@recorded
+@kept_by_fx
 def trilu(input: Tensor, k: Tensor | int = 0, *, upper: int = 1) -> Tensor:
     if input.dim() < 2:
         raise ValueError(f"Trilu: input must have 2 dimensions or more, got {input.dim()}")

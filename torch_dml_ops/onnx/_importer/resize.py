@@ -17,8 +17,8 @@ from torch_dml_ops.onnx._importer.inputs import (
     axes_of,
     check_length,
     check_size,
+    kept_by_fx,
     numbers,
-    recorded,
     smaller,
 )
 
@@ -49,7 +49,7 @@ POLICIES = {"stretch": None, "not_larger": min, "not_smaller": max}
 MOST_IN_FLOAT32 = 2**23  # elements of an axis, of which float32 still tells the middles apart
 
 
-@recorded
+@kept_by_fx
 def resize(
     X: Tensor,
     roi: Tensor | None = None,
@@ -80,12 +80,12 @@ def resize(
     return X
 
 
-@recorded
+@kept_by_fx
 def resize_10(X: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
     return _before_opset_11("Resize", X, scales)
 
 
-@recorded
+@kept_by_fx
 def upsample(X: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
     return _before_opset_11("Upsample", X, scales)
 

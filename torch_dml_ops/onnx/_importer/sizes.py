@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown, text
-from torch_dml_ops.onnx._importer.inputs import Numbers, larger, recorded, smaller
+from torch_dml_ops.onnx._importer.inputs import Numbers, kept_by_fx, larger, smaller
 from torch_dml_ops.onnx._importer.moving import slices_of
 
 Sizes = int | tuple[int, ...]
@@ -24,27 +24,27 @@ Sizes = int | tuple[int, ...]
 MOST_SIZES = 2**20
 
 
-@recorded
+@kept_by_fx
 def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> tuple[int, ...]:
     return tuple(data.shape)[start:end]
 
 
-@recorded
+@kept_by_fx
 def size(data: Tensor) -> int:
     return data.numel()
 
 
-@recorded
+@kept_by_fx
 def as_tensor(sizes: Sizes) -> Tensor:
     return torch.tensor(sizes, dtype=torch.int64)
 
 
-@recorded
+@kept_by_fx
 def identity(input: Sizes, **attributes: Any) -> Sizes:
     return input
 
 
-@recorded
+@kept_by_fx
 def gather(data: tuple[int, ...], indices: Sizes, *, axis: int = 0) -> Sizes:
     for index in indices if isinstance(indices, tuple) else (indices,):
         if not -len(data) <= index < len(data):
@@ -52,7 +52,7 @@ def gather(data: tuple[int, ...], indices: Sizes, *, axis: int = 0) -> Sizes:
     return tuple([data[index] for index in indices]) if isinstance(indices, tuple) else data[indices]
 
 
-@recorded
+@kept_by_fx
 def slice_(
     data: tuple[int, ...], starts: Numbers, ends: Numbers, axes: Numbers | None = None, steps: Numbers | None = None
 ) -> tuple[int, ...]:
@@ -60,7 +60,7 @@ def slice_(
     return data[chosen]
 
 
-@recorded
+@kept_by_fx
 def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
     length = sum(map(len, inputs))
     if length > MOST_SIZES:
@@ -68,19 +68,19 @@ def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple([number for numbers in inputs for number in numbers])
 
 
-@recorded
+@kept_by_fx
 def squeeze(data: tuple[int, ...], axes: Numbers | None = None) -> int:
     if len(data) != 1:
         raise ValueError(f"Squeeze: data must have 1 element, got {len(data)}")
     return data[0]
 
 
-@recorded
+@kept_by_fx
 def unsqueeze(data: int, axes: Numbers) -> tuple[int, ...]:
     return (data,)
 
 
-@recorded
+@kept_by_fx
 def reshape(data: Sizes, shape: Sequence[int], *, allowzero: int = 0) -> Sizes:
     numbers = data if isinstance(data, tuple) else (data,)
     if shape not in ((), (-1,), (len(numbers),)) or (shape == () and len(numbers) != 1):
@@ -88,37 +88,37 @@ def reshape(data: Sizes, shape: Sequence[int], *, allowzero: int = 0) -> Sizes:
     return numbers if shape else numbers[0]
 
 
-@recorded
+@kept_by_fx
 def add(a: Sizes, b: Sizes) -> Sizes:
     return _elementwise("Add", operator.add, a, b)
 
 
-@recorded
+@kept_by_fx
 def sub(a: Sizes, b: Sizes) -> Sizes:
     return _elementwise("Sub", operator.sub, a, b)
 
 
-@recorded
+@kept_by_fx
 def mul(a: Sizes, b: Sizes) -> Sizes:
     return _elementwise("Mul", operator.mul, a, b)
 
 
-@recorded
+@kept_by_fx
 def div(a: Sizes, b: Sizes) -> Sizes:
     return _elementwise("Div", _divide, a, b)
 
 
-@recorded
+@kept_by_fx
 def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
     return _elementwise("Mod", _remainder if fmod else _modulo, a, b)
 
 
-@recorded
+@kept_by_fx
 def minimum(*values: Sizes) -> Sizes:
     return _all_elementwise("Min", smaller, values)
 
 
-@recorded
+@kept_by_fx
 def maximum(*values: Sizes) -> Sizes:
     return _all_elementwise("Max", larger, values)
 
