@@ -30,7 +30,6 @@ from torch.overrides import handle_torch_function
 
 from torch_dml_ops._indexing.slices import Window, as_slice, numbers_in, text_of, walk_of
 from torch_dml_ops._operators import checks
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.arguments import (
     is_boolean,
     proxy_among,
@@ -42,6 +41,7 @@ from torch_dml_ops._sentences.arguments import (
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops._torch.ordinary_way import call_as_given
 from torch_dml_ops._torch.short_way import fast
+from torch_dml_ops._torch.symbols import known_true
 
 __all__ = [
     "join",

@@ -23,7 +23,7 @@ _VARIABLE = "TORCH_DML_OPS_FUSE"
 MODES = ("rule", "always", "never")
 
 # What decides the code that is generated for a graph of these operators.
-_SOURCES = ("_compile/inductor.py", "_operators/definitions.py", "_operators/layout.py")
+_SOURCES = ("_compile/inductor.py", "_operators/definitions.py", "_operators/layout.py", "_torch/symbols.py")
 _TAG = re.compile(r" ?torch_dml_ops:\w+")
 
 _mode = "rule"

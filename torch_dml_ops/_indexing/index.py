@@ -13,7 +13,6 @@ from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
 from torch_dml_ops._indexing.slices import Walk, as_written, has_negative_step, numbers_in, walk_of
-from torch_dml_ops._operators.layout import is_exporting, known_true
 from torch_dml_ops._sentences.arguments import (
     index_of,
     is_array,
@@ -27,6 +26,7 @@ from torch_dml_ops._sentences.arguments import (
 from torch_dml_ops._sentences.text import dtype_name, shown, text
 from torch_dml_ops._torch.private import RESHAPE
 from torch_dml_ops._torch.short_way import fast
+from torch_dml_ops._torch.symbols import is_exporting, known_true
 from torch_dml_ops.ops import slice1
 
 Entry = slice | SupportsIndex | EllipsisType | None

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from torch_dml_ops._operators.layout import is_exporting, known_true
 from torch_dml_ops._sentences.arguments import whole_number
 from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._torch.symbols import is_exporting, known_true
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 

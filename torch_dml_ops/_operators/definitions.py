@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from torch_dml_ops._operators import checks
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._operators.signature import Signature, call
 from torch_dml_ops._sentences.text import in_full, with_sum
+from torch_dml_ops._torch.symbols import known_true
 
 Numbers = Sequence[int]  # some may be torch.SymInts
 Tensors = Sequence[Tensor]

@@ -1,8 +1,6 @@
 """The order of a tensor's dimensions in memory, which results take from their inputs.
 
-The same rules as new_dense in csrc/ops/check.cpp, for tensors without data. A size that depends on data (the number of
-rows that a mask selects, for example) cannot be compared with every number: a condition whose truth is unknown counts
-as false.
+The same rules as new_dense in csrc/ops/check.cpp, for tensors without data.
 """
 
 import sys
@@ -12,25 +10,9 @@ from itertools import takewhile
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._operators.checks import require
-
-
-def is_exporting() -> bool:
-    """As torch.compiler's, which torch 2.11 takes for true in all that it compiles."""
-    return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
-
-
-def known_true(condition: bool) -> bool:
-    """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
-    if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
-        return condition
-    # Takes as long to import as this package.
-    from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
-
-    # A guard would limit the sizes of an exported program, and be lost in ONNX.
-    return statically_known_true(condition) if is_exporting() else guard_or_false(condition)
+from torch_dml_ops._torch.symbols import known_true
 
 
 def _at_least(a: int, b: int) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import dtype_name, shown
+from torch_dml_ops._torch.symbols import known_true
 from torch_dml_ops.onnx._importer.inputs import (
     as_dtype,
     check_broadcast,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import dtype_name, shown, text
+from torch_dml_ops._torch.symbols import known_true
 from torch_dml_ops.onnx._importer.inputs import (
     WHOLE,
     Numbers,

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.arguments import is_proxy
 from torch_dml_ops._sentences.text import dtype_name, shown, text
+from torch_dml_ops._torch.symbols import known_true
 
 SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number
 

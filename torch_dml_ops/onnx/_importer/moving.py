@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import dtype_name, shown, text, with_sum
+from torch_dml_ops._torch.symbols import known_true
 from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
     as_dtype,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import text
+from torch_dml_ops._torch.symbols import known_true
 from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
     axes_of,

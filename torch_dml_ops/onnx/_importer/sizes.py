@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.layout import known_true
 from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops._torch.symbols import known_true
 from torch_dml_ops.onnx._importer.inputs import Numbers, kept_by_fx, larger, smaller
 from torch_dml_ops.onnx._importer.moving import slices_of
 

@@ -1,0 +1,24 @@
+"""Conditions on sizes that may be symbols.
+
+A size that depends on data (the number of rows that a mask selects, for example) cannot be compared with every number:
+a condition whose truth is unknown counts as false.
+"""
+
+import torch
+from torch.compiler import is_dynamo_compiling
+
+
+def is_exporting() -> bool:
+    """As torch.compiler's, which torch 2.11 takes for true in all that it compiles."""
+    return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
+
+
+def known_true(condition: bool) -> bool:
+    """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
+    if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
+        return condition
+    # Takes as long to import as this package.
+    from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
+
+    # A guard would limit the sizes of an exported program, and be lost in ONNX.
+    return statically_known_true(condition) if is_exporting() else guard_or_false(condition)
