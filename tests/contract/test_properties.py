@@ -15,8 +15,6 @@ from oracle import Block
 from random_calls import (
     PROFILE,
     Window,
-    _lengths,
-    _with,
     blocks,
     calls,
     check,
@@ -25,9 +23,11 @@ from random_calls import (
     dtypes,
     examples,
     length_blocks,
+    lengths_in,
     shapes,
     windows,
     with_empty_dimension,
+    with_size,
 )
 from transform_cases import EXAMPLES
 
@@ -58,7 +58,7 @@ def test_join_takes_the_first_order_in_which_all_its_inputs_are_dense(data: st.D
     orders = data.draw(st.lists(st.permutations(range(len(sizes))), min_size=1, max_size=3))
     inputs = []
     for size in data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=5)):
-        shape = _with(sizes, axis, size)
+        shape = with_size(sizes, axis, size)
         strides = list(oracle.dense_strides(shape, data.draw(st.sampled_from(orders))))
         for d in range(len(shape)):
             if shape[d] == 1:
@@ -108,7 +108,7 @@ def test_vmap_of_rank_8_examples(data: st.DataObject) -> None:
     vmapped = torch.func.vmap(lambda part: dml.slice_grad(part, sizes, *window))(parts)
     assert oracle.equal(vmapped, np.stack([oracle.slice_grad(part, sizes, *window) for part in expected]))
     vmapped = torch.func.vmap(lambda x, n: dml.reverse_subsequences(x, n, axis))(x.tensor("cpu"), lengths.tensor("cpu"))
-    pairs = zip(x.items(), _lengths(lengths), strict=True)
+    pairs = zip(x.items(), lengths_in(lengths), strict=True)
     assert oracle.equal(vmapped, np.stack([oracle.reverse_subsequences(*pair, axis) for pair in pairs]))
     split_sizes = data.draw(cut(sizes[axis]))
     pieces = torch.func.vmap(lambda x: tuple(dml.split(x, split_sizes, axis)))(x.tensor("cpu"))

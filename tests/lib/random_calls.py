@@ -185,7 +185,7 @@ def _tensors(value: Any, device: str) -> Any:
     return [_tensors(v, device) for v in value] if isinstance(value, list) else value
 
 
-def _with(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+def with_size(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
     return (*sizes[:axis], size, *sizes[axis + 1 :])
 
 
@@ -193,7 +193,7 @@ def _with(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
 def length_blocks(draw: st.DrawFn, sizes: Sequence[int], axis: int) -> Block:
     """Lengths that fit, exceed the axis or are negative, in any layout, broadcast ones included."""
     dtype = draw(st.sampled_from(oracle.LENGTH_DTYPES))
-    block = draw(blocks(_with(sizes, axis, 1), dtype))
+    block = draw(blocks(with_size(sizes, axis, 1), dtype))
     limits = np.iinfo(str(dtype).removeprefix("torch."))
     size = sizes[axis]
     strange = [0, 1, 2, size - 1, size, size + 1, -1, 2**31, 2**32 - 1, 2**63, limits.min, limits.max]
@@ -206,7 +206,7 @@ def length_blocks(draw: st.DrawFn, sizes: Sequence[int], axis: int) -> Block:
     return block
 
 
-def _lengths(block: Block) -> np.ndarray:
+def lengths_in(block: Block) -> np.ndarray:
     return block.items().view(str(block.dtype).removeprefix("torch."))
 
 
@@ -223,7 +223,7 @@ def calls(
     """Arguments of a call that moves items of or to a tensor of these sizes, what they give, and an `out` for it."""
     if op == "reverse_subsequences":
         x, lengths = draw(blocks(sizes, dtype)), draw(length_blocks(sizes, axis))
-        expected = oracle.reverse_subsequences(x.items(), _lengths(lengths), axis)
+        expected = oracle.reverse_subsequences(x.items(), lengths_in(lengths), axis)
         return [x, lengths, axis], expected, draw(blocks(sizes, dtype, writable=True))
     whole = draw(blocks(sizes, dtype, writable=op in ("slice_grad", "join")))
     if op in ("slice1", "slice_grad"):
@@ -236,7 +236,7 @@ def calls(
         return [whole, *window, *given], oracle.slice1(whole.items(), *window, *given), part
     assert op in ("split", "join")
     split_sizes = draw(cut(sizes[axis]))
-    pieces = [draw(blocks(_with(sizes, axis, size), dtype, writable=op == "split")) for size in split_sizes]
+    pieces = [draw(blocks(with_size(sizes, axis, size), dtype, writable=op == "split")) for size in split_sizes]
     if op == "split":
         return [whole, split_sizes, axis], oracle.split(whole.items(), split_sizes, axis), pieces
     return [pieces, axis], oracle.join([piece.items() for piece in pieces], axis), whole

@@ -26,8 +26,8 @@ from onnx_models import (
 )
 
 from torch_dml_ops.onnx import from_onnx
-from torch_dml_ops.onnx._importer.files import _DTYPES
-from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES, _scaled
+from torch_dml_ops.onnx._importer.files import DTYPES
+from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES, scaled_sizes
 from torch_dml_ops.onnx._onnx2torch import DataMovement
 
 FACTORS = st.one_of(
@@ -130,10 +130,10 @@ def test_middles_that_float32_misses(before: int, after: int, coordinates: str, 
 
 
 @each_importer
-@pytest.mark.parametrize("name", [name for name in _DTYPES if f"tensor({name.lower()})" in TYPES])
+@pytest.mark.parametrize("name", [name for name in DTYPES if f"tensor({name.lower()})" in TYPES])
 def test_resize_keeps_the_bits(name: str, importer: Importer) -> None:
     """Of every dtype, NaN of any payload among them."""
-    dtype, scales = _DTYPES[name], np.array([1.7, 0.6], np.float32)
+    dtype, scales = DTYPES[name], np.array([1.7, 0.6], np.float32)
     for sizes in ((5, 7), (35,)):
         raw = torch.from_numpy(filled((*sizes, dtype.itemsize), np.dtype("uint8")))
         places = np.arange(35, dtype=np.int32).reshape(sizes)
@@ -226,7 +226,7 @@ def test_sizes_by_scales_are_products_in_float32() -> None:
         above, below = kinds[random.integers(len(kinds))]
         scale, size = np.float32(above / below), int(random.integers(0, random.choice([50, 5000, 4_000_000])))
         if (product := np.float32(size) * scale) < 2**23:
-            assert _scaled("Resize", [size], [float(scale)]) == [int(product)], (size, scale)
+            assert scaled_sizes("Resize", [size], [float(scale)]) == [int(product)], (size, scale)
 
 
 @pytest.mark.thorough

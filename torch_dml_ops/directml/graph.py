@@ -26,7 +26,7 @@ from torch_dml_ops.directml._schema.arguments import instance, integers, list_of
 from torch_dml_ops.directml._schema.in_sentences import as_json
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
-from torch_dml_ops.directml.operator import Inputs, Operator, _Expected
+from torch_dml_ops.directml.operator import Expected, Inputs, Operator
 from torch_dml_ops.directml.support import check_level
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
@@ -391,7 +391,7 @@ class _Step(NamedTuple):
 
 class _Output(NamedTuple):
     number: int
-    expected: _Expected
+    expected: Expected
     again: bool  # whether an output before has the same tensor
 
 
@@ -435,7 +435,7 @@ class CompiledGraph:
         kept: set[int] = set()
         for k, edge in enumerate(leading_out):
             number = numbers[edge.source]
-            self._outputs.append(_Output(number, _Expected.of(("outputs", k), self.outputs[k]), number in kept))
+            self._outputs.append(_Output(number, Expected.of(("outputs", k), self.outputs[k]), number in kept))
             kept.add(number)
         self._steps: list[_Step] = []
         for node in reversed(wiring.order):  # from the end, so that the first step that reads a tensor is its last

@@ -20,7 +20,7 @@ from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDes
 from torch_dml_ops.directml.tensor_desc import TensorDesc
 
 
-class _Expected(NamedTuple):
+class Expected(NamedTuple):
     """A tensor of the descriptor, in torch's terms."""
 
     name: str
@@ -32,7 +32,7 @@ class _Expected(NamedTuple):
     owned: bool  # and so given to initialize, not to a call
 
     @classmethod
-    def of(cls, path: JsonPath, desc: TensorDesc) -> _Expected:
+    def of(cls, path: JsonPath, desc: TensorDesc) -> Expected:
         strides, items = desc.effective_strides, desc.items_up_to_last
         packed, owned = desc.strides is None, TensorFlags.OWNED_BY_DML in desc.flags
         return cls(dotted(path), desc.data_type.dtype, tuple(desc.sizes), strides, packed, items, owned)
@@ -60,12 +60,12 @@ class _Expected(NamedTuple):
     def lay_out(self, op: str, result: Tensor) -> Tensor:
         """The result in the described strides; what lies between its elements is zero."""
         try:
-            return _laid_out(result, None if self.packed else self.strides, self.items)
+            return laid_out(result, None if self.packed else self.strides, self.items)
         except RuntimeError:  # nothing else can be wrong with it
             raise _beyond_memory(op, self.name, self.size_in_bytes) from None
 
 
-def _laid_out(result: Tensor, strides: Sequence[int] | None, items: int) -> Tensor:
+def laid_out(result: Tensor, strides: Sequence[int] | None, items: int) -> Tensor:
     """The result in these strides, None for packed; what lies between its elements is zero."""
     if strides is None:
         return result.contiguous()
@@ -75,13 +75,13 @@ def _laid_out(result: Tensor, strides: Sequence[int] | None, items: int) -> Tens
 class Inputs(NamedTuple):
     """The tensors that an operator or a graph reads, and those of them that `initialize` has bound."""
 
-    expected: tuple[_Expected, ...]
+    expected: tuple[Expected, ...]
     owned: tuple[str, ...]  # the names of those that are to be bound
     bound: tuple[Tensor | None, ...] | None = None  # in the places of the inputs
 
     @classmethod
     def of(cls, descs: Iterable[tuple[JsonPath, TensorDesc]]) -> Inputs:
-        expected = tuple(_Expected.of(*desc) for desc in descs)
+        expected = tuple(Expected.of(*desc) for desc in descs)
         return cls(expected, tuple(entry.name for entry in expected if entry.owned))
 
     def bind(self, given: Iterable[Tensor | None]) -> Inputs:
@@ -147,7 +147,7 @@ class Operator:
         self.desc = desc
         self._call = desc._call()
         self._inputs = Inputs.of(desc.inputs())
-        self._outputs = tuple(_Expected.of(*tensor) for tensor in desc.outputs())
+        self._outputs = tuple(Expected.of(*tensor) for tensor in desc.outputs())
         self.takes_list, self.gives_list = map(desc._are_list, (desc.input_fields, desc.output_fields))
 
     def __repr__(self) -> str:

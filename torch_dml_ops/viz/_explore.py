@@ -18,7 +18,7 @@ import torch_dml_ops as dml
 from torch_dml_ops._sentences.arguments import require_tensor
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
-from torch_dml_ops.viz.plots import _input, plot_reverse_subsequences, plot_slice1, plot_split
+from torch_dml_ops.viz.plots import input_of, plot_reverse_subsequences, plot_slice1, plot_split
 
 MOST_SLIDERS = 16  # for lengths; more are typed
 
@@ -57,7 +57,7 @@ def explore(operator: str | Callable[..., Any], input: Tensor | Sequence[int]) -
     if not isinstance(input, (Tensor, list, tuple)):
         require_tensor("explore: input", input, "a tensor or a list of sizes")
     given = input if isinstance(input, Tensor) else tuple(input)
-    sizes = _input("explore", given).sizes
+    sizes = input_of("explore", given).sizes
     code, picture, error = widgets.HTML(), _picture(widgets), widgets.HTML()
 
     def show(_: Any = None) -> None:

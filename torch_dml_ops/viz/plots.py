@@ -77,7 +77,7 @@ def _texts(values: Sequence[Any]) -> list[str]:
     return [f"{value:.3g}" if isinstance(value, (float, complex)) else str(value) for value in values]
 
 
-def _input(caller: str, input: Tensor | Sequence[int]) -> _Input:
+def input_of(caller: str, input: Tensor | Sequence[int]) -> _Input:
     sizes = tuple(input.shape if isinstance(input, Tensor) else input)
     if not 1 <= len(sizes) <= 4:
         raise ValueError(f"{caller}: input must have from 1 to 4 dimensions to be drawn, got {len(sizes)}")
@@ -167,7 +167,7 @@ def plot_slice1(
     window_sizes = _numbers(f"{caller}: window_sizes", window_sizes)
     window_strides = _numbers(f"{caller}: window_strides", window_strides)
     output_sizes = None if output_sizes is None else _numbers(f"{caller}: output_sizes", output_sizes)
-    x = _input(caller, input)
+    x = input_of(caller, input)
     output_sizes = Slice1.result_sizes(x.tensor, window_offsets, window_sizes, window_strides, output_sizes)
     sources = dml.slice1(_flat_indices(x.sizes), window_offsets, window_sizes, window_strides, output_sizes).numpy()
     places = {source: k for k, source in enumerate(sources.reshape(-1).tolist())}
@@ -227,7 +227,7 @@ def plot_split(
         split_sizes = [tensor.sizes[axis] for tensor in input.output_tensors]
         input = input.input_tensor.sizes
     split_sizes, axis = _numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
-    x = _input(caller, input)
+    x = input_of(caller, input)
     Split.result_sizes(x.tensor, split_sizes, axis)
     pieces = [piece.numpy() for piece in dml.split(_flat_indices(x.sizes), split_sizes, axis)]
     owners = {source: k for k, piece in enumerate(pieces) for source in piece.reshape(-1).tolist()}
@@ -284,7 +284,7 @@ def plot_reverse_subsequences(
     axis = _number(f"{caller}: axis", axis)
     if not isinstance(sequence_lengths, Tensor):
         raise TypeError(f"{caller}: sequence_lengths must be a tensor, got {type(sequence_lengths).__name__}")
-    x = _input(caller, input)
+    x = input_of(caller, input)
     values = _values(caller, "sequence_lengths", sequence_lengths)
     ReverseSubsequences.result_sizes(x.tensor, sequence_lengths.to("meta"), axis)
     sources = dml.reverse_subsequences(_flat_indices(x.sizes), sequence_lengths.detach().cpu(), axis).numpy()

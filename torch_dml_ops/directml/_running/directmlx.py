@@ -14,7 +14,7 @@ from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml.enums import data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
-from torch_dml_ops.directml.operator import _laid_out
+from torch_dml_ops.directml.operator import laid_out
 from torch_dml_ops.directml.tensor_desc import PACKED, TensorPolicy, output_desc
 
 
@@ -31,15 +31,15 @@ def _window(
 def _by_policy(function: str, policy: TensorPolicy, results: Sequence[Tensor]) -> list[Tensor]:
     if instance(TensorPolicy, f"{function}: tensor_policy", policy) is PACKED:
         return [result.contiguous() for result in results]
-    laid_out = []
+    tensors = []
     for result in results:
         data_type = data_type_of(f"{function}: the dtype of tensors by a policy", result.dtype)
         desc = output_desc(policy, data_type, result.shape)
         # torch.compile cannot look into the search for overlaps; there copy_ refuses them.
         if not torch.compiler.is_compiling() and (violations := list(desc.violations(written=True))):
             raise DescriptorError(f"{function}: a tensor by tensor_policy", violations)
-        laid_out.append(_laid_out(result, desc.strides, desc.items_up_to_last))
-    return laid_out
+        tensors.append(laid_out(result, desc.strides, desc.items_up_to_last))
+    return tensors
 
 
 def slice_(

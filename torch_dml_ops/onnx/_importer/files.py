@@ -30,7 +30,7 @@ _WAYS_TO_MODELS = {
     "model_proto": "model.model_proto",
 }
 
-_DTYPES = {
+DTYPES = {
     "FLOAT": torch.float32,
     "DOUBLE": torch.float64,
     "FLOAT16": torch.float16,
@@ -56,9 +56,9 @@ _DTYPES = {
 
 def dtype_of(what: str, element_type: int | str) -> torch.dtype:
     name = element_type if isinstance(element_type, str) else type_name(element_type)
-    if name not in _DTYPES:
+    if name not in DTYPES:
         raise NotImplementedError(f"from_onnx: {what} must have an element type that torch has, got {cut(name)}")
-    return _DTYPES[name]
+    return DTYPES[name]
 
 
 def type_name(element_type: int) -> str:

@@ -71,7 +71,7 @@ def resize(
     after: Sequence[int]
     factors: Sequence[float | None]
     if scales:
-        after, factors = _scaled("Resize", before, scales), scales
+        after, factors = scaled_sizes("Resize", before, scales), scales
     else:
         after, factors = _resized(before, sizes, keep_aspect_ratio_policy)
     _check_result("Resize", X, chosen, after)
@@ -93,14 +93,14 @@ def upsample(X: Tensor, scales: Numbers, *, mode: str = "nearest") -> Tensor:
 def _before_opset_11(op: str, x: Tensor, scales: Numbers) -> Tensor:
     """ONNX does not say there which element is the nearest; so does ONNX Runtime."""
     factors: Sequence[float] = numbers(f"{op}: scales", scales)
-    after = _scaled(op, x.shape, factors)
+    after = scaled_sizes(op, x.shape, factors)
     _check_result(op, x, range(x.dim()), after)
     for d, (size, factor) in enumerate(zip(after, factors, strict=True)):
         x = _nearest(x, d, size, factor, "asymmetric", "ceil" if factor < 1 else "floor")
     return x
 
 
-def _scaled(op: str, sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
+def scaled_sizes(op: str, sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
     """The sizes that axes become: products in float32, cut off, as ONNX Runtime and ONNX's rules compute them.
 
     float32 may round up to the next integer: 10 x 0.7 is 7, and 60 x 1.05 is 62. Sizes may be symbolic, so this is
