@@ -455,11 +455,15 @@ bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int
                            {dst_offset, src_offset}, next);
 }
 
-// Two matrices of n rows, each column of them reversed up to a length of its own.
+// Two matrices of n rows, each column of them reversed up to a length of its own; or one, whose rows may be far apart.
 bool panel_case(int64_t item, int64_t n, int64_t columns) {
-  const Numbers sizes{2, n, columns}, src_strides = any_strides(sizes, item, 0, chance(0.9) ? 1 : 2);
-  return reversal<int64_t>("a panel", LengthType::kInt64, item, sizes, 1,
-                           {any_rows(sizes, item), src_strides, any_strides({2, 1, columns}, 8)},
+  const bool two = chance(0.6);
+  const double far = two ? 0.1 : 0.3;
+  const Numbers sizes = two ? Numbers{2, n, columns} : Numbers{n, columns};
+  const Numbers length_sizes = two ? Numbers{2, 1, columns} : Numbers{1, columns};
+  const Numbers src_strides = any_strides(sizes, item, 0, chance(0.9) ? 1 : 2, far);
+  return reversal<int64_t>("a panel", LengthType::kInt64, item, sizes, two ? 1 : 0,
+                           {any_rows(sizes, item, far), src_strides, any_strides(length_sizes, 8)},
                            {any_offset(item), any_offset(item)}, [&] { return any(-1, n + 1); });
 }
 
@@ -582,6 +586,11 @@ int64_t alignment_cases() {
       // So long a row that each SM gets chunks of it.
       for (int k = 0; k < 2; ++k, ++cases)
         if (!row_case({.item = item, .n = 13'000 + k, .stride = stride, .rows = 1})) return -1;
+    }
+    for (int k = 0; k < 40 && item < 4; ++k, ++cases) {  // in words, unless one of the tensors does not consist of them
+      choose_setting();
+      tidy = true;
+      if (!panel_case(item, any(2, 9), 32 + 4 * any(0, 8))) return -1;
     }
     for (const int64_t columns : {int64_t(32), int64_t(45), int64_t(96), int64_t(260), 128 + 24 / item}) {
       const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end

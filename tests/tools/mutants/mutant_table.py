@@ -794,6 +794,14 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
 
 # Faults that change no result, by their text, and why: none at all, or none at the baseline level.
 EQUIVALENT: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "none = or_zero(«kItems - left»)",
+            "load(src + «or_zero(left - kItems)»)",
+            "reverse_part(dst, src, t.lengths[r], «t.n - kItems»)",
+        ),
+        "the baseline does not shuffle bytes",
+    ),
     "bytes = «(n - 1)» * int64_t(sizeof(T))": "the baseline's loads are of larger items, whose short rows spill",
     "high = low + «16 * kApart»": "the baseline does not shuffle bytes",
     "towards_next ? «read_past» : 0);": "the baseline's narrow vectors read no further past their row than they spill",
