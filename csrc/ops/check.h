@@ -1,7 +1,7 @@
-// What the operators share: one-sentence errors, memory layouts, overlap checks.
+// What the operators share: one-sentence errors, and the checks that several of them make.
 //
-// The rules and sentences of csrc/ops are repeated in torch_dml_ops/_operators: definitions.py and checks.py, layouts in
-// layout.py, shared memory in overlap.py. The Python ones are for tensors without data, whose sizes may be symbols
+// The rules and sentences of csrc/ops are repeated in torch_dml_ops/_operators: definitions.py and checks.py, layouts
+// in layout.py, shared memory in overlap.py. The Python ones are for tensors without data, whose sizes may be symbols
 // (SymInts); the C++ ones have to work without Python. Both are tested against the same sentences, most of them in
 // tests/lib/refusals.py: change a sentence in all three.
 #pragma once
@@ -64,16 +64,13 @@ char* data_of(const char* op, Name name, const Tensor& t, bool written);
 void check_rank(const char* op, const char* argument, const Tensor& t);
 void check_axis(const char* op, int64_t axis, int64_t rank);
 
-// "float32", as Python writes it.
+// "float32" and "cuda:0", as Python writes them.
 std::string dtype_name(const Tensor& t);
+std::string device_name(const Tensor& t);
 
 // `t` has the device of `like`; in the second, its dtype too.
 void check_same_device(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
 void check_same_kind(const char* op, Name name, const Tensor& t, Name like_name, const Tensor& like);
-
-// A new uninitialised tensor, dense, with the dtype and device of order_of[0]. Its dimensions, as many as each of
-// `order_of` has, are in the memory order in which all of these are dense; if there is no such order, it is contiguous.
-Tensor new_dense(const char* op, std::span<const int64_t> sizes, std::span<const Tensor> order_of);
 
 // `out` has these sizes and the dtype and device of `like`, and no two of its elements share memory.
 void check_out(const char* op, Name name, const Tensor& out, std::span<const int64_t> sizes, Name like_name,

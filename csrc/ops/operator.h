@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "check.h"
+#include "layout.h"
 #include "ops.h"
 
 namespace torch_dml_ops {

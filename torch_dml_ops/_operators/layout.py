@@ -1,6 +1,6 @@
 """The order of a tensor's dimensions in memory, which results take from their inputs.
 
-The same rules as new_dense in csrc/ops/check.cpp, for tensors without data.
+The same rules as new_dense in csrc/ops/layout.cpp, for tensors without data.
 """
 
 import sys

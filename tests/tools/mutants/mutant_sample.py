@@ -33,7 +33,7 @@ RULES = Path(__file__).with_name("mutants.rules")
 AREAS = {
     "csrc/kernels/cuda/": "CUDA kernels",
     "csrc/kernels/": "CPU kernels",
-    "csrc/ops/(overlap|execute)|torch_dml_ops/_operators/(overlap|layout)": "layout, planning",
+    "csrc/ops/(overlap|execute|layout)|torch_dml_ops/_operators/(overlap|layout)": "layout, planning",
     "csrc/python/|torch_dml_ops/_(torch/(short|ordinary)_way|operators/signature)": "short way",
     "csrc/.*.py|setup.py|torch_dml_ops/(__|_libraries|_paths|_sentences/packages)": "setup, command line",
     "torch_dml_ops/_operators/without_kernels": "devices without kernels",
@@ -277,5 +277,6 @@ def sample(count: int, seed: str) -> list[Mutant]:
     result: list[Mutant] = []
     while more := [*itertools.islice(faults, count - len(result))]:
         result += compiler().everywhere(more, sorted({unit for units in compiler().units.values() for unit in units}))
+    kept.parent.mkdir(exist_ok=True)
     kept.write_text(json.dumps([astuple(mutant) for mutant in result]))
     return result
