@@ -1,4 +1,4 @@
-"""Compiled functions in which the rule of torch_dml_ops/_compile/inductor.py fuses the operators, beside the same
+"""Compiled functions in which the rule of torch_dml_ops/_compile/rule.py fuses the operators, beside the same
 functions in which every operator is a call of its kernel. The two take turns.
 
 Where the rule fuses nothing, both are the same code, which is not measured. On a GPU, where it fuses wherever a pass

@@ -31,7 +31,7 @@ from transform_cases import ANY_SHAPE, COMPILED, LAYOUTS, gradients, same, value
 
 import torch_dml_ops as dml
 from torch_dml_ops import _libraries
-from torch_dml_ops._compile import inductor
+from torch_dml_ops._compile import inductor, rule
 
 pytestmark = pytest.mark.usefixtures("uncached_compiler")
 
@@ -145,7 +145,7 @@ def test_bits_where_a_result_is_returned_and_computed_with(dtypes: Sequence[torc
         same_bits(actual, expected)
 
 
-COMPUTED = [dtype for dtype in oracle.DTYPES if dtype in inductor.FORMULA_DTYPES and dtype != torch.bool]
+COMPUTED = [dtype for dtype in oracle.DTYPES if dtype in rule.FORMULA_DTYPES and dtype != torch.bool]
 
 
 @pytest.mark.thorough
@@ -310,7 +310,7 @@ def test_what_is_joined_is_computed_in_place() -> None:
     assert generated(f, "always", values(SIZES, torch.float32)) in ((1, 0), (2, 0))
 
 
-@pytest.mark.parametrize("dtype", [d for d in oracle.DTYPES if d not in inductor.FORMULA_DTYPES], ids=str)
+@pytest.mark.parametrize("dtype", [d for d in oracle.DTYPES if d not in rule.FORMULA_DTYPES], ids=str)
 def test_dtypes_without_generated_code_keep_the_kernel(dtype: torch.dtype) -> None:
     x = torch.empty(SIZES, dtype=dtype)
     assert generated(lambda x: dml.slice1(x, *WHOLE, [1, 1, -1]), "always", x) == (0, 1)
@@ -423,7 +423,7 @@ def test_the_line_of_the_rule_that_decides(
     because: str, situation: tuple[Any, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     f, *of_tensor = situation
-    line = next(line for line in inductor.RULE if line.because == because)
+    line = next(line for line in rule.RULE if line.because == because)
     with caplog.at_level(logging.DEBUG, inductor.log.name):
         _, calls = generated(f, "rule", empty(*of_tensor))
     verdict = "fused" if line.fuses else "kernel"
@@ -456,13 +456,13 @@ def test_the_rule_visits_each_computation_once() -> None:
 
 
 def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
-    lines = {line.because for line in inductor.RULE if "GPU" not in line.because}
+    lines = {line.because for line in rule.RULE if "GPU" not in line.because}
     assert lines == set(SITUATIONS)
 
 
-@pytest.mark.parametrize("line", [line for line in inductor.RULE if "GPU" not in line.because], ids=lambda x: x.because)
+@pytest.mark.parametrize("line", [line for line in rule.RULE if "GPU" not in line.because], ids=lambda x: x.because)
 def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
-    line: inductor.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
+    line: rule.Line, benchmark: Callable[[str], ModuleType], caplog: pytest.LogCaptureFixture
 ) -> None:
     cases = {case.key: case for case in benchmark("fused_cases").cpu_cases(1)}
     f, arguments = cases[line.case].function()
@@ -474,7 +474,7 @@ def test_the_benchmark_case_that_a_line_names_is_decided_by_it(
 
 def test_the_benchmark_cases_that_lines_for_gpus_name_are_measured(benchmark: Callable[[str], ModuleType]) -> None:
     measured = {case.key for case in benchmark("fused_cases").gpu_cases()}
-    assert {line.case for line in inductor.RULE if "GPU" in line.because} <= measured
+    assert {line.case for line in rule.RULE if "GPU" in line.because} <= measured
 
 
 # Other ways to compile.

@@ -1,6 +1,6 @@
 """Whether Inductor, torch.compile's backend, may compute the operators in the code that it generates.
 
-Here are the setting and what keeps Inductor's caches apart; inductor.py has the formulas. That module imports
+Here are the setting and what keeps Inductor's caches apart; inductor.py registers the formulas. That module imports
 Inductor, which takes seconds, so it waits until somebody else has done so: the fake kernels, which run in every
 compilation before the operators are lowered, call `prepare`.
 """
@@ -23,7 +23,10 @@ _VARIABLE = "TORCH_DML_OPS_FUSE"
 MODES = ("rule", "always", "never")
 
 # What decides the code that is generated for a graph of these operators.
-_SOURCES = ("_compile/inductor.py", "_operators/definitions.py", "_operators/layout.py", "_torch/symbols.py")
+_SOURCES = (
+    *("_compile/formulas.py", "_compile/inductor.py", "_compile/rule.py"),
+    *("_operators/definitions.py", "_operators/layout.py", "_torch/symbols.py"),
+)
 _TAG = re.compile(r" ?torch_dml_ops:\w+")
 
 _mode = "rule"

@@ -169,7 +169,7 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             'example = commands.add_parser("example", help="list the examples of mFalse or write one into this folder")',
         ): "a word that only people read",
     },
-    "torch_dml_ops/_compile/inductor.py": {
+    "torch_dml_ops/_compile/rule.py": {
         (
             'LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << 20',
             'LARGE = sys.maxsize if os.environ.get("THP_MEM_ALLOC_ENABLE") == "1" else 32 << (20+1)',

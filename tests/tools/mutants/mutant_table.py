@@ -503,16 +503,18 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ('tag = f" torch_dml_ops:«{_mode}»_', "any", CACHES),
                 ('= «_TAG.sub("", config.cache_key_tag) + tag»', "tag", CACHES),
             ],
-            "torch_dml_ops/_compile/inductor.py": [
+            "torch_dml_ops/_compile/formulas.py": [
                 ("walks.append((«offset + size - 1», stride))", "offset + size"),
                 ("«1 + »FloorDiv(size - 1, abs(stride))", ""),
                 ("first = «start + (count - 1) * stride» if backwards", "start"),
-                ("if not _known(«sympy.Eq(first, 0)»)", "True"),
+                ("if not known(«sympy.Eq(first, 0)»)", "True"),
                 ("ops.lt(place(i), place(end))", "ops.le(place(i), place(end))"),
                 ("reversed_count - «1» - k", "0"),
                 ("index[axis] += start", "index[axis] -= start"),
                 ("ops.where(ops.lt(length, none), «whole», length)", "none"),
                 ("ops.maximum(«ops.minimum(length, whole)», none)", "length"),
+            ],
+            "torch_dml_ops/_compile/rule.py": [
                 ("if self.dtype not in «_CONVERTED»:\n            return True", "(torch.bool,)"),
                 ("call.bytes <= TINY", "call.bytes < TINY", RULE),
                 ("abs(stride) > 4", "abs(stride) > 5", RULE),
