@@ -488,8 +488,26 @@ bool rows_case() {
   return row_case(c);
 }
 
-// The engine's limits, often so low that small cases are executed as large ones are, and whether a case is tidy.
+constexpr int kDevices = 100;
+
+void choose_devices() {
+  random_bits.seed(0);
+  for (int k = 0; k < kDevices; ++k) {
+    cuda_on_host::Device& device = cuda_on_host::devices[std::size_t(k)];
+    device.sm_count = int(any(1, 3));
+    device.max_shared_bytes_per_block = int(any(1, chance(0.3) ? 5 : 100)) << 10;  // some have no room for panels
+    device.reserved_shared_bytes_per_block = chance(0.5) ? 0 : 1 << 10;
+    device.shared_bytes_per_sm = device.max_shared_bytes_per_block + (int(any(1, 100)) << 10);
+    device.driver_version = chance(0.5) ? 12000 : 13000;
+  }
+}
+
+// The device and the engines' limits, often so low that small cases are executed as large ones are, and whether a case
+// is tidy.
 void choose_setting(bool non_temporal = chance(0.5), bool low = chance(0.5)) {
+  cuda_on_host::max_32_bit_index = chance(0.2) ? 0 : INT32_MAX;
+  cuda_on_host::reversed = chance(0.5);
+  cuda_on_host::current_device = int(any(0, kDevices - 1));
   tidy = chance(0.4);
   cpu::tuning = {};
   if (non_temporal) cpu::tuning.non_temporal_bytes = 300;
@@ -506,24 +524,7 @@ void choose_setting(bool non_temporal = chance(0.5), bool low = chance(0.5)) {
                    .panel_bytes = 4096};
 }
 
-constexpr int kDevices = 100;
-
-void choose_devices() {
-  random_bits.seed(0);
-  for (int k = 0; k < kDevices; ++k) {
-    cuda_on_host::Device& device = cuda_on_host::devices[std::size_t(k)];
-    device.sm_count = int(any(1, 3));
-    device.max_shared_bytes_per_block = int(any(1, 100)) << 10;
-    device.reserved_shared_bytes_per_block = chance(0.5) ? 0 : 1 << 10;
-    device.shared_bytes_per_sm = device.max_shared_bytes_per_block + (int(any(1, 100)) << 10);
-    device.driver_version = chance(0.5) ? 12000 : 13000;
-  }
-}
-
 bool run_case() {
-  cuda_on_host::max_32_bit_index = chance(0.2) ? 0 : INT32_MAX;
-  cuda_on_host::reversed = chance(0.5);
-  cuda_on_host::current_device = int(any(0, kDevices - 1));
   choose_setting();
   switch (any(0, 12)) {
     case 0:
@@ -580,7 +581,8 @@ int64_t alignment_cases() {
       }
       for (int k = 0; k < 20; ++k, ++cases) {
         choose_setting(k % 2 > 0, k / 2 % 2 > 0);
-        if (!row_case({.item = item, .n = any(2, 20), .stride = stride, .before = any(1, 9), .step = 1 + k / 4}))
+        const int64_t n = any(2, 40), step = 1 + k / 4, rows = any(1, 6);
+        if (!row_case({.item = item, .n = n, .stride = stride, .before = any(1, 9), .step = step, .rows = rows}))
           return -1;
       }
       // So long a row that each SM gets chunks of it.
@@ -605,7 +607,6 @@ int64_t alignment_cases() {
         for (const int64_t n :
              {int64_t(1), v / 2 - 1, v / 2, v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
           if (n < 1) continue;
-          cuda_on_host::max_32_bit_index = chance(0.5) ? 0 : INT32_MAX;
           const auto stride = one_of<int64_t>({1, -1, 2, -2, 3, -3, 4, -4});
           const int64_t margin = chance(0.5) ? 2 : 0;
           const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
@@ -646,6 +647,7 @@ int main(int argc, char** argv) {
     engines = engines.first(1);  // the other's fibers are unknown to ThreadSanitizer
     neighbours = 0;
   }
+  choose_devices();
   if (argc > 1 && std::string(argv[1]) == "alignments") {
     const int64_t cases = alignment_cases();
     if (cases >= 0) std::printf("%d cases right\n", int(cases));
@@ -657,7 +659,6 @@ int main(int argc, char** argv) {
     std::vector<char> memory(bytes);
     cpu::prefault_huge_pages(memory.data(), int64_t(bytes), ragged_parallel_for);
   }
-  choose_devices();
   for (int k = 0; k < cases; ++k) {
     random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
     if (!run_case()) {
