@@ -6,6 +6,7 @@ A situation is a function of a form of an operator, which it calls on tensors th
 import collections
 import contextlib
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -163,7 +164,9 @@ def seen(value: Any) -> Any:
         return {name: outcome(look, value) for name, look in LOOKS.items()}
     if isinstance(value, (list, tuple)):
         return [seen(v) for v in value]
-    return value if isinstance(value, (bool, int, float, str, type(None))) else str(value)
+    if isinstance(value, (bool, int, float, str, type(None))):
+        return value
+    return re.sub(r"\bj\d+$", "j", str(value))  # the size of a jagged tensor, which has a number of its own
 
 
 def outcome(f: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -237,6 +240,26 @@ WITHOUT_STRIDES: dict[str, Callable[[Tensor], Tensor]] = {
     "mkldnn": Tensor.to_mkldnn,
     "nested": lambda x: torch.nested.nested_tensor([x, x]),
     "jagged": lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
+}
+
+# What may stand in the place of a tensor.
+KINDS: dict[str, Callable[[Tensor], Any]] = {
+    "requires grad": Tensor.requires_grad_,
+    "Parameter": torch.nn.Parameter,
+    "Parameter without grad": partial(torch.nn.Parameter, requires_grad=False),
+    "Buffer": torch.nn.Buffer,
+    "subclass": lambda x: x.as_subclass(Mine),
+    "subclass with __torch_dispatch__": Wrapper,
+    "meta": lambda x: x.to("meta"),
+    "functional": torch._to_functional_tensor,
+    "ZeroTensor": zero_tensor,
+    "lazy clone": torch._lazy_clone,
+    "negative view": torch._neg_view,
+    "inference tensor": lambda x: torch.inference_mode()(x.clone)(),
+    "another dtype": Tensor.double,
+    "another shape": lambda x: x[:1],
+    "a list": Tensor.tolist,
+    **WITHOUT_STRIDES,
 }
 
 
@@ -603,12 +626,13 @@ TENSORS: dict[str, Situation] = {
     "leaked from functionalize": either(of(lambda: leaked(torch.func.functionalize))),
     "subclass": other(of(lambda: fresh().as_subclass(Mine))),
     "subclass with __torch_dispatch__": other(of(lambda: Wrapper(fresh()))),
+    **{
+        f"{place}: {kind}": either(where(change))
+        for place, where in (("first", with_first), ("second", with_second))
+        for kind, change in KINDS.items()
+    },
     "second: subclass": other(with_second(lambda x: x.as_subclass(Mine))),
-    "second: meta": either(with_second(lambda x: x.to("meta"))),
-    "second: sparse": either(with_second(Tensor.to_sparse)),
     "second: sparse, requires grad": either(with_second(lambda x: x.float().to_sparse().requires_grad_())),
-    "second: functional": either(with_second(torch._to_functional_tensor)),
-    "second: another dtype": either(with_second(Tensor.double)),
     "second: Parameter": plain(with_second(lambda x: torch.nn.Parameter(x, requires_grad=False))),
     "second: inference tensor": plain(with_second(lambda x: torch.inference_mode()(x.clone)())),
     "second: a list": other(with_second(Tensor.tolist)),
@@ -703,20 +727,16 @@ MODES: dict[str, Situation] = {
 
 # For the forms with `out`.
 OUTS: dict[str, Situation] = {
+    **{kind: either(into(change)) for kind, change in KINDS.items()},
     "requires grad": other(into(lambda t: t.requires_grad_())),
     "Parameter": other(into(torch.nn.Parameter)),
     "Parameter without grad": plain(into(lambda t: torch.nn.Parameter(t, requires_grad=False))),
     "subclass": other(into(lambda t: t.as_subclass(Mine))),
     "meta": other(into(lambda t: t.to("meta"))),
     "sparse": other(into(Tensor.to_sparse)),
-    "nested": other(into(WITHOUT_STRIDES["nested"])),
-    "functional": either(into(torch._to_functional_tensor)),
     "conjugate view": other(into(Tensor.conj, dtype=torch.complex64)),
     "negative view": other(into(torch._neg_view)),
-    "ZeroTensor": either(into(zero_tensor)),
     "inference tensor": other(into(lambda t: torch.inference_mode()(t.clone)())),
-    "another dtype": either(into(Tensor.double)),
-    "another shape": either(into(lambda t: t[:1])),
     "no tensor": other(into(Tensor.tolist)),
     "transposed": plain(into(lambda t: t.mT.contiguous().mT)),
     "overlaps itself": either(into(lambda t: t[:1, :1, :1, :1].expand(t.shape))),
