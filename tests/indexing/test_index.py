@@ -233,6 +233,16 @@ def test_a_tensor_without_strides(kind: str, index: Any) -> None:
 # The caller's own.
 
 
+@pytest.mark.parametrize("way", ["plain", "ordinary way"])
+@pytest.mark.parametrize("differentiable", [False, True])
+@pytest.mark.parametrize("index", [np.s_[::-1], np.s_[1], np.s_[::2, 0], np.s_[None, 1:]])
+def test_a_tensor_that_its_storage_no_longer_holds_is_refused(way: str, index: Any, differentiable: bool) -> None:
+    x = torch.randn(6, 4, device=DEVICE)
+    x.untyped_storage().resize_(8)
+    with pytest.raises(RuntimeError, match="^slice1: input must lie within its storage, but this was made"):
+        WAYS[way](x.requires_grad_(differentiable), index)
+
+
 def test_the_indexer_reads_its_tensor_when_it_is_indexed() -> None:
     x = torch.arange(4)
     indexer = dml.index(x)

@@ -121,9 +121,11 @@ class _Linear:
             private.set_single_level_autograd_function_allowed(allowed)
         return list(results) if self.signature.gives_list else results
 
-    def transposed(self, recorded: Any, constants: Sequence[Tensor], cotangents: Sequence[Tensor]) -> Sequence[Any]:
-        """The cotangents of all tensors of a call; `recorded` is the shapes of the linear ones, and the numbers."""
-        shapes, numbers = recorded
+    def transposed(self, ctx: Any, cotangents: Sequence[Tensor]) -> Sequence[Any]:
+        """The cotangents of all tensors of a call; `ctx.recorded` is the shapes of the linear ones, and the numbers."""
+        shapes, numbers = ctx.recorded
+        # Where nothing was saved, torch refuses to look a second time.
+        constants = ctx.saved_tensors if self.signature.constants else ()
         grads = self.transpose(list(cotangents), shapes, *self.signature.others(constants, numbers))
         return [*grads, *[None] * len(constants)]
 
@@ -143,7 +145,7 @@ class _Linear:
             return results
 
         def backward(ctx: Any, *cotangents: Tensor) -> Any:
-            return None, *self.transposed(ctx.recorded, ctx.saved_tensors if constants else (), cotangents)
+            return None, *self.transposed(ctx, cotangents)
 
         # (Not methods that read attributes of a class: compiled autograd traces them, and would not find any.)
         functions = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
@@ -176,7 +178,7 @@ class _LinearFunction(_Recorded):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Tensor) -> Any:
-        return None, None, None, *ctx.linear.transposed(ctx.recorded, ctx.saved_tensors, cotangents)
+        return None, None, None, *ctx.linear.transposed(ctx, cotangents)
 
     @staticmethod
     def jvp(ctx: Any, _linear: Any, _below: Any, _numbers: Any, *tangents: Any) -> Any:

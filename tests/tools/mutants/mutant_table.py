@@ -400,7 +400,11 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("several <= «kMostFew»;", "6"),
                 ("return «fast.refused» ? fall_back() : result.release();\n}\n\n// Whether", "false"),
                 ("fast, slot) || «fast.refused») return", "false"),
-                ("return «call.refused» ? fall_back() : result.release();", "false"),
+                (
+                    "return «call.refused» ? fall_back() : result.release();",
+                    "false",
+                    "tests/indexing/test_index.py -k storage",
+                ),
             ],
             "csrc/python/index.inl": [
                 ("entry == Py_Ellipsis && «ellipsis_ == entries_»", "true", INDEX),
@@ -430,7 +434,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "torch_dml_ops/_torch/autograd.py": [
                 ("if private._are_functorch_transforms_active()« or in_forward_mode()»", "", GRADCHECK),
                 ("tensors = *«tangents[: len(shapes)]», *ctx.saved", "tangents", GRADCHECK),
-                ("ctx.saved_tensors« if constants else ()»", ""),
+                ("ctx.saved_tensors« if self.signature.constants else ()»", ""),
                 ("set_single_level_autograd_function_allowed(«allowed»)", "True", GRADCHECK),
                 ("ctx.save_for_forward(*tensors[count:])", "pass", GRADCHECK),
                 ("with torch.enable_grad(), «private._set_fwd_grad_enabled(True), »private._Auto", "", GRADCHECK),
@@ -809,6 +813,14 @@ EQUIVALENT: dict[str, str] = {
     "bytes = «(n - 1)» * int64_t(sizeof(T))": "the baseline's loads are of larger items, whose short rows spill",
     "high = low + «16 * kApart»": "the baseline does not shuffle bytes",
     "towards_next ? «read_past» : 0);": "the baseline's narrow vectors read no further past their row than they spill",
+    "tensors = *«tangents[: len(shapes)]», *ctx.saved": (
+        "what is between an operator's only input and its constants is not looked at, and no operator that takes a list "
+        "has any"
+    ),
+    "«slot_for(stack.tensor(place)) == nullptr»)": (
+        "a slot is missing where the library has no kernels for a device: the dispatcher finds none either, and the call "
+        "falls back all the same, only later"
+    ),
     "|| «layout != aoti_torch_layout_strided()»": (
         "the overloads `fast` have kernels for strided tensors alone: the dispatcher refuses others, and the call "
         "falls back all the same, only later"
