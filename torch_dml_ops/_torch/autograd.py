@@ -208,8 +208,8 @@ def _register_autograd(signature: Signature, transpose: Transpose) -> None:
     torch.library.register_autograd(signature.default.name(), backward, setup_context=setup_context)
 
 
-def check_out(check: Callable[[], None], arguments: Sequence[Any]) -> None:
-    """Makes a check of `out` that may fail on one rank alone."""
+def telling_others(check: Callable[[], None], arguments: Sequence[Any]) -> None:
+    """Makes a check of `out`; where it fails, perhaps on one rank alone, `when_out_is_refused` tells the others."""
     try:
         check()
     except RuntimeError as refusal:
@@ -253,7 +253,7 @@ def _register_out(signature: Signature) -> None:
 
     def check(keyset: Any, *args: Any, out: Any) -> None:
         prepare()
-        check_out(partial(check_arguments, args, out), [*args, out])
+        telling_others(partial(check_arguments, args, out), [*args, out])
         with private._AutoDispatchBelowAutograd():
             op.redispatch(keyset & private._after_autograd_keyset, *args, out=out)
 

@@ -78,7 +78,7 @@ def _call_out(signature: Signature, arguments: Sequence[Any], out: Any, function
     autograd.prepare()
     try:
         # Inference tensors skip the Autograd key, whose kernel would check this.
-        autograd.check_out(
+        autograd.telling_others(
             partial(autograd.check_writable, signature.name, signature.named_outs(out)), [*arguments, out]
         )
         function(*arguments, out=out)
