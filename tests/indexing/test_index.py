@@ -239,7 +239,7 @@ def test_a_tensor_without_strides(kind: str, index: Any) -> None:
 def test_a_tensor_that_its_storage_no_longer_holds_is_refused(way: str, index: Any, differentiable: bool) -> None:
     x = torch.randn(6, 4, device=DEVICE)
     x.untyped_storage().resize_(8)
-    with pytest.raises(RuntimeError, match="^slice1: input must lie within its storage, but this was made"):
+    with pytest.raises(RuntimeError, match=r"^slice1: input must lie within its storage, but this was made"):
         WAYS[way](x.requires_grad_(differentiable), index)
 
 

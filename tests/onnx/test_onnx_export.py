@@ -1,6 +1,7 @@
 """Models exported to ONNX: what ONNX Runtime makes of them equals what the operators give, bit for bit."""
 
 import io
+import itertools
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -141,6 +142,24 @@ def test_reversals_of_static_sizes(length_dtype: torch.dtype) -> None:
         ]
 
     exports(few_reversals, [*(reversal_inputs(4, dtype, length_dtype)[0] for dtype in dtypes), rows, column])
+
+
+def test_lengths_that_were_expanded_from_every_rank_and_size() -> None:
+    def every_reversal(x: Tensor, lengths: Tensor) -> list[Tensor]:
+        results = []
+        for axis, rank in itertools.product(range(3), range(4)):
+            for kept in itertools.product([False, True], repeat=rank):  # of the last dimensions, those that are not 1
+                few = lengths[(0,) * (3 - rank)]
+                for d, is_kept in enumerate(kept):
+                    if not is_kept or 3 - rank + d == axis:
+                        few = few.narrow(d, 0, 1)
+                sizes = [1 if d == axis else n for d, n in enumerate(x.shape)]
+                results.append(dml.reverse_subsequences(x, few.expand(sizes), axis))
+        return results
+
+    sizes = (2, 3, 4)
+    generator = torch.Generator().manual_seed(0)
+    exports(every_reversal, [torch.arange(24).view(sizes), random_lengths(sizes, torch.int64, generator)])
 
 
 def test_no_reversal_gets_a_length_of_0() -> None:

@@ -1284,6 +1284,35 @@ ROWS += [
         *(("ScatterElements", [0, ONE], {}), ("Split", [], {"num_outputs": 1})),
     )
 ]
+CUBE = np.zeros((2, 3, 4), np.float32)
+
+
+def out_of_range() -> Iterator[tuple[str, int, Any]]:
+    """Operators, the axis of CUBE for which one index is out of range, and what a node with it is given but for that
+    index, which is None."""
+    for axis, n in enumerate(CUBE.shape):
+        for op in ("Gather", "GatherElements", "ScatterElements"):
+            updates = [np.ones((1, 1, 2), np.float32)] if op == "ScatterElements" else []
+            yield op, n, (lambda index, u=updates, d=axis: on([[[0, index]]], *u, x=CUBE, axis=d))
+    for batch, depth in ((0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)):
+        for k, n in enumerate(CUBE.shape[batch : batch + depth]):
+
+            def given(index: int, batch: int = batch, depth: int = depth, k: int = k) -> Any:
+                indices = np.zeros((*CUBE.shape[:batch], 2, depth), np.int64)
+                indices[..., 1, k] = index
+                return indices
+
+            yield "GatherND", n, (lambda index, b=batch, g=given: on(g(index), x=CUBE, batch_dims=b))
+            if batch == 0:
+                updates = np.ones((2, *CUBE.shape[depth:]), np.float32)
+                yield "ScatterND", n, (lambda index, u=updates, g=given: on(g(index), u, x=CUBE))
+
+
+ROWS += [
+    (op, f"indices must be from {-n} to {n - 1}, got {index}", *given(index))
+    for op, n, given in out_of_range()
+    for index in (n, -n - 1)
+]
 
 
 @pytest.mark.parametrize(("op", "sentence", "inputs", "more"), ROWS)

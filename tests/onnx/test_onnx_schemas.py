@@ -314,13 +314,19 @@ def _outputs(schema: OpSchema, values: Mapping[str, Any]) -> int:
 
 
 def forms(schema: OpSchema) -> Iterator[Form]:
-    """The dtypes take turns, so that each meets many forms; so do the versions of an operator, except the newest."""
+    """The dtypes take turns, so that each meets many forms; so do the versions of an operator, except the newest, and
+    except in attributes that it lacks."""
     allowed = dtypes_of(schema)
     first = {name: dtypes[0] for name, dtypes in allowed.items()}
     valid = VALID[schema.name]
     changes = list(changed(schema, valid))
     if not is_newest(schema):
-        changes = changes[:2] + changes[2 + schema.since_version % 4 :: 4]
+        older = schema.attributes.keys() - onnx.defs.get_schema(schema.name, newest_opset()).attributes.keys()
+        changes = [
+            change
+            for k, change in enumerate(changes)
+            if k < 2 or k % 4 == (2 + schema.since_version) % 4 or older & (change[0].keys() ^ valid.keys())
+        ]
     for turn, (values, more) in enumerate(changes):
         dtypes = first
         if schema.name not in COMPUTE:

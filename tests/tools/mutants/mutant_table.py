@@ -814,12 +814,12 @@ EQUIVALENT: dict[str, str] = {
     "high = low + «16 * kApart»": "the baseline does not shuffle bytes",
     "towards_next ? «read_past» : 0);": "the baseline's narrow vectors read no further past their row than they spill",
     "tensors = *«tangents[: len(shapes)]», *ctx.saved": (
-        "what is between an operator's only input and its constants is not looked at, and no operator that takes a list "
-        "has any"
+        "what is between an operator's only input and its constants is not looked at, and no operator that takes a "
+        "list has any"
     ),
     "«slot_for(stack.tensor(place)) == nullptr»)": (
-        "a slot is missing where the library has no kernels for a device: the dispatcher finds none either, and the call "
-        "falls back all the same, only later"
+        "a slot is missing where the library has no kernels for a device: the dispatcher finds none either, and the "
+        "call falls back all the same, only later"
     ),
     "|| «layout != aoti_torch_layout_strided()»": (
         "the overloads `fast` have kernels for strided tensors alone: the dispatcher refuses others, and the call "
