@@ -1,5 +1,9 @@
 """What is refused, and with which sentence: by the operators and by the package's functions, with data and without."""
 
+import random
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import refusals
 import torch
@@ -14,7 +18,10 @@ from contract_cases import (
     maker,
     named,
 )
+from oracle import as_list
 from refusals import Refusal, every_row
+from torch import Tensor
+from transform_cases import ANY_SHAPE, Case
 
 
 @every_form
@@ -22,6 +29,53 @@ from refusals import Refusal, every_row
 def test_refused(form: Backend, refusal: Refusal) -> None:
     t = maker(form.device)
     assert_refused(form, refusal.sentence, refusal.op, *refusal.arguments(t), out=refusal.out(t))
+
+
+def nearly(value: Any, draw: random.Random) -> Any:
+    """Another number, list or tensor, that differs in one thing."""
+    if isinstance(value, Tensor):
+        return value.new_zeros([min(abs(n), 4) for n in nearly([*value.shape], draw)])
+    if isinstance(value, int):
+        return max(value + draw.choice([-2, -1, 1, 2]), 0) if draw.random() < 0.8 else draw.choice([-1, 2**62])
+    k = draw.randrange(len(value) + 1)
+    others = [*value]
+    if k == len(value) or draw.random() < 0.3:
+        return [*others[:k], draw.choice([*others, others[0]]), *others[k:]] if others else [1]
+    others[k : k + 1] = [] if draw.random() < 0.3 else [nearly(others[k], draw)]
+    if all(isinstance(n, int) for n in others) and draw.random() < 0.2:
+        return [1] * draw.randrange(4)
+    return others
+
+
+def outcome(form: Backend, op: str, arguments: list[Any]) -> Any:
+    try:
+        return [(t.shape, t.stride()) for t in as_list(form(op, *arguments))]
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error).replace(form.device, "here")
+
+
+@every_form
+@pytest.mark.parametrize("case", ANY_SHAPE, ids=lambda case: case.name)
+def test_calls_that_are_nearly_right_end_alike_with_data_and_without(form: Backend, case: Case) -> None:
+    draw = random.Random(case.name)
+    without = Backend("torch_dml_ops", "meta")
+    ended = [0, 0]
+    for _ in range(600):
+        shape = [draw.choice([1, 2, 3]) for _ in range(draw.randint(1, 4))]
+        arguments = [*case.call(SimpleNamespace(**{case.name: lambda *given: given}), torch.zeros(shape))]
+        for _ in range(draw.randint(0, 2)):
+            k = draw.randrange(len(arguments))
+            arguments[k] = nearly(arguments[k], draw)
+
+        def on(device: str, value: Any) -> Any:
+            if isinstance(value, list):
+                return [on(device, v) for v in value]
+            return value.to(device) if isinstance(value, Tensor) else value
+
+        here, there = (outcome(f, case.name, on(f.device, arguments)) for f in (form, without))
+        assert here == there, arguments
+        ended[isinstance(here, str)] += 1
+    assert min(ended) > 100
 
 
 @every_form
