@@ -6,7 +6,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from backends import DEVICE
+from backends import DEVICE, backends
 from contract_cases import (
     CALLS,
     FIRST,
@@ -81,16 +81,18 @@ def test_out_must_not_share_memory_with_a_lazy_view(op: str, inference: bool) ->
                     call(*arguments, out=given_as_out(op, memory[:rows, :columns]))
 
 
+each_device = pytest.mark.parametrize("device", sorted({backend.device for backend in backends()}))
 BEYOND_STORAGE = r"must lie within its storage, but this was made smaller: it has \d+ bytes of the \d+ that are needed"
 
 
 @pytest.mark.parametrize("bytes_left", [0, 1, -1], ids=["none", "one", "all but one"])
 @every_op
-def test_a_tensor_that_its_storage_no_longer_holds_is_refused(op: str, bytes_left: int) -> None:
+@each_device
+def test_a_tensor_that_its_storage_no_longer_holds_is_refused(device: str, op: str, bytes_left: int) -> None:
     """As that of a parameter is that FSDP has freed: its sizes say that there are elements."""
-    count = len(tensors_in(CALLS[op](maker(DEVICE))))
+    count = len(tensors_in(CALLS[op](maker(device))))
     for k in range(count + 1):
-        arguments = CALLS[op](maker(DEVICE))
+        arguments = CALLS[op](maker(device))
         tensors = tensors_in(arguments)
         out = torch.full_like(as_list(getattr(dml, op)(*arguments))[0], 7)
         changed = [*tensors, out][k]
@@ -114,8 +116,9 @@ def shrink(tensor: Tensor, bytes_left: int) -> None:
 
 
 @every_op
-def test_tensors_without_memory_do_not_count_as_sharing_it(op: str) -> None:
-    arguments = CALLS[op](maker(DEVICE))
+@each_device
+def test_tensors_without_memory_do_not_count_as_sharing_it(device: str, op: str) -> None:
+    arguments = CALLS[op](maker(device))
     out = torch.zeros_like(as_list(getattr(dml, op)(*arguments))[0])
     for tensor in (*tensors_in(arguments), out):
         shrink(tensor, 0)
@@ -123,12 +126,13 @@ def test_tensors_without_memory_do_not_count_as_sharing_it(op: str) -> None:
         getattr(dml, op)(*arguments, out=given_as_out(op, out))
 
 
-def test_outs_without_memory_do_not_count_as_sharing_it() -> None:
-    outs = [torch.zeros(1, 3, device=DEVICE) for _ in range(2)]
+@each_device
+def test_outs_without_memory_do_not_count_as_sharing_it(device: str) -> None:
+    outs = [torch.zeros(1, 3, device=device) for _ in range(2)]
     for out in outs:
         shrink(out, 0)
     with pytest.raises(RuntimeError, match=rf"^split: out\[[01]\] {BEYOND_STORAGE}$"):
-        dml.split(torch.zeros(2, 3, device=DEVICE), [1, 1], 0, out=outs)
+        dml.split(torch.zeros(2, 3, device=device), [1, 1], 0, out=outs)
 
 
 def test_lengths_that_their_storage_no_longer_holds_are_refused_though_nothing_is_reversed() -> None:
