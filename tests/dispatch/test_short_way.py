@@ -38,6 +38,7 @@ from short_way_situations import (
     TABLES,
     WITHOUT_STRIDES,
     Form,
+    Index,
     conjugate,
     fresh,
     functional,
@@ -91,6 +92,22 @@ def test_every_situation_is_as_on_the_ordinary_way(table: str, name: str) -> Non
             assert all(served[str(form)]), f"{form} is plain, and did not go the short way"
         if short is False:  # a mode may call what it was handed, and that call may be plain
             assert not any(served[str(form)][:1]), f"{form} is not plain, and went the short way"
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [
+        (table, name)
+        for table in ("derivatives", "modes")
+        for name, situation in TABLES[table].items()
+        if not (situation.at_once or name == "fx.symbolic_trace")  # where there are no sizes to make a window of
+    ],
+)
+def test_an_index_is_in_every_situation_as_the_operator_on_the_ordinary_way(table: str, name: str) -> None:
+    results, _ = run(TABLES[table][name], [Index("index")])
+    with ordinary_way():
+        expected, _ = run(TABLES[table][name], [Index("slice1")])
+    assert results == expected
 
 
 @pytest.mark.parametrize("index", [np.s_[::-1], np.s_[-1], np.s_[0], np.s_[-2, ::3], np.s_[..., -6], np.s_[None, 1:]])

@@ -123,6 +123,21 @@ class AllForms:
         return torch.cat([one(form(x)).flatten() for form in forms])
 
 
+@dataclass(frozen=True)
+class Index:
+    """A tensor backwards, by an index or by the operator that does what the index says."""
+
+    by: str
+    op, entry, out = "slice1", "index", False
+
+    def __str__(self) -> str:
+        return "index"
+
+    def __call__(self, x: Tensor, change: Callable[..., tuple[Any, ...]] | None = None) -> Any:
+        x = change(*Form(self.op).arguments(x))[0] if change else x
+        return dml.index(x)[::-1] if self.by == "index" else dml.slice1(x, *dml.window(x.shape, slice(None, None, -1)))
+
+
 def one(results: Any) -> Tensor:
     return results if isinstance(results, Tensor) else torch.cat([r.flatten() for r in results])
 
