@@ -725,7 +725,8 @@ def test_models_that_pytorch_exported_and_the_onnx_package_ships() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "axis"), [("our.outer (x)", 1), ("our.outer <axis = 0> (x)", 0), ("our.inner (x)", 2)]
+    ("call", "axis"),
+    [("our.outer (x)", 1), ("our.outer <axis = 0> (x)", 0), ("our.inner (x)", 2), ("our.without (x)", 2)],
 )
 def test_attributes_of_functions_that_have_a_default(call: str, axis: int) -> None:
     text = f"""
@@ -733,6 +734,7 @@ def test_attributes_of_functions_that_have_a_default(call: str, axis: int) -> No
     <domain: "our", opset_import: ["": 18, "our": 1]> outer <axis: int = 1> (x) => (y) {{
         y = our.inner <axis: int = @axis> (x)
     }}
+    <domain: "our", opset_import: ["": 18, "our": 1]> without (x) => (y) {{ y = our.inner (x) }}
     <domain: "our", opset_import: ["": 18]> inner <axis: int = 2> (x) => (y) {{
         i = Constant <value_ints = [1, 0]> ()
         y = Gather <axis: int = @axis> (x, i)

@@ -731,8 +731,12 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ('"ceil" if factor «< 1» else', "< 0"),
                 ("half += «2 ** max(bits - 25, 0)» *", "1"),
                 ("(size * factor) «+ 0.5») for size", ""),
-                ("torch.where(«by == 1», at", "by == 0"),
-                ("«many = any(known_true(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))»", "many = False"),
+                ("torch.where(«by == 1», at", "by == 0", "tests/onnx/test_onnx_resize.py"),
+                (
+                    "«many = any(known_true(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))»",
+                    "many = False",
+                    "tests/onnx/test_onnx_resize.py",
+                ),
                 (
                     "x.unsqueeze(0).index_select(d + 1, index.to(x.device)).squeeze(0)",
                     "x.index_select(d, index.to(x.device))",
