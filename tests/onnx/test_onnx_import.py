@@ -192,29 +192,42 @@ def test_each_operator_is_taken_from_the_opset_on_in_which_onnx_changed_it() -> 
 # Operators on sizes, as NumPy has them.
 
 
+def sliced(value: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    if len(starts) != len(ends) or len(starts) > 1:
+        raise ValueError("not one axis")
+    return value[slice(starts[0], ends[0])] if len(starts) else value
+
+
 OF_SIZES: dict[str, tuple[int, Callable[..., Any]]] = {  # how many values, and what becomes of them
     "Add": (2, np.add),
+    "Cast": (1, np.asarray),
     "Concat": (2, lambda *values: np.concatenate(values)),
     "Div": (2, lambda a, b: np.where(b == 0, None, np.fix(a / np.where(b == 0, 1, b))).astype(np.int64)),
     "Gather": (2, np.take),
+    "Identity": (1, np.asarray),
     "Max": (3, lambda *values: functools.reduce(np.maximum, values)),
     "Min": (3, lambda *values: functools.reduce(np.minimum, values)),
     "Mod": (2, lambda a, b: np.where(b == 0, None, a % np.where(b == 0, 1, b)).astype(np.int64)),
     "Mul": (2, np.multiply),
     "Reshape": (2, np.reshape),
+    "Slice": (3, sliced),
     "Squeeze": (1, lambda value: np.squeeze(value, 0)),
     "Sub": (2, np.subtract),
     "Unsqueeze": (2, lambda value, axes: value[None]),
 }
 SOME_SIZES = [0, 1, 2, 7, -3, (), (-1,), (0,), (1,), (2,), (5, 4), (0, 1), (3, -2, 2)]
-LISTS_ALONE = {"Concat": 2, "Gather": 1, "Squeeze": 1}  # as that many of its first values
+LISTS_ALONE = {"Concat": 2, "Gather": 1, "Slice": 3, "Squeeze": 1}  # as that many of its first values
+
+
+def test_every_operator_on_sizes_is_there() -> None:
+    assert {op for op, operator in OPERATORS.items() if operator.on_sizes} == OF_SIZES.keys()
 
 
 @pytest.mark.parametrize("op", OF_SIZES)
 def test_an_operator_on_sizes_is_numpys(op: str) -> None:
     """Where NumPy refuses it, or has no result of int64, it is refused too. (Reshape has one dimension at most.)"""
     count, numpys = OF_SIZES[op]
-    named = {"Concat": {"axis": 0}}.get(op, {})
+    named = {"Cast": {"to": TensorProto.INT64}, "Concat": {"axis": 0}}.get(op, {})
     outcomes, said = set(), list[str]()
     for values in itertools.product(SOME_SIZES, repeat=count):
         if any(isinstance(value, int) for value in values[: LISTS_ALONE.get(op, 0)]):
