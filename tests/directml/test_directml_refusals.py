@@ -1,5 +1,6 @@
 """What descriptors, operators and graphs refuse beside DirectML's rules: each sentence, and the calls that get it."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -278,3 +279,11 @@ def test_refused(kind: type[Exception], sentence: str) -> None:
 def test_what_is_no_list_of_sizes(sizes: Any) -> None:
     with pytest.raises(TypeError, match=f"^TensorDesc: sizes {LISTS} "):
         TensorDesc(F32, sizes)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_a_nested_tensor_is_to_be_padded(layout: torch.layout) -> None:
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+    sentence = "tensor must be a strided tensor, got a nested one; call to_padded_tensor(0.0) first"
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        TensorDesc.from_tensor(nested)

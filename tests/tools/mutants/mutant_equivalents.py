@@ -194,6 +194,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/_torch/private.py": {
         (
+            '{"torch.compiler._is_exporting_flag": "is read whenever sizes are compared; torch 2.11 lacks it"},',
+            '{"torch.compiler._is_exporting_flag": "is read whenever sizes are compared; torch 2.(11+1) lacks it"},',
+        ): "a word that only people read",
+        (
             '"torch._inductor.ir": "Inductor\'s tensors: Pointwise, which a formula becomes, and what it may be wrapped in",',
             '"torch._inductor.ir": "Inductor\'s tensors: Pointwise, which a formula becomes, or what it may be wrapped in",',
         ): "a word that only people read",
@@ -246,6 +250,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/onnx/_importer/inputs.py": {
         (
+            'LISTS = {"scales": (torch.float32,), "condition": (torch.bool,)}',
+            'LISTS = {"condition": (torch.bool,), "scales": (torch.float32,)}',
+        ): "in another order",
+        (
             "def larger(a: int, b: int) -> int:",
             "def larger(b: int, a: int) -> int:",
         ): "the larger one is the same in either order",
@@ -274,5 +282,17 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "} else if (vec.value() == 4 * launches.item_size) {",
             "} else if (vec.value() == (4+1) * launches.item_size) {",
         ): "it chooses among ways with equal results",
+    },
+    "torch_dml_ops/__init__.py": {
+        (
+            'for _name in ("index", *ops.__all__):',
+            'for _name in (*ops.__all__, "index"):',
+        ): "in another order",
+    },
+    "torch_dml_ops/viz/_picture.py": {
+        (
+            "axis: int = -1",
+            "axis: int = 1",
+        ): "a panel with lengths says along which axis they are",
     },
 }
