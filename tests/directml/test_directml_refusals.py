@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -279,6 +280,18 @@ def test_refused(kind: type[Exception], sentence: str) -> None:
 def test_what_is_no_list_of_sizes(sizes: Any) -> None:
     with pytest.raises(TypeError, match=f"^TensorDesc: sizes {LISTS} "):
         TensorDesc(F32, sizes)
+
+
+def lists_of_numbers(desc: Any) -> list[str]:
+    values = {field.name: getattr(desc, field.name) for field in fields(desc)}
+    return [n for n, v in values.items() if isinstance(v, (list, tuple)) and all(isinstance(k, int) for k in v)]
+
+
+@pytest.mark.parametrize(("op", "field"), [(op, name) for op, desc in VALID.items() for name in lists_of_numbers(desc)])
+def test_what_is_no_list_of_a_descriptor(op: str, field: str) -> None:
+    for value in (4, None, "4", {4}):
+        with pytest.raises(TypeError, match=rf"^\w+: {field} {LISTS} "):
+            replace(VALID[op], **{field: value})
 
 
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
