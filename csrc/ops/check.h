@@ -2,8 +2,8 @@
 //
 // The rules and sentences of csrc/ops are repeated in torch_dml_ops/_operators: definitions.py and checks.py, layouts
 // in layout.py, shared memory in overlap.py. The Python ones are for tensors without data, whose sizes may be symbols
-// (SymInts); the C++ ones have to work without Python. Both are tested against the same sentences, most of them in
-// tests/lib/refusals.py: change a sentence in all three.
+// (SymInts), for devices without kernels and for DTensors; the C++ ones have to work without Python. Both are tested
+// against the same sentences, most of them in tests/lib/refusals.py: change a sentence in all three.
 #pragma once
 
 #include <cstdint>

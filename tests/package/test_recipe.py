@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipe for an operator, followed: roll.patch adds one to a copy of the checkout, which is built."""
+"""CONTRIBUTING's recipe for an operator, followed: recipe_roll.patch adds one to a copy, which is built and tried."""
 
 import shutil
 import sys

@@ -1,5 +1,6 @@
 """What Inductor computes in the place of an operator: a `Pointwise`, which is a new buffer (never a view: a result must
-not share memory with an input), each element of which is loaded from where the operator reads it.
+not share memory with an input), each element of which is loaded from where the operator reads it; for a join, what
+Inductor has for torch's `cat`.
 
 A function returns None where there is no formula for the numbers given.
 """

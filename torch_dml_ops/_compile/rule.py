@@ -173,7 +173,7 @@ class Call:
         return min(range(len(sizes)), key=lambda d: (_is_one(sizes[d]), not _is_one(strides[d])))
 
     def has_formula(self) -> bool:
-        """Whether generated code may do it: the result has the bits of the kernel's."""
+        """Whether generated code may do it: the result has the bits and the strides of the kernel's."""
         if self.dtype not in FORMULA_DTYPES:
             return False
         if any(free_unbacked_symbols(t) for t in self.results):

@@ -25,7 +25,8 @@ MODES = ("rule", "always", "never")
 # What decides the code that is generated for a graph of these operators.
 _SOURCES = (
     *("_compile/formulas.py", "_compile/inductor.py", "_compile/rule.py"),
-    *("_operators/definitions.py", "_operators/layout.py", "_torch/symbols.py"),
+    *(f"_operators/{name}.py" for name in ("checks", "definitions", "layout", "registration", "signature")),
+    *("_torch/private.py", "_torch/symbols.py"),
 )
 _TAG = re.compile(r" ?torch_dml_ops:\w+")
 

@@ -1,1 +1,1 @@
-"""What an operator is, stated once: its record, its checks, and what follows from them without its kernels."""
+"""What an operator is, stated once: its signature, its definition, its checks, and what follows without its kernels."""

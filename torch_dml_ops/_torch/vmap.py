@@ -38,7 +38,7 @@ def register(
     batched: Callable[..., tuple[Any, ...]],
     by_torch: Callable[..., Any] | None,
 ) -> None:
-    """`check` is called with the arguments of one example; the others are as of an Operator."""
+    """`check` is called with the arguments of one example; the others are as of a Definition."""
 
     def rule(info: Any, in_dims: Sequence[Any], *arguments: Any) -> tuple[Any, Any]:
         def front(tensor: Tensor, dim: int | None) -> Tensor:
