@@ -558,6 +558,10 @@ int64_t alignment_cases() {
       choose_setting();
       if (!pieces_case(item, k < 120) || !transposed_case(item)) return -1;
     }
+    for (int k = 0; k < 160; ++k, ++cases) {  // half of them single items in turn, of two pieces to five
+      choose_setting();
+      if (!pieces_case(item, false)) return -1;
+    }
     for (int k = 0; k < 16; ++k, ++cases) {  // rows that are reversed whole, and prefetched
       choose_setting(k % 2 > 0, k / 2 % 2 > 0);
       if (!row_reversal_case(item, 0, 0, 12 * v + any(-1, 1), any(0, 12 * v))) return -1;
