@@ -549,90 +549,99 @@ bool run_case() {
   }
 }
 
-// Returns how many there were, or -1.
-int64_t alignment_cases() {
-  int64_t cases = 0;
+int64_t cases_right = 0;
+
+// So many cases, each drawn by itself: what another one draws changes nothing of it.
+template <class Case>
+void every(const std::string& kind, int count, Case is_right) {
+  for (int k = 0; k < count; ++k) {
+    random_bits.seed(std::hash<std::string>()(kind) + std::uint64_t(k));
+    if (is_right(k)) continue;
+    std::printf("in case %d of %s\n", k, kind.c_str());
+    std::exit(1);
+  }
+  cases_right += count;
+}
+
+void alignment_cases() {
   for (int64_t item = 1; item <= 16; item *= 2) {
     const int64_t v = 16 / item;  // items of a vector
-    for (int k = 0; k < 200; ++k, cases += 2) {
+    const std::string of_items = " of " + std::to_string(item) + " bytes";
+    const auto choose_setting_of = [](int k) { choose_setting(k % 2 > 0, k / 2 % 2 > 0); };
+    every("pieces" + of_items, 200, [&](int k) {
       choose_setting();
-      if (!pieces_case(item, k < 120) || !transposed_case(item)) return -1;
-    }
-    for (int k = 0; k < 160; ++k, ++cases) {  // half of them single items in turn, of two pieces to five
+      return pieces_case(item, k < 120);
+    });
+    every("pieces, half of them single items" + of_items, 160, [&](int) {
       choose_setting();
-      if (!pieces_case(item, false)) return -1;
-    }
-    for (int k = 0; k < 16; ++k, ++cases) {  // rows that are reversed whole, and prefetched
-      choose_setting(k % 2 > 0, k / 2 % 2 > 0);
-      if (!row_reversal_case(item, 0, 0, 12 * v + any(-1, 1), any(0, 12 * v))) return -1;
-    }
+      return pieces_case(item, false);
+    });
+    every("transposed items" + of_items, 200, [&](int) {
+      choose_setting();
+      return transposed_case(item);
+    });
+    every("rows that are reversed whole, and prefetched" + of_items, 16, [&](int k) {
+      choose_setting_of(k);
+      return row_reversal_case(item, 0, 0, 12 * v + any(-1, 1), any(0, 12 * v));
+    });
     for (const int64_t stride : {-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5}) {
-      for (int k = 0; k < 48; ++k, ++cases) {
-        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
+      const std::string strided = of_items + ", stride " + std::to_string(stride);
+      every("rows" + strided, 48, [&](int k) {
+        choose_setting_of(k);
         const int64_t n = std::array{100 * v, 24 * v, 1024 / item + any(-1, 1)}[std::size_t(k / 16)];
-        if (!row_case({.item = item, .n = n, .stride = stride, .backwards = k / 8 % 2 > 0})) return -1;
-      }
-      for (int k = 0; k < 16; ++k, ++cases) {  // so short that no store is aligned
-        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
-        if (!row_case({.item = item, .n = any(5, 15 * v), .stride = stride, .rows = 6, .backwards = k / 4 % 2 > 0}))
-          return -1;
-      }
-      for (int k = 0; k < 32; ++k, ++cases) {  // so short that vectors spill into the next rows
-        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
-        const int64_t n = k < 24 ? any(3, 2 * v + 2) : any(v + 1, 26 * v), rows = k % 8 > 3 ? any(1, 9) : any(20, 40);
-        if (!row_case({.item = item, .n = n, .stride = stride, .rows = rows, .backwards = k % 3 > 1, .dense = true}))
-          return -1;
-      }
-      for (int k = 0; k < 20; ++k, ++cases) {
-        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
+        return row_case({.item = item, .n = n, .stride = stride, .backwards = k / 8 % 2 > 0});
+      });
+      every("rows so short that no store is aligned" + strided, 16, [&](int k) {
+        choose_setting_of(k);
+        const bool backwards = k / 4 % 2 > 0;
+        return row_case({.item = item, .n = any(5, 15 * v), .stride = stride, .rows = 6, .backwards = backwards});
+      });
+      every("rows so short that vectors spill into the next ones" + strided, 64, [&](int k) {
+        choose_setting_of(k);
+        const int64_t n = k < 48 ? any(3, 2 * v + 2) : any(v + 1, 26 * v), rows = k % 8 > 3 ? any(1, 9) : any(20, 40);
+        const bool backwards = k % 3 > 1;
+        return row_case({.item = item, .n = n, .stride = stride, .rows = rows, .backwards = backwards, .dense = true});
+      });
+      every("rows between zeros" + strided, 20, [&](int k) {
+        choose_setting_of(k);
         const int64_t n = any(2, 40), step = 1 + k / 4, rows = any(1, 6);
-        if (!row_case({.item = item, .n = n, .stride = stride, .before = any(1, 9), .step = step, .rows = rows}))
-          return -1;
-      }
-      // So long a row that each SM gets chunks of it.
-      for (int k = 0; k < 2; ++k, ++cases)
-        if (!row_case({.item = item, .n = 13'000 + k, .stride = stride, .rows = 1})) return -1;
+        return row_case({.item = item, .n = n, .stride = stride, .before = any(1, 9), .step = step, .rows = rows});
+      });
+      every("rows so long that each SM gets chunks of them" + strided, 2,
+            [&](int k) { return row_case({.item = item, .n = 13'000 + k, .stride = stride, .rows = 1}); });
     }
-    for (int k = 0; k < 40 && item < 4; ++k, ++cases) {  // in words, unless one of the tensors does not consist of them
+    every("panels of words, unless one tensor does not consist of them" + of_items, item < 4 ? 40 : 0, [&](int) {
       choose_setting();
       tidy = true;
-      if (!panel_case(item, any(2, 9), 32 + 4 * any(0, 8))) return -1;
-    }
+      return panel_case(item, any(2, 9), 32 + 4 * any(0, 8));
+    });
     for (const int64_t columns : {int64_t(32), int64_t(45), int64_t(96), int64_t(260), 128 + 24 / item}) {
       const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end
-      for (int k = 0; k < 12; ++k, ++cases) {
-        choose_setting(k % 2 > 0, k / 2 % 2 > 0);
+      every("panels of " + std::to_string(columns) + " columns" + of_items, 12, [&](int k) {
+        choose_setting_of(k);
         const int64_t n = k < 4 ? any(1, few) : any(few, 300);
-        if (!panel_case(item, n, columns + (k < 8 ? 0 : any(1, few)))) return -1;
-      }
+        return panel_case(item, n, columns + (k < 8 ? 0 : any(1, few)));
+      });
     }
-    for (int64_t src_offset = 0; src_offset < 16; ++src_offset) {
-      for (int64_t dst_offset = 0; dst_offset < 16; ++dst_offset) {
-        for (const int64_t n :
-             {int64_t(1), v / 2 - 1, v / 2, v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
-          if (n < 1) continue;
-          const auto stride = one_of<int64_t>({1, -1, 2, -2, 3, -3, 4, -4});
-          const int64_t margin = chance(0.5) ? 2 : 0;
-          const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
-          choose_setting();
-          const Rows rows{.item = item,
-                          .n = n,
-                          .stride = stride,
-                          .src_offset = src_offset,
-                          .dst_offset = dst_offset,
-                          .before = margin,
-                          .after = margin};
-          if (!row_case(rows) || !row_reversal_case(item, src_offset, dst_offset, n, length)) {
-            std::printf("items of %d bytes, %d and %d past a boundary, %d a row\n", int(item), int(src_offset),
-                        int(dst_offset), int(n));
-            return -1;
-          }
-          cases += 2;
-        }
-      }
+    for (const int64_t n :
+         std::set<int64_t>{1, v / 2 - 1, v / 2, v - 1, v, v + 1, 2 * v - 1, 2 * v, 2 * v + 1, 5 * v + 2}) {
+      every("offsets of rows of " + std::to_string(n) + of_items, n < 1 ? 0 : 16 * 16, [&](int k) {
+        const int64_t src_offset = k / 16, dst_offset = k % 16;
+        choose_setting();
+        const auto stride = one_of<int64_t>({1, -1, 2, -2, 3, -3, 4, -4});
+        const int64_t margin = chance(0.5) ? 2 : 0;
+        const Rows rows{.item = item,
+                        .n = n,
+                        .stride = stride,
+                        .src_offset = src_offset,
+                        .dst_offset = dst_offset,
+                        .before = margin,
+                        .after = margin};
+        const int64_t length = any(std::max<int64_t>(n - v - 1, 0), n);
+        return row_case(rows) && row_reversal_case(item, src_offset, dst_offset, n, length);
+      });
     }
   }
-  return cases;
 }
 
 }  // namespace
@@ -653,23 +662,15 @@ int main(int argc, char** argv) {
   }
   choose_devices();
   if (argc > 1 && std::string(argv[1]) == "alignments") {
-    const int64_t cases = alignment_cases();
-    if (cases >= 0) std::printf("%d cases right\n", int(cases));
-    return cases < 0;
-  }
-  const int cases = argc > 1 ? std::atoi(argv[1]) : 1000;
-  const auto seed = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
-  for (const std::size_t bytes : {40 << 20, 1 << 20}) {
-    std::vector<char> memory(bytes);
-    cpu::prefault_huge_pages(memory.data(), int64_t(bytes), ragged_parallel_for);
-  }
-  for (int k = 0; k < cases; ++k) {
-    random_bits.seed(seed * 1'000'003 + std::uint64_t(k));
-    if (!run_case()) {
-      std::printf("in case %d of seed %llu\n", k, static_cast<unsigned long long>(seed));
-      return 1;
+    alignment_cases();
+  } else {
+    for (const std::size_t bytes : {40 << 20, 1 << 20}) {
+      std::vector<char> memory(bytes);
+      cpu::prefault_huge_pages(memory.data(), int64_t(bytes), ragged_parallel_for);
     }
+    const std::string seed = argc > 2 ? argv[2] : "0";
+    every("random plans of seed " + seed, argc > 1 ? std::atoi(argv[1]) : 1000, [](int) { return run_case(); });
   }
-  std::printf("%d cases right\n", cases);
+  std::printf("%lld cases right\n", static_cast<long long>(cases_right));
   return 0;
 }
