@@ -8,6 +8,7 @@ import inspect
 import io
 import json
 import math
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -344,6 +345,16 @@ def test_all_that_is_public_is_here() -> None:
     assert set(public()) == set(CALLS)
 
 
+def test_options_are_given_by_name() -> None:
+    options: dict[str, set[str]] = {}
+    for name in public():
+        function = operator.attrgetter(name)(directml)
+        for option in () if inspect.isclass(function) else inspect.signature(function).parameters.values():
+            if option.kind is not option.KEYWORD_ONLY and option.default is not option.empty:
+                options.setdefault(option.name, set()).add(name.rpartition(".")[-1])
+    assert options == {"feature_level": {"check_support", "compile", "validate"}, "path": {"violations"}}
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_right_arguments(name: str) -> None:
     call, arguments = CALLS[name]
@@ -378,6 +389,8 @@ def check_refusal(error: Exception, name: str, argument: str) -> None:
         assert re.search(
             r" must |: there must | is required|, which is not run here; | is not a field here; ", sentence
         ), sentence
+        for kind in re.findall(r" must be an? ([A-Z]\w+)", sentence):
+            assert hasattr(directml, kind) or kind.isupper(), sentence
 
 
 every_argument = pytest.mark.parametrize(

@@ -546,6 +546,7 @@ ELEMENTS: list[tuple[list[int], list[int] | None, int]] = [  # sizes, strides, a
     ([2, 2], [2**31, 2**31 - 2], 2**32 - 1),
     ([2, 2], [2**31, 2**31 - 1], 2**32),
     ([2, 2], [2**32 - 1, 2**32 - 1], 2**33 - 1),
+    ([2, 3], [1, 2**32 - 1], 2**33),
 ]
 
 
@@ -562,6 +563,11 @@ def test_elements_up_to_the_last_one(
     expected = [] if places < 2**32 else [f"{field} must reach over at most 4294967295 elements, got {places}"]
     assert [str(violation) for violation in tensor.violations()] == expected
     assert TensorDesc.from_json(tensor.to_json()) == tensor
+    for d in range(len(sizes)):  # what it would reach over means nothing then
+        tensor = TensorDesc(data_type, [*sizes[:d], 0, *sizes[d + 1 :]], strides=strides)
+        assert [str(violation) for violation in tensor.violations()] == [
+            f"sizes[{d}] must be from 1 to 4294967295, got 0"
+        ]
 
 
 def test_an_unknown_data_type_is_never_right() -> None:

@@ -830,7 +830,9 @@ def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> No
         model.run()
 
 
-@pytest.mark.parametrize("device", ["mps", "meta", "xpu", "cuda:99", "'foo'", "''", "'cuda:-1'", f"'cuda:{10**30}'"])
+@pytest.mark.parametrize(
+    "device", ["mps", "meta", "xpu", "cpu:1", "cuda:99", "'foo'", "''", "'cuda:-1'", f"'cuda:{10**30}'"]
+)
 def test_devices_that_are_not_there(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     given, example = device.strip("'"), EXAMPLES / "join.json"
     rule = f"device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}"

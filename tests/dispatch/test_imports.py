@@ -1,10 +1,12 @@
 """What is imported, and what only where it is needed: how long `import` takes hangs on nothing else."""
 
 import ast
+import importlib
 import importlib.metadata
 import json
 import re
 import sys
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -201,7 +203,7 @@ THE_INTERFACE = """
 import sys
 import torch_dml_ops as dml
 lazy = "directml", "distributed", "onnx", "viz"
-print(set(dir(dml)) - set(dml.__all__) - {name for name in dir(dml) if name.startswith("__")} == set(lazy))
+print({name for name in dir(dml) if not name.startswith("__")} == {*dml.__all__, *lazy})
 print([name for name in lazy if f"torch_dml_ops.{name}" in sys.modules])
 print(dml.directml.SplitOperatorDesc.__module__, [name for name in lazy if f"torch_dml_ops.{name}" in sys.modules])
 sys.modules["matplotlib"] = None
@@ -211,6 +213,16 @@ try:
 except AttributeError as error:
     print(error)
 """
+
+
+@pytest.mark.parametrize("name", ["", ".directml", ".distributed", ".onnx", ".ops", ".viz"])
+def test_all_that_is_public_is_listed_once(name: str) -> None:
+    """What a module's own functions and classes are called that have no underscore, and what it lists besides."""
+    module = importlib.import_module(f"torch_dml_ops{name}")
+    listed = Counter(module.__all__)
+    assert all(hasattr(module, name) and count == 1 for name, count in listed.items())
+    own = {key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__}
+    assert {key for key in own if not key.startswith("_")} <= set(listed)
 
 
 def test_the_interface_is_what_dir_lists_and_its_modules_come_when_they_are_used() -> None:

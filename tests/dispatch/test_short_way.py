@@ -283,9 +283,10 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, on
     setattr(torch_, name, fails)
     short_way.fast_calls.set_up(torch_)
     try:
-        for kind, count in itertools.product(("plain", "out", "with gradients", "forward and backward"), counts(op)):
+        kinds = ("plain", "out", "with gradients", "forward and backward")
+        for kind, count, entry in itertools.product(kinds, counts(op), ENTRIES):
             until = 0
-            call, _ = repeated(kind, Form(op), count)
+            call, _ = repeated(kind, Form(op, entry), count)
             for n in itertools.count(1):
                 calls.append(partial(failing_at, n, call))
                 with contextlib.suppress(MemoryError):

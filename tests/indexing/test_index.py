@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.func import vmap
+from torch.fx.experimental.proxy_tensor import make_fx
 from transform_cases import PassingMode, examples, graphs, same
 
 import torch_dml_ops as dml
@@ -228,6 +229,19 @@ def test_a_tensor_without_strides(kind: str, index: Any) -> None:
     x = x.to_sparse() if kind == "sparse" else torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
     with pytest.raises(RuntimeError, match=r"^index: input must .* first$"):
         dml.index(x)[index]
+    with pytest.raises(RuntimeError, match=r"^index: the value must .* first$"):
+        dml.index(torch.zeros(2, 3))[index] = x
+
+
+@pytest.mark.parametrize(("number", "another"), [(1.5, 2.5), (2, 3), (True, False)])
+def test_numbers_that_traced_code_reads_are_assigned(number: Any, another: Any) -> None:
+    def assign(x: Tensor, number: Tensor) -> Tensor:
+        x = x.clone()
+        dml.index(x)[::-2] = number.item()
+        return x
+
+    traced = make_fx(assign, tracing_mode="symbolic")(torch.zeros(3), torch.tensor(number))
+    assert traced(torch.zeros(3), torch.tensor(another)).tolist() == [another, 0, another]
 
 
 # The caller's own.

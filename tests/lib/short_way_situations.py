@@ -519,6 +519,11 @@ def transformed(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., 
     return lambda call: transform(lambda y: one(call(y)))(x())
 
 
+def beside(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]], x: Callable[[], Tensor]) -> Run:
+    """A call of a tensor that the transform does not know."""
+    return lambda call: transform(lambda y: one(call(x())) + y.sum())(fresh())
+
+
 def total(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]]) -> Any:
     """The transform for functions with one number as their result."""
     return lambda f: transform(lambda x: f(x).sin().sum())
@@ -726,7 +731,16 @@ MODES: dict[str, Situation] = {
         inside(lambda: torch._C._IncludeDispatchKeyGuard(torch._C.DispatchKey.Functionalize))
     ),
     "vmap": other(transformed(torch.func.vmap, fresh)),
-    "vmap of something else": other(lambda call: torch.func.vmap(lambda x: one(call(fresh())) + x.sum())(fresh())),
+    **{
+        f"{name} of something else, {kind}": other(beside(transform, x))
+        for name, transform in {
+            "vmap": torch.func.vmap,
+            "grad": total(torch.func.grad),
+            "jvp": lambda f: lambda y: torch.func.jvp(f, (y,), (y,)),
+            "functionalize": torch.func.functionalize,
+        }.items()
+        for kind, x in (("plain", fresh), ("requires grad", requires_grad))
+    },
     "functionalize": other(transformed(torch.func.functionalize, fresh)),
     "torch.compile": other(compiled_whole(), at_once=True),
     "torch.compile, dynamic": other(compiled_whole(dynamic=True), at_once=True),

@@ -1237,6 +1237,11 @@ REFUSED_WHEN_RUN: dict[str, list[tuple[str, Any]]] = {
             on([-1, 0, 1, 0], mode="reflect"),
         ),
     ],
+    "CenterCropPad": [
+        ("shape must have length 2, one for each axis, got 1", on([2])),
+        ("shape must have length 1, one for each axis, got 2", on([2, 2], axes=[0])),
+        ("shape[1] must be at least 0, got -1", on([2, -1])),
+    ],
     "SpaceToDepth": [("input must have 4 dimensions, got 2", on(blocksize=2))],
     "GatherND": [
         ("indices must be from -3 to 2, got 3", on([1, 3])),

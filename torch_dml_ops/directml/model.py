@@ -66,7 +66,7 @@ class Model:
         instance(Mapping, "Model: resources", self.resources, "a dict of the resources of a model")
         for name, resource in self.resources.items():
             string("Model: a name in resources", name)
-            instance(Resource, f"Model: resources[{shown(name)}]", resource)
+            instance(Resource, f"Model: resources[{shown(name)}]", resource, "a resource, as Model.load makes it")
         commands = listed("Model: commands", self.commands, "commands of a model")
         for k, command in enumerate(commands):
             instance(

@@ -136,7 +136,8 @@ class Recorder:
 
 
 def places(mutant: Mutant) -> list[dict[str, int]]:
-    """What a test must reach to notice it, as bits by file; if no test does, what follows, which is around it."""
+    """What a test must reach to notice it, as bits by file; then, for the tests that reach none of that, what is around
+    it."""
     if mutant.is_cpp:
         return [{mutant.file: place} for place in cpp_places(mutant)]
     return [*names_used(mutant), *({mutant.file: place} for place in python_places(mutant))]
@@ -183,7 +184,8 @@ def names_used(mutant: Mutant) -> list[dict[str, int]]:
     names |= {n.name for n in nodes if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     names |= {n.asname or n.name.partition(".")[0] for n in nodes if isinstance(n, ast.alias)}
     result = {}
-    for file in product_files() if names else ():
+    only_here = isinstance(node, ast.Import | ast.ImportFrom) or all(name.startswith("_") for name in names)
+    for file in ([mutant.file] if only_here else product_files()) if names else ():
         if file.endswith(".py"):
             lines = [k for k, words in words_in_functions(file).items() if names & words]
             result[file] = sum(1 << k for k in lines)
@@ -228,14 +230,19 @@ def in_order(mutant: Mutant, tests: Mapping[str, Reached]) -> list[list[str]]:
     """The tests that run what changes: first the fastest case of each test, and then the others; those whose names have
     a word of the line before those without one."""
     words = {*re.findall(r"[A-Za-z]\w{3,}", " ".join(mutant.shown))}
+    left = {name: test for name, test in tests.items() if test.passed}
+    result: list[list[str]] = []
     for place in places(mutant):
         found = sorted(
             (not any(word in name for word in words), t.seconds, name)
-            for name, t in tests.items()
-            if t.passed and any(t.places.get(file, 0) & lines for file, lines in place.items())
+            for name, t in left.items()
+            if any(t.places.get(file, 0) & lines for file, lines in place.items())
         )
-        if found:
-            fastest = {name.partition("[")[0]: name for _, _, name in reversed(found)}
-            first = [name for _, _, name in found if fastest[name.partition("[")[0]] == name]
-            return [first, [name for _, _, name in found if name not in {*first}]]
-    return []
+        fastest = {name.partition("[")[0]: name for _, _, name in reversed(found)}
+        first = [name for _, _, name in found if fastest[name.partition("[")[0]] == name]
+        result += [first, [name for _, _, name in found if name not in {*first}]]
+        for _, _, name in found:
+            del left[name]
+        if found and mutant.is_cpp:
+            break
+    return [names for names in result if names]
