@@ -87,9 +87,11 @@ Numbers any_sizes(int64_t item) {
   return sizes;
 }
 
+const int64_t kPage = sysconf(_SC_PAGESIZE);
+
 // Strides in some order of dimensions; no two indices meet. The innermost is `inner`. Now and then there are gaps,
 // often such that rows of any length begin at multiples of a word or a vector, or, as often as `far` says, the
-// outermost dimension has so large a stride that its offsets just fit into 32 bits, or do not.
+// outermost dimension has so large a stride that its offsets just fit into 32 bits, or do not, or about a page of gap.
 Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t inner, double far = 0.1) {
   constexpr int64_t kMostFar = 64;
   const std::vector<std::size_t> order = any_order(sizes.size(), chance(shuffled));
@@ -99,8 +101,10 @@ Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t
   for (std::size_t k = order.size(); k-- > 0;) {
     const int64_t size = sizes[order[k]];
     if (k == 0 && size > 1 && size <= kMostFar && chance(far)) {
-      stride = std::max(stride, ((int64_t(1) << any(31, 32)) - any(-100, 3000)) / (size - 1));
-      if (chance(0.5)) stride -= stride % 4096;  // so that each may begin or end with a page
+      const int64_t page = kPage / item, least = stride;
+      stride = chance(0.3) ? stride + page + any(-9, 30) : ((int64_t(1) << any(31, 32)) - any(-100, 3000)) / (size - 1);
+      if (chance(0.5)) stride -= stride % page;  // so that each may begin or end with a page
+      stride = std::max(stride, least);
     }
     strides[order[k]] = stride;
     stride *= size;
@@ -121,8 +125,8 @@ Numbers any_rows(const Numbers& sizes, int64_t item, double far = 0.1) { return 
 int64_t neighbours = 64;
 
 // The memory of a tensor, filled with random bytes: what its strides reach, `offset` bytes past a 16-byte boundary, and
-// the rest of the pages in which that lies. Of what is far apart, only pages with items are there, and what
-// `neighbours` adds to them.
+// the rest of the pages in which that lies. Of what is far apart, and now and then of what is not, only pages with
+// items are there, and what `neighbours` adds to them.
 class Placed {
  public:
   Placed(const Numbers& sizes, Numbers strides, int64_t item, int64_t offset)
@@ -143,7 +147,7 @@ class Placed {
     char* const begin = memory_ + kPage;
     reach_ = {begin + (chance(0.5) ? lead : (inside - size - offset) / 16 * 16 + offset), std::size_t(size)};
     first_ = reach_.data() - low * item;
-    if (size <= kMostNear) {
+    if (size <= kMostNear && (size <= kPage || chance(0.7))) {
       open({begin, std::size_t(inside)});
     } else {
       std::set<int64_t> numbers;  // of pages
@@ -200,7 +204,6 @@ class Placed {
   }
 
  private:
-  static inline const int64_t kPage = sysconf(_SC_PAGESIZE);
   static constexpr int64_t kMostNear = 256 << 20;
 
   static int64_t pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
