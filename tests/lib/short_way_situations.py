@@ -521,7 +521,12 @@ def transformed(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., 
 
 def beside(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]], x: Callable[[], Tensor]) -> Run:
     """A call of a tensor that the transform does not know."""
-    return lambda call: transform(lambda y: one(call(x())) + y.sum())(fresh())
+
+    def run(call: Any) -> Any:
+        outer = x()
+        return transform(lambda y: one(call(outer)) + y.sum())(fresh())
+
+    return run
 
 
 def total(transform: Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]]) -> Any:
