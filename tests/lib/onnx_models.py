@@ -3,10 +3,12 @@
 import copy
 import ctypes
 import importlib
+import pickle
 import pkgutil
 import random
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -20,7 +22,7 @@ import pytest
 import torch
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper, parser
 from oracle import as_list
-from torch import Tensor
+from torch import Tensor, fx
 from torch.onnx import ONNXProgram
 
 import torch_dml_ops as dml
@@ -64,6 +66,24 @@ def bits(value: Array) -> Bits:
 
 def outputs_of(module: Callable[..., Any], inputs: Sequence[Array]) -> list[Bits]:
     return [bits(output) for output in as_list(module(*map(tensor_of, inputs)))]
+
+
+def calls_of_inputs(module: fx.GraphModule) -> Counter[Any]:
+    """The functions that are called with something that hangs on an input."""
+    known: set[fx.Node] = set()
+    for node in module.graph.nodes:
+        if node.op == "placeholder" or known.intersection(node.all_input_nodes):
+            known.add(node)
+    return Counter(node.target for node in known if node.op == "call_function")
+
+
+def recorded_again(module: torch.nn.Module) -> Counter[Any]:
+    """Its calls, which are those of whatever fx records of it: as a module that was pickled is restored, too."""
+    assert isinstance(module, fx.GraphModule)
+    calls = calls_of_inputs(module)
+    assert calls_of_inputs(fx.symbolic_trace(module)) == calls
+    assert calls_of_inputs(pickle.loads(pickle.dumps(module))) == calls
+    return calls
 
 
 def session_of(model: ModelProto) -> onnxruntime.InferenceSession:

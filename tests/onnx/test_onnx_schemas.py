@@ -20,7 +20,7 @@ import torch
 from onnx import ModelProto, helper, numpy_helper
 from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
-from onnx_models import LEAST, MOST, bits, by_onnx2torch, filled, model_of, outputs_of, session_of
+from onnx_models import LEAST, MOST, bits, by_onnx2torch, filled, model_of, outputs_of, recorded_again, session_of
 
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.graph import IGNORED_ATTRIBUTES, OPERATORS
@@ -416,6 +416,16 @@ def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
             differences.append(f"{problem}: {expected} and {given} of {helper.printable_graph(form.model.graph)}")
     assert not differences, f"{len(differences)} of them: " + "\n".join(differences[:3])
     assert compared or (schema.name in COMPUTE and np.int64 not in dtypes_of(schema)["T"])
+
+
+@pytest.mark.parametrize("schema", versions(), ids=lambda schema: f"{schema.name}-{schema.since_version}")
+def test_every_operator_is_recorded_again_as_it_was(schema: OpSchema) -> None:
+    for form in forms(schema):
+        with suppress(NotImplementedError, ValueError):
+            calls = recorded_again(from_onnx(form.model))
+            if calls:
+                return
+    assert not form.feeds or schema.name in COMPUTE
 
 
 # What of the operators that move data onnx2torch converts itself, if at all.

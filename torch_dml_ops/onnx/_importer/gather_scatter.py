@@ -72,6 +72,7 @@ def scatter_elements(
         raise
 
 
+@kept_by_fx
 def scatter(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0) -> Tensor:
     return scatter_elements(data, indices, updates, axis=axis, op="Scatter")
 
