@@ -20,12 +20,6 @@ class Tensor {
   explicit Tensor(AtenTensorHandle handle) : handle_(handle) {}
   Tensor(Tensor&& other) noexcept
       : handle_(std::exchange(other.handle_, nullptr)), sizes_(other.sizes_), strides_(other.strides_) {}
-  Tensor& operator=(Tensor&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    std::swap(sizes_, other.sizes_);
-    std::swap(strides_, other.strides_);
-    return *this;
-  }
   ~Tensor() {
     if (handle_ != nullptr) aoti_torch_delete_tensor_object(handle_);
   }

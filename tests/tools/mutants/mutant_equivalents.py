@@ -9,6 +9,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "an item has at most 16 bytes",
     },
     "csrc/kernels/cpu/affine_copy.cpp": {
+        (
+            "(last && are_segments(dims.last(2)) && writer.bytes(dims.back().size) <= tuning.chunk_bytes))",
+            "(last && are_segments(dims.first(2)) && writer.bytes(dims.back().size) <= tuning.chunk_bytes))",
+        ): "it chooses the chunks' size, which no result depends on",
         ("if (is_transposition(dims) ||", "if ("): "it chooses the chunks' size, which no result depends on",
         (
             "if (dims.size() < 3 || dims.back().dst_stride != 1) return;",
@@ -22,6 +26,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cpu/chunk_writer.h": {
         (
+            "if (!non_temporal_ || (end - begin) * each < kMinBytes || is_transposition(dims))",
+            "if (!non_temporal_ || (end - begin) < kMinBytes || is_transposition(dims))",
+        ): "it chooses among ways with equal results",
+        (
             "if (whole <= 0) return;",
             "if (whole < 0) return;",
         ): "where nothing is whole, nothing is stored, and what is kept is copied to where it is",
@@ -34,6 +42,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cpu/huge_pages.cpp": {
         (
+            "const uintptr_t begin = (first + page - 1) / page * page, end = last / page * page;",
+            "const uintptr_t begin = (first + page - 1) - page * page, end = last / page * page;",
+        ): "the system refuses the advice, and nothing is touched beforehand: slower, with the same result",
+        (
             "const auto first = reinterpret_cast<uintptr_t>(memory), last = first + uintptr_t(bytes);",
             "const auto first = reinterpret_cast<uintptr_t>(memory), last = first / uintptr_t(bytes);",
         ): "the system refuses the advice, and nothing is touched beforehand: slower, with the same result",
@@ -43,6 +55,15 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "the byte is written over",
     },
     "csrc/kernels/cpu/inner_loops/copy.inl": {
+        (
+            "for (int64_t rows = t.rows; rows > 0; --rows) {",
+            "for (int32_t rows = t.rows; rows > 0; --rows) {",
+        ): "a chunk has fewer rows",
+        (
+            "if (ahead) prefetch_row(src + at + ahead, 4 * kVectorBytes);",
+            "/*if (ahead) prefetch_row(src + at + ahead, 4 * kVectorBytes);*/",
+        ): "a hint to the processor",
+        ("case 5:", "case (5+1):"): "segments of 17 to 32 bytes go another way, with the same bytes, and none is wider",
         (
             "at = kVectorBytes - int64_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);",
             "at = kVectorBytes - int32_t(reinterpret_cast<uintptr_t>(dst) % kVectorBytes);",
@@ -84,6 +105,7 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ("int64_t i = 0;", "int32_t i = 0;"): "a chunk has fewer items",
     },
     "csrc/kernels/cpu/reverse_copy.cpp": {
+        ("int64_t panel_columns_;", "int32_t panel_columns_;"): "a panel has fewer columns",
         (
             "for (int64_t columns = kMaxPanelColumns; columns >= writer_.items(kCacheLineBytes) && !panel_columns_; columns /= 2)",
             "for (int64_t columns = kMaxPanelColumns; columns >= writer_.items(kCacheLineBytes) && panel_columns_; columns /= 2)",
@@ -116,6 +138,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cuda/reverse_copy.cu": {
         (
+            "i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets",
+            "/*i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets*/",
+        ): "vectors that are left are stored afterwards, and those beyond the row store nothing",
+        (
             "int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);",
             "int64_t threads = threads_for((per_row / vecs_per_thread - 1) / vecs_per_thread);",
         ): "it chooses how many threads share a row",
@@ -132,6 +158,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ("if (sizeof(Item) < 16 && offset_ != 0) {", "if ( offset_ != 0) {"): "the offset of items of 16 bytes is 0",
     },
     "csrc/kernels/plan.h": {
+        (
+            "int64_t value() const { return int64_t(1) << std::countr_zero(bits_); }",
+            "int32_t value() const { return int64_t(1) << std::countr_zero(bits_); }",
+        ): "an alignment is at most 16 bytes",
         (
             "return std::max<int64_t>(vec.value() / item_size, 1);",
             "return std::max<int32_t>(vec.value() / item_size, 1);",
@@ -213,6 +243,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "the loop's body ends there",
     },
     "torch_dml_ops/directml/_models/initial_values.py": {
+        (
+            "def write(self, memory: Bytes) -> None:",
+            "def write( memory: Bytes) -> None:",
+        ): "a protocol, which only type checkers read",
         ("@property", "pass"): "a protocol is for type checkers",
         ("Bytes = NDArray[np.uint8]", "pass"): "annotations alone have the name, and they are not evaluated",
     },
@@ -250,6 +284,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/onnx/_importer/inputs.py": {
         (
+            "for m, n in zip(reversed(shape), reversed(other), strict=False)",
+            "for m, n in zip(reversed(other), reversed(shape), strict=False)",
+        ): "it asks the same of both",
+        (
             'LISTS = {"scales": (torch.float32,), "condition": (torch.bool,)}',
             'LISTS = {"condition": (torch.bool,), "scales": (torch.float32,)}',
         ): "in another order",
@@ -273,6 +311,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/directml/_models/load_model.py": {
         (
+            "for place, desc in zip(places, descs, strict=True):",
+            "for place, desc in zip(places, descs):",
+        ): "they are as many",
+        (
             "dispatchables: dict[str, Any]",
             "dispatchables: dict[str]",
         ): "what a dictionary holds is not read of its type",
@@ -294,5 +336,33 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "axis: int = -1",
             "axis: int = 1",
         ): "a panel with lengths says along which axis they are",
+    },
+    "torch_dml_ops/directml/_descriptors/base.py": {
+        (
+            '_OTHER_KINDS = {"onnx": "an ONNX model", "hlsl": "an HLSL shader", "dmlserializedgraph": "a serialized graph"}',
+            '_OTHER_KINDS = {"hlsl": "an HLSL shader", "onnx": "an ONNX model", "dmlserializedgraph": "a serialized graph"}',
+        ): "a dictionary that is only looked up",
+    },
+    "csrc/kernels/cpu/engine.h": {
+        ("constexpr int64_t kCacheLineBytes = 64;", "constexpr int32_t kCacheLineBytes = 64;"): "a small constant",
+    },
+    "torch_dml_ops/onnx/_importer/gather_scatter.py": {
+        (
+            'def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:',
+            'def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:',
+        ): "ONNX's checker refuses a fourth input before",
+        ("raise", "pass"): "torch raises IndexError for an index out of range alone, which is refused before",
+    },
+    "csrc/ops/check.cpp": {
+        (
+            'if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch',
+            '/*if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch*/',
+        ): "no dtype of this torch has such a number",
+    },
+    "csrc/kernels/cpu/inner_loops.cpp": {
+        (
+            "if (level.is_supported() && (level.is_fast() || named)) chosen = &level.loops;",
+            "if (level.is_supported() && (1==1)) chosen = &level.loops;",
+        ): "it chooses among ways with equal results",
     },
 }

@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
+from typing import TypeGuard
 
 import torch
 from mutant_copy import COPY, CPP_SUFFIXES, HEADER, ROOT, Mutant, source, switched_statement, with_switches
@@ -100,9 +101,11 @@ def meaning(text: str) -> str:
             getattr(base, "id", "") for base in node.bases
         }  # whose annotations say how a field is checked
         if isinstance(node, ast.ClassDef) and not is_read:
-            for field in (s for s in node.body if isinstance(s, ast.AnnAssign)):
+            for field in [s for s in node.body if isinstance(s, ast.AnnAssign)]:
                 if "ClassVar" not in ast.dump(field.annotation):  # which is no field of a dataclass
                     field.annotation = ast.Constant(None)
+                elif field.value is None:
+                    node.body.remove(field)
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef):
             for annotated in (n for s in node.body if not isinstance(s, ast.ClassDef) for n in ast.walk(s)):
                 if isinstance(annotated, ast.AnnAssign):
@@ -129,12 +132,18 @@ def meaning(text: str) -> str:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [s for s in node.body if not isinstance(s, ast.Expr) or not isinstance(s.value, ast.Constant)]
             node.body = [s for s in node.body if not isinstance(s, ast.Pass)]
-    used = {node.id for node in ast.walk(module) if isinstance(node, ast.Name)}
+    used = {n.id for s in module.body if not _makes_type_variable(s) for n in ast.walk(s) if isinstance(n, ast.Name)}
+    module.body = [s for s in module.body if not _makes_type_variable(s) or ast.unparse(s.targets[0]) in used]
     for node in module.body if "from __future__ import annotations" in text else ():
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             node.names = sorted((n for n in node.names if (n.asname or n.name) in used), key=ast.dump)
     module.body = [s for s in module.body if not isinstance(s, ast.ImportFrom) or s.names]
     return ast.dump(module)
+
+
+def _makes_type_variable(statement: ast.stmt) -> TypeGuard[ast.Assign]:
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    return isinstance(value, ast.Call) and getattr(value.func, "id", "") in ("TypeVar", "ParamSpec")
 
 
 @functools.cache
