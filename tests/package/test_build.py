@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -209,6 +210,13 @@ def test_ptxas_report_sees_local_memory(tmp_path):
         assert uses_local_memory(line) == line.endswith("indexed")
         assert (" 256 shared" in line) == line.endswith("plain")
         assert re.search(r" [1-9]\d* registers", line)
+
+
+def test_ptxas_report_counts_what_it_does_not_understand():
+    lines = runpy.run_path(str(ROOT / "csrc" / "ptxas_report.py"))["lines"]
+    entry = "ptxas info : Compiling entry function 'f' for 'sm_90'\n"
+    assert lines(2 * entry) == ["not understood: 2 kernels"]
+    assert lines("") == []
 
 
 @needs_nvcc

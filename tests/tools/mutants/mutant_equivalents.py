@@ -191,6 +191,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "the count goes up by one",
     },
     "csrc/python/plain.inl": {
+        (
+            "constexpr Py_ssize_t kMostArguments = 8; // of an operator, with `out`",
+            "constexpr Py_ssize_t kMostArguments = (8-1); // of an operator, with `out`",
+        ): "no operator has as many",
         ("std::size_t count = 0;", "std::size_t count = -1;"): "torch sets it",
         (
             "static std::atomic<Py_ssize_t> known = -1;",
