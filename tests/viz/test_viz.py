@@ -257,21 +257,14 @@ def test_texts_are_in_their_places(draw: Callable[[], Figure]) -> None:
     assert on_another == []
 
 
-@pytest.mark.parametrize(
-    ("draw", "case"),
-    [
-        *((viz.plot_slice1, case) for case in WINDOWS),
-        *((viz.plot_split, case) for case in SPLITS),
-    ],
-    ids=str,
-)
-def test_axes_and_indices_are_named(draw: Callable[..., Figure], case: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(("draw", "cases"), [(viz.plot_slice1, WINDOWS), (viz.plot_split, SPLITS)])
+def test_axes_and_indices_are_named(draw: Callable[..., Figure], cases: Sequence[tuple[Any, ...]]) -> None:
     """Of the last two beside each panel."""
-    sizes = case[0]
-    texts = Counter(text.get_text() for text in draw(*case).axes[0].texts if not text.get_gid())
-    for d in range(len(sizes))[-2:]:
-        assert texts[f"axis {d}"] >= 2, texts
-        assert all(texts[str(k)] >= 1 for k in range(sizes[d])), texts
+    for sizes, *case in cases:
+        texts = Counter(text.get_text() for text in draw(sizes, *case).axes[0].texts if not text.get_gid())
+        for d in range(len(sizes))[-2:]:
+            assert texts[f"axis {d}"] >= 2, texts
+            assert all(texts[str(k)] >= 1 for k in range(sizes[d])), texts
 
 
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES.keys())

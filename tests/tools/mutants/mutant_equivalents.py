@@ -365,6 +365,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cpu/inner_loops.cpp": {
         (
+            "constexpr bool kShufflesBytes = true;",
+            "constexpr bool kShufflesBytes = false;",
+        ): "it chooses among ways with equal results",
+        (
             "if (level.is_supported() && (level.is_fast() || named)) chosen = &level.loops;",
             "if (level.is_supported() && (1==1)) chosen = &level.loops;",
         ): "it chooses among ways with equal results",
