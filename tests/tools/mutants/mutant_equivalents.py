@@ -159,6 +159,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/plan.h": {
         (
+            "using PlanDims = SmallVector<Dim, 4>;",
+            "using PlanDims = SmallVector<Dim, 1>;",
+        ): "what does not fit is allocated: slower",
+        (
             "int64_t value() const { return int64_t(1) << std::countr_zero(bits_); }",
             "int32_t value() const { return int64_t(1) << std::countr_zero(bits_); }",
         ): "an alignment is at most 16 bytes",
