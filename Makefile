@@ -119,7 +119,7 @@ lint: $(VENV)/dev ## check style and types
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/*.yml
 	$(BIN)/check-jsonschema -q --builtin-schema vendor.citation-file-format CITATION.cff
 
-check-compiled: $(VENV)/dev ## run what nvcc makes of the CUDA kernels, PTX and SASS, on the CPU: about ten minutes
+check-compiled: $(VENV)/dev ## run what nvcc makes of the CUDA kernels, PTX and SASS, on the CPU: about five minutes
 	PYTHONPATH=tests/native $(BIN)/python -m cuda_compiled
 
 docs: $(VENV)/docs ## build the documents as HTML into build/docs; a warning is an error
