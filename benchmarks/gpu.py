@@ -135,9 +135,14 @@ class OnGpu(Benchmark):
             calls = [call for x in inputs if (call := module.prepare(fresh, x))]
             if not calls or (name == NOT_REPLAYED and case.size == "64 KB"):
                 continue
-            if not the_same(peers["ours"][0], calls[0]):
-                raise RuntimeError(f"the result is not that of {name}")
-            peers[name] = calls
+            try:
+                if not the_same(peers["ours"][0], calls[0]):
+                    raise RuntimeError(f"the result is not that of {name}")
+                peers[name] = calls
+            except RuntimeError as error:
+                if name == "torch_eager":  # by which the results are judged, those of torch's other way too
+                    raise
+                self.skipped.append(f"{case.key}, {name}: {str(error).splitlines()[0]}")
         self.add(case, self.times(case, peers))
 
     def measure_compiled(self, case: Case) -> None:

@@ -3,10 +3,11 @@
     python benchmarks/gpu_check.py [--also FOLDER] [--minutes 8] [--since SECONDS]
     python benchmarks/gpu_check.py --dry-run --also FOLDER
 
-What tells most comes first: tests of the operators' results, then compute-sanitizer with memcheck (accesses out of
-bounds) and racecheck (shared memory without a barrier), then all other tests, then initcheck (memory read before it is
-written) and synccheck (barriers that not all threads reach). A run stops after 30 failures, and is stopped when its
-share of the time is over. compute-sanitizer is first tried on a call that is right: some virtual machines refuse it.
+Tests of the operators' results come first, then all others. Beside them run compute-sanitizer's tools, each in a
+process of its own: memcheck (accesses out of bounds), racecheck (shared memory without a barrier), initcheck (memory
+read before it is written) and synccheck (barriers that not all threads reach). A run stops after 30 failures, and is
+stopped when the time is over. compute-sanitizer is first tried on a call that is right: some virtual machines refuse
+it.
 
 Nothing is fetched. Tests whose packages are missing are skipped.
 
@@ -25,8 +26,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +44,10 @@ NOT_ON_GPU = [
     *("test_benchmarks.py", "test_build.py", "test_command_line.py", "test_demo.py", "test_docs.py", "test_imports.py"),
     *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
     *("test_checks.py", "test_onnx_export.py", "test_onnx_import.py", "test_onnx_schemas.py", "test_recipe.py"),
-    *("test_tables.py", "test_viz.py"),
+    *("test_fuzz_models.py", "test_mutants.py", "test_other_processors.py", "test_private_names.py", "test_soak.py"),
+    *("test_explore.py", "test_tables.py", "test_viz.py"),
 ]
+NOR_THESE = "not has_loaded_everything"  # what other tests do, again in a process that has compiled before
 # Tests of what the kernels do.
 RESULTS = [
     *("test_cuda.py", "test_directml_examples.py", "test_results.py", "test_out.py", "test_unusual_inputs.py"),
@@ -86,7 +91,6 @@ class Step:
 
     name: str
     tests: list[str]
-    seconds: float  # at most
     tool: str = ""
 
 
@@ -95,14 +99,11 @@ def test_files() -> dict[str, Path]:
     return {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
 
 
-def steps() -> list[Step]:
+def steps() -> list[list[Step]]:
+    """What runs at the same time, each list in its order."""
     others = sorted({*test_files()} - {*NOT_ON_GPU, *RESULTS})
-    return [
-        Step("results", RESULTS, 150),
-        *(Step(f"compute-sanitizer {tool}", REDUCED, 90, tool) for tool in ("memcheck", "racecheck")),
-        Step("all other tests", others, 180),
-        *(Step(f"compute-sanitizer {tool}", REDUCED, 90, tool) for tool in ("initcheck", "synccheck")),
-    ]
+    plain = [Step("results", RESULTS), Step("all other tests", others)]
+    return [plain, *([Step(f"compute-sanitizer {tool}", REDUCED, tool)] for tool in TOOLS)]
 
 
 def run(command: list[str], variables: dict[str, str], seconds: float) -> int | None:
@@ -171,6 +172,7 @@ class Check:
         self.outcomes.parent.mkdir(parents=True, exist_ok=True)
         self.outcomes.unlink(missing_ok=True)
         self.runs: list[dict[str, Any]] = []
+        self.one_at_a_time = threading.Lock()
         self.environment = results_file.environment()
         if not dry:
             self.environment |= {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
@@ -198,12 +200,13 @@ class Check:
         command = [*prefix, sys.executable, "-m", "pytest", "-q", "-p", "gpu_outcomes", f"--maxfail={MOST_FAILURES}"]
         if step.tool:
             command += ["-k", REDUCED_TO]
-        elif importlib.util.find_spec("xdist"):
-            command += ["-p", "xdist.plugin", "-n", str(min(8, max((os.cpu_count() or 1) // 2, 1)))]
+        else:
+            command += ["-k", NOR_THESE]
+            if importlib.util.find_spec("xdist"):
+                command += ["-p", "xdist.plugin", "-n", str(min(10, max((os.cpu_count() or 1) // 2, 1)))]
         command += [str(test_files().get(name, name)) for name in step.tests]
         start = time.monotonic()
-        left = self.deadline - start
-        code = run(command, self.variables(step), left if self.dry else min(step.seconds, left))
+        code = run(command, self.variables(step), self.deadline - start)
         result = {"name": step.name, "exit_code": code, "seconds": round(time.monotonic() - start, 1)}
         return result | outcomes(self.outcomes, step.name)
 
@@ -219,17 +222,19 @@ class Check:
         result |= findings(log)
         return result | ({"log": log[-4000:]} if result["in_our_kernels"] or not result["finished"] else {})
 
-    def do(self, step: Step) -> None:
-        print(f"--- {step.name}", flush=True)
-        if step.tool and self.refusal:
-            self.runs.append({"name": step.name, "outcome": "left out", "why": self.refusal})
-        elif time.monotonic() > self.deadline:
-            self.runs.append({"name": step.name, "outcome": "unfinished", "why": "no time was left"})
-        else:
-            result = self.sanitize(step) if step.tool else self.pytest(step, [])
-            self.runs.append(result | {"outcome": outcome_of(result)})
-        print(summary(self.runs[-1]), flush=True)
-        self.write()
+    def do(self, steps: list[Step]) -> None:
+        for step in steps:
+            if step.tool and self.refusal:
+                result = {"name": step.name, "outcome": "left out", "why": self.refusal}
+            elif time.monotonic() > self.deadline:
+                result = {"name": step.name, "outcome": "unfinished", "why": "no time was left"}
+            else:
+                result = self.sanitize(step) if step.tool else self.pytest(step, [])
+                result["outcome"] = outcome_of(result)
+            with self.one_at_a_time:
+                self.runs.append(result)
+                print(summary(result), flush=True)
+                self.write()
 
     @property
     def outcome(self) -> str:
@@ -281,8 +286,8 @@ def main() -> int:
     left = arguments.since + 60 * arguments.minutes - time.time()
     check = Check(arguments.dry_run, time.monotonic() + left, arguments.also)
     check.write()
-    for step in steps():
-        check.do(step)
+    with ThreadPoolExecutor(len(steps())) as pool:
+        list(pool.map(check.do, steps()))
     print(*map(summary, check.runs), sep="\n")
     print(f"{check.outcome}; {', '.join(str(folder / check.name) for folder in check.folders)}.json")
     return 0 if check.outcome == "passed" else 1

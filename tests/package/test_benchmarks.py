@@ -7,7 +7,9 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -204,7 +206,9 @@ PathFinder.find_spec = classmethod(
 """
 
 
-def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_check_runs_every_step_and_keeps_every_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, benchmark: Callable[[str], ModuleType]
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(MISSING)
     sanitizer = tmp_path / "compute-sanitizer"
     sanitizer.write_text(SANITIZER.format(python=sys.executable))
@@ -214,10 +218,8 @@ def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monke
     run_python(FOLDER / "gpu_check.py", "--dry-run", "--also", tmp_path, "--minutes", 30)
     content = json.loads((tmp_path / "gpu-check-dry-run.json").read_text())
     assert content["outcome"] == "passed"
-    assert [run["name"] for run in content["runs"]] == [
-        *("results", "compute-sanitizer memcheck", "compute-sanitizer racecheck", "all other tests"),
-        *("compute-sanitizer initcheck", "compute-sanitizer synccheck"),
-    ]
+    sanitized = [f"compute-sanitizer {tool}" for tool in ("initcheck", "memcheck", "racecheck", "synccheck")]
+    assert sorted(run["name"] for run in content["runs"]) == ["all other tests", *sanitized, "results"]
     lines = [json.loads(line) for line in (tmp_path / "outcomes.jsonl").read_text().splitlines()]
     ended = [line for line in lines if line["outcome"] != "started"]
     for run in content["runs"]:
@@ -225,10 +227,7 @@ def test_gpu_check_runs_every_step_and_keeps_every_outcome(tmp_path: Path, monke
         assert sum(line["run"] == run["name"] for line in ended) == run["passed"] + run["skipped"]
     tested = {Path(line["test"].partition("::")[0]).name for line in ended}
     everything = {path.name for path in (FOLDER.parent / "tests").rglob("test_*.py")}
-    left_out = ["benchmarks", "build", "command_line", "cuda_compiled", "demo", "distributed", "docs", "imports"]
-    left_out += ["inductor", "kernels", "notebooks", "onnx_export", "onnx_import", "onnx_schemas", "checks"]
-    left_out += ["recipe", "tables", "viz"]
-    assert everything - tested == {f"test_{name}.py" for name in left_out}
+    assert everything - tested == {*benchmark("gpu_check").NOT_ON_GPU}
 
 
 def test_gpu_check_without_time_leaves_nothing_passed(tmp_path: Path) -> None:
@@ -260,13 +259,13 @@ def test_gpu_check_keeps_what_a_run_that_ended_early_did(tmp_path: Path) -> None
     program = """
 import json, sys, time
 from pathlib import Path
+from types import ModuleType
 import gpu_check
 folder = Path(sys.argv[1])
 variables = gpu_check.Check.variables
 gpu_check.Check.variables = lambda self, step: {k: v for k, v in variables(self, step).items() if "DRY" not in k}
 check = gpu_check.Check(dry=True, deadline=time.monotonic() + 600, also=folder)
-for name in ("test_few.py", "test_broken.py"):
-    check.do(gpu_check.Step(name, [str(folder / name)], 600))
+check.do([gpu_check.Step(name, [str(folder / name)]) for name in ("test_few.py", "test_broken.py")])
 print(json.dumps(check.runs))
 """
     few, broken = json.loads(run_python("-c", program, tmp_path, cwd=FOLDER).splitlines()[-1])
@@ -282,6 +281,7 @@ print(json.dumps(check.runs))
 GPU_CHECK = """
 import os, sys
 from pathlib import Path
+from types import ModuleType
 from gpu_check import findings, outcome_of, refusal
 read = "========= Uninitialized __global__ memory read of size 4 bytes\\n=========     at {}+0x70\\n"
 log = "========= COMPUTE-SANITIZER\\n" + read.format("at::native::gather(int*)") + 2 * read.format(
