@@ -105,9 +105,8 @@ PyObject* result_of(const Schema& op, const Tensors& inputs, PyObject* const* ar
   const bool few = several >= kLeastFew && several <= kMostFew;
   Stack stack;
   if (!(op.takes_list && !few ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
-  FastCall** slot = slot_for(stack.tensor(0));
-  if (slot == nullptr || !push_others(op, arguments, stack)) return fall_back();
-  if (!stack.call(op.name.c_str(), few ? kFew[several - kLeastFew] : "fast", fast, slot)) return fall_back();
+  if (!has_kernels(stack.tensor(0)) || !push_others(op, arguments, stack)) return fall_back();
+  if (!stack.call(op.name.c_str(), few ? kFew[several - kLeastFew] : "fast", fast)) return fall_back();
   Object result(!op.gives_list ? stack.result() : few ? stack.results(several) : stack.result_list());
   return fast.refused ? fall_back() : result.release();
 }
@@ -128,12 +127,11 @@ PyObject* written(const Schema& op, const Tensors& inputs, PyObject* const* argu
     if (!writable(out[k], grad_mode)) return fall_back_unless_interrupted();
   Stack stack;
   if (!(op.takes_list ? stack.push_list(inputs) : stack.push_each(inputs))) return fall_back();
-  FastCall** slot = slot_for(stack.tensor(0));
-  if (slot == nullptr || !push_others(op, arguments, stack)) return fall_back();
+  if (!has_kernels(stack.tensor(0)) || !push_others(op, arguments, stack)) return fall_back();
   const std::size_t place = stack.size();
-  if (!(op.gives_list ? stack.push_list(out) : stack.push_each(out)) || slot_for(stack.tensor(place)) == nullptr)
+  if (!(op.gives_list ? stack.push_list(out) : stack.push_each(out)) || !has_kernels(stack.tensor(place)))
     return fall_back();
-  if (!stack.call(op.name.c_str(), "fast_out", fast, slot) || fast.refused) return fall_back();
+  if (!stack.call(op.name.c_str(), "fast_out", fast) || fast.refused) return fall_back();
   if (says_true(torch_.is_excluded, torch_.version_key))  // it was counted, further out
     return PyErr_Occurred() == nullptr ? Py_NewRef(given) : nullptr;
   const Object tensors(op.gives_list ? Py_NewRef(out.argument()) : PyTuple_Pack(1, given));
@@ -278,9 +276,9 @@ PyObject* index(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
   if (!index.plain() || !nothing_else_at_work()) return fall_back();
   FastCall call;
   Stack stack;
-  FastCall** slot = stack.push(arguments[0]) ? slot_for(stack.tensor(0)) : nullptr;
   int64_t rank = 0, *sizes = nullptr;
-  if (slot == nullptr || aoti_torch_get_dim(stack.tensor(0), &rank) != TORCH_SUCCESS ||
+  if (!stack.push(arguments[0]) || !has_kernels(stack.tensor(0)) ||
+      aoti_torch_get_dim(stack.tensor(0), &rank) != TORCH_SUCCESS ||
       aoti_torch_get_sizes(stack.tensor(0), &sizes) != TORCH_SUCCESS || !index.read(sizes, rank, call))
     return fall_back();
   if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {
@@ -290,7 +288,7 @@ PyObject* index(PyObject* self, PyObject* const* arguments, Py_ssize_t count) {
     Stack recorded;
     return recorded.push(result.get()) ? reshaped(recorded, call.list(3)) : fall_back();
   }
-  if (!stack.call(slice1.name.c_str(), "fast", call, slot)) return fall_back();
+  if (!stack.call(slice1.name.c_str(), "fast", call)) return fall_back();
   if (call.refused || index.slices_alone()) {
     Object result(stack.result());
     return call.refused ? fall_back() : result.release();

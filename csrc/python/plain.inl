@@ -245,15 +245,22 @@ AtenTensorHandle handle_of(PyObject* tensor) {
   return static_cast<AtenTensorHandle>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())));
 }
 
-// Where the library with kernels for this tensor looks for its FastCall; null if no library has any.
-FastCall** slot_for(AtenTensorHandle tensor) {
+// Whether a library has kernels for this tensor.
+bool has_kernels(AtenTensorHandle tensor) {
   int32_t device = 0, layout = 0;
   if (tensor == nullptr || aoti_torch_get_device_type(tensor, &device) != TORCH_SUCCESS ||
       aoti_torch_get_layout(tensor, &layout) != TORCH_SUCCESS || layout != aoti_torch_layout_strided())
-    return nullptr;
-  if (device == aoti_torch_device_type_cpu() && cpu_call != nullptr) return cpu_call();
-  if (device == aoti_torch_device_type_cuda() && cuda_call != nullptr) return cuda_call();
-  return nullptr;
+    return false;
+  return (device == aoti_torch_device_type_cpu() && cpu_call != nullptr) ||
+         (device == aoti_torch_device_type_cuda() && cuda_call != nullptr);
+}
+
+// Leaves a FastCall where the libraries look for theirs. In all of them: a CUDA tensor's call gets to a kernel of the
+// CPU's library where a mode for dispatch is at work, and a CPU tensor's to one for CUDA where another argument is
+// there. One that found none would throw, and torch writes to stderr what is thrown.
+void leave_to_libraries(FastCall* call) {
+  if (cpu_call != nullptr) *cpu_call() = call;
+  if (cuda_call != nullptr) *cuda_call() = call;
 }
 
 // Python's tensor for a handle, of which it takes ownership; null after an error.
@@ -346,10 +353,10 @@ class Stack {
     return error == TORCH_SUCCESS;
   }
   // The same for an overload that takes its numbers from a FastCall.
-  bool call(const char* name, const char* overload, FastCall& fast, FastCall** slot) {
-    *slot = &fast;
+  bool call(const char* name, const char* overload, FastCall& fast) {
+    leave_to_libraries(&fast);
     const bool done = call(name, overload);
-    *slot = nullptr;
+    leave_to_libraries(nullptr);
     return done;
   }
 

@@ -26,6 +26,7 @@ import refusals
 import torch
 from backends import DEVICE, WAYS, ordinary_way
 from contract_cases import maker, tensors_in
+from host_build import cuda_on_host
 from oracle import as_list
 from private_names import assert_works
 from processes import assert_returns
@@ -39,6 +40,7 @@ from short_way_situations import (
     WITHOUT_STRIDES,
     Form,
     Index,
+    SeesDispatch,
     conjugate,
     fresh,
     functional,
@@ -405,6 +407,34 @@ def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> No
         )  # does not get as far as the overload's kernel
         with pytest.raises(RuntimeError, match=r"^torch_dml_ops: this overload is for the package alone; call the "):
             function(*tensors)
+
+
+# Nothing is printed: torch writes to stderr what a kernel throws below the functions in C.
+
+
+@every_op
+def test_calls_within_a_mode_for_dispatch_print_nothing(op: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Such a mode is at work when a compiled function is called for the first time."""
+    for form in FORMS:
+        if form.op == op:
+            with SeesDispatch():
+                form(fresh())
+    assert capfd.readouterr().err == ""
+
+
+@every_op
+def test_kernels_of_each_library_find_the_numbers_of_a_call(op: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """As where a CUDA tensor's call gets to a refusal of the CPU's library. Here, the two have changed places."""
+    torch_ = short_way.names_of_torch()
+    torch_.cpu_library, torch_.cuda_library = cuda_on_host()._name, torch_.cpu_library
+    short_way.fast_calls.set_up(torch_)
+    try:
+        for form in FORMS:
+            if form.op == op:
+                form(fresh().cpu())
+    finally:
+        short_way.fast_calls.set_up(short_way.names_of_torch())
+    assert capfd.readouterr().err == ""
 
 
 # Whatever Python hands to the functions in C.

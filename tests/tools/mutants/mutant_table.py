@@ -395,11 +395,11 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("Py_None : «takes_no_out»);", "true"),
                 ("for (Py_ssize_t k = «count»; k <= out && left > 0", "0"),
                 ("if («grad_mode && inputs.requiring_grad() != nullptr») return", "false"),
-                ("«slot_for(stack.tensor(place)) == nullptr»)", "false"),
+                ("«!has_kernels(stack.tensor(place))»)", "false"),
                 ("if («says_true(torch_.is_excluded, torch_.version_key)»)", "false"),
                 ("several <= «kMostFew»;", "6"),
                 ("return «fast.refused» ? fall_back() : result.release();\n}\n\n// Whether", "false"),
-                ("fast, slot) || «fast.refused») return", "false"),
+                ("fast) || «fast.refused») return", "false"),
                 (
                     "return «call.refused» ? fall_back() : result.release();",
                     "false",
@@ -821,9 +821,9 @@ EQUIVALENT: dict[str, str] = {
         "what is between an operator's only input and its constants is not looked at, and no operator that takes a "
         "list has any"
     ),
-    "«slot_for(stack.tensor(place)) == nullptr»)": (
-        "a slot is missing where the library has no kernels for a device: the dispatcher finds none either, and the "
-        "call falls back all the same, only later"
+    "«!has_kernels(stack.tensor(place))»)": (
+        "where no library has kernels for a device, the dispatcher finds none either, and the call falls back all the "
+        "same, only later"
     ),
     "|| «layout != aoti_torch_layout_strided()»": (
         "the overloads `fast` have kernels for strided tensors alone: the dispatcher refuses others, and the call "
