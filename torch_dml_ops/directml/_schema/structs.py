@@ -89,6 +89,9 @@ INTEGERS = _list_of(INTEGER, "whole numbers")._replace(argument=integers)
 
 def _member(enumeration: Any) -> Kind:
     def argument(name: str, value: Any) -> Any:
+        if isinstance(value, enumeration):
+            return value
+        # (torch.compile of torch 2.11 would end at what follows.)
         member = dtype_name(value) if isinstance(value, torch.dtype) else value
         member = member.upper() if isinstance(member, str) else ""
         way_out = f"; write {enumeration.__name__}.{member}" if member in enumeration.__members__ else ""
