@@ -360,7 +360,8 @@ def _may_be_number(entry: Any) -> bool:
     if isinstance(entry, Tensor):
         whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
         return entry.dim() == 0 and whole and not entry.is_meta
-    return not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
+    # What has no index is not asked for it, as torch.compile of torch 2.11 would end there.
+    return hasattr(type(entry), "__index__") and not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
