@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
-from backends import DEVICE, WAYS, Backend, backends
+from backends import DEVICE, WAYS, Backend, backends, default_device, use_device
 from contract_cases import Make, maker
 from host_build import COVERAGE, HOST_DEVICE, host_device
 
@@ -18,14 +18,20 @@ started = time.time()
 
 if DEVICE == HOST_DEVICE:
     host_device()
-if DEVICE != "cpu":
-    torch.set_default_device(DEVICE)  # before the test modules make their first tensors
+use_device()  # before the test modules make their first tensors
 
 
 @pytest.fixture(autouse=True)
 def seeded() -> None:
     """What a test draws is the same in every run, alone or after others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def on_cpu() -> Iterator[None]:
+    """For tests that are about the CPU, or that fork: a child cannot use a GPU that its parent has used."""
+    with default_device(None):
+        yield
 
 
 @pytest.fixture

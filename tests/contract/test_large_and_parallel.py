@@ -181,7 +181,7 @@ def test_offsets_past_2_31(dtype: torch.dtype) -> None:
 # Results of more than 32 MB, whose pieces do not keep within rows of their own.
 
 
-def test_pieces_that_reach_into_one_anothers_rows() -> None:
+def test_pieces_that_reach_into_one_anothers_rows(on_cpu: None) -> None:
     def split() -> None:
         torch.set_num_threads(1)
         n = 2_300_000
@@ -197,7 +197,7 @@ def test_pieces_that_reach_into_one_anothers_rows() -> None:
     assert_returns(split)
 
 
-def test_pieces_with_room_between_their_rows() -> None:
+def test_pieces_with_room_between_their_rows(on_cpu: None) -> None:
     def join() -> None:
         torch.set_num_threads(1)
         n = 1_200_000
@@ -258,7 +258,9 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.mark.parametrize("dtype", oracle.DTYPE_OF_SIZE.values(), ids=str)
-def test_one_thread_and_several_give_the_same_bits(threads: Callable[[int], None], dtype: torch.dtype) -> None:
+def test_one_thread_and_several_give_the_same_bits(
+    on_cpu: None, threads: Callable[[int], None], dtype: torch.dtype
+) -> None:
     """3 MB: more than twenty times what a thread gets at least."""
     for op, arguments in calls(3 * 2**20, dtype, "cpu"):
         wanted = as_list(oracle.expected(op, *arguments))
@@ -319,7 +321,7 @@ class Reversed(Dataset[Tensor]):
         return dml.slice1(row, [0], [len(row)], [-1])
 
 
-def test_in_the_forked_workers_of_a_data_loader(threads: Callable[[int], None]) -> None:
+def test_in_the_forked_workers_of_a_data_loader(on_cpu: None, threads: Callable[[int], None]) -> None:
     threads(2)
     data = Reversed()
     wanted = [data[k] for k in range(len(data))]  # and so the parent has used the operators, with threads

@@ -24,7 +24,7 @@ import oracle
 import pytest
 import refusals
 import torch
-from backends import DEVICE, WAYS, ordinary_way
+from backends import DEVICE, WAYS, no_forks, ordinary_way
 from contract_cases import maker, tensors_in
 from host_build import cuda_on_host
 from oracle import as_list
@@ -115,7 +115,7 @@ def test_an_index_is_in_every_situation_as_the_operator_on_the_ordinary_way(tabl
 @pytest.mark.parametrize("index", [np.s_[::-1], np.s_[-1], np.s_[0], np.s_[-2, ::3], np.s_[..., -6], np.s_[None, 1:]])
 def test_indices_go_the_short_way(index: Any) -> None:
     x = torch.arange(24).reshape(4, 6)
-    assert short_way.fast.index(x, index).tolist() == x.numpy()[index].tolist()
+    assert short_way.fast.index(x, index).tolist() == x.cpu().numpy()[index].tolist()
 
 
 def test_calls_are_counted_one_by_one() -> None:
@@ -500,6 +500,7 @@ def hand_over_what_is_wrong_elsewhere(_: str) -> Iterator[Callable[[], Any]]:
     yield partial(short_way.fast_calls.set_up, SimpleNamespace(**torch_))
 
 
+@no_forks
 @pytest.mark.parametrize("op", [*OPERATORS, "all"])
 def test_whatever_python_hands_to_the_functions_in_c_they_raise_at_most(op: str) -> None:
     """None of it is anything that the package does. It happens in another process, which may end by a signal."""
@@ -634,6 +635,7 @@ def register_at_every_key(op: str, into: bool) -> None:
     assert {DEVICE.upper(), "BackendSelect", f"Autocast{DEVICE.upper()}"} <= met
 
 
+@no_forks
 @every_op
 @pytest.mark.parametrize("into", [False, True], ids=["new result", "out"])
 def test_a_kernel_of_somebody_else_is_called_wherever_torch_calls_it(op: str, into: bool) -> None:

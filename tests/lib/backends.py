@@ -11,12 +11,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import host_build
+import pytest
 import torch
 from torch import Tensor
 
 import torch_dml_ops  # noqa: F401  (registers the operators)
 
 DEVICE = os.environ.get("TORCH_DML_OPS_TEST_DEVICE", "cpu")
+no_forks = pytest.mark.skipif(DEVICE == "cuda", reason="a forked child cannot use a GPU that its parent has used")
+
+
+def use_device() -> None:
+    """New tensors are on the device under test."""
+    torch.set_default_device(None if DEVICE == "cpu" else DEVICE)
+
+
+@contextlib.contextmanager
+def default_device(device: str | None) -> Iterator[None]:
+    """New tensors are on another device; with None, on the CPU, without a mode for functions that puts them there."""
+    torch.set_default_device(device)
+    try:
+        yield
+    finally:
+        use_device()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pytest
 import torch
 import torch._dynamo
 import torch.autograd.forward_ad as forward_ad
-from backends import DEVICE
+from backends import DEVICE, default_device
 from oracle import as_list
 from torch import Tensor
 from torch._C import _functorch
@@ -417,13 +417,10 @@ def profiled(call: Form) -> Any:
     return sorted({e.name.partition(".")[0] for e in p.events() if e.name.startswith("torch_dml_ops::")}), result
 
 
-def default_device(call: Form) -> Any:
+def with_default_device(call: Form) -> Any:
     x = fresh()
-    torch.set_default_device("meta")
-    try:
+    with default_device("meta"):
         return outcome(call, x), outcome(lambda: call(torch.ones(2, 3, 4, 5)))
-    finally:
-        torch.set_default_device(None)
 
 
 def dispatched_by_a_mode(f: Callable[[Tensor], Any]) -> None:
@@ -722,7 +719,7 @@ MODES: dict[str, Situation] = {
     "TorchFunctionMode": other(sees(SeesFunctions)),
     "FakeTensorMode": other(inside(FakeTensorMode)),
     "fake tensors": other(of(lambda: FakeTensorMode().from_tensor(fresh()))),
-    "set_default_device": either(default_device),
+    "set_default_device": either(with_default_device),
     "in torch.device": plain(inside(lambda: torch.device("meta"))),
     "in negative_steps": plain(inside(dml.negative_steps)),
     "autocast": plain(inside(lambda: torch.autocast(DEVICE, torch.bfloat16))),
