@@ -81,7 +81,7 @@ def other_bits(x: Tensor) -> Tensor:
 
 def rows(x: Tensor) -> Tensor:
     """Every second row."""
-    return (torch.arange(x.shape[0]) % 2 == 0)[:, None]
+    return (torch.arange(x.shape[0], device=x.device) % 2 == 0)[:, None]
 
 
 def sizes(x: Tensor) -> list[int]:
@@ -99,7 +99,8 @@ def dilated(x: Tensor) -> Tensor:
 
 
 def by_length(x: Tensor) -> Tensor:
-    return dml.reverse_subsequences(x, (torch.arange(x.shape[0]) % (x.shape[1] + 3))[:, None], 1)
+    lengths = torch.arange(x.shape[0], device=x.device) % (x.shape[1] + 3)
+    return dml.reverse_subsequences(x, lengths[:, None], 1)
 
 
 OPERATORS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -124,7 +125,7 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "clone": torch.clone,
     "transposed and contiguous": lambda x: x.t().contiguous(),
     "strided": lambda x: x.contiguous().as_strided((3, x.shape[1]), (x.shape[1], 1), 1),
-    "gathered": lambda x: x[torch.arange(x.shape[0] - 1, -1, -1)],
+    "gathered": lambda x: x[torch.arange(x.shape[0] - 1, -1, -1, device=x.device)],
     "copy_": copied,
     "q[:] =": assigned,
     "q[::-1] = q": assigned_backwards,
@@ -133,7 +134,7 @@ MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "flip": lambda x: x.flip(0),
     "roll": lambda x: x.roll(1, 0),
     "other bits": other_bits,
-    "put": lambda x: torch.index_put(x, (torch.arange(2),), x[-2:]),
+    "put": lambda x: torch.index_put(x, (torch.arange(2, device=x.device),), x[-2:]),
 }
 # Here Inductor converts, without these operators too, or may do so: what fuses with these decides.
 CONVERTED: dict[str, Callable[[Tensor], Tensor]] = {

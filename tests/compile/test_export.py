@@ -43,7 +43,8 @@ def test_an_exported_call_runs_for_other_sizes_after_a_file(case: Case, tmp_path
 
 class AllFive(torch.nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
-        y = dml.reverse_subsequences(x, dml.sequence_lengths_like(x, torch.arange(x.shape[0]), axis=1), 1)
+        lengths = dml.sequence_lengths_like(x, torch.arange(x.shape[0], device=x.device), axis=1)
+        y = dml.reverse_subsequences(x, lengths, 1)
         left, right = dml.split(y, [1, 4], 1)
         z = dml.slice1(dml.join([right, left], 1), [0, 0, 1], [x.shape[0], 5, 2], [-1, 2, 1])
         return [left, right, z, dml.slice_grad(z, x.shape, [0, 0, 1], [x.shape[0], 5, 2], [-1, 2, 1])]

@@ -110,7 +110,7 @@ class Language:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_one_kernel_with_coalesced_loads_and_indices_of_32_bits(name: str) -> None:
+def test_one_kernel_with_coalesced_loads_and_indices_of_32_bits(on_cpu: None, name: str) -> None:
     function, limit = FUNCTIONS[name]
     x, lengths = values(SIZES, torch.float32), torch.tensor([0, 7, 32, 40], dtype=torch.int32)
     shaped = lengths.reshape(4, 1, 1).expand(4, 1, 128)

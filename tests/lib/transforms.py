@@ -43,8 +43,8 @@ class Problem:
         given = [torch.complex(x[..., 0], x[..., 1]) for x in tensors] if self.dtype.is_complex else tensors
         parts = []
         for result in self.case.results(self.ops, *given):
-            weights = torch.linspace(0.5, 1.5, result.numel(), dtype=self.dtype).reshape(result.shape)
-            parts.append((result * weights).sin().flatten())
+            weights = torch.linspace(0.5, 1.5, result.numel(), dtype=self.dtype, device=result.device)
+            parts.append((result * weights.reshape(result.shape)).sin().flatten())
         y = torch.cat(parts)
         return torch.view_as_real(y).flatten() if self.dtype.is_complex else y
 
