@@ -146,7 +146,7 @@ def anything() -> dict[str, Any]:
         "meta tensor": torch.ones(2, dtype=torch.int64, device="meta"),
         "0-d meta tensor": torch.ones((), dtype=torch.int64, device="meta"),
         "sparse tensor": torch.ones(2, 2).to_sparse(),
-        "mkldnn tensor": torch.ones(2, 2).to_mkldnn(),
+        "mkldnn tensor": torch.ones(2, 2, device="cpu").to_mkldnn(),
         "nested tensor": jagged,
         "quantized tensor": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
         "conjugated tensor": torch.ones(2, dtype=torch.complex64).conj(),

@@ -26,7 +26,7 @@ INDEXES = [
 @pytest.mark.parametrize("index", INDEXES, ids=str)
 def test_window_is_a_numpy_index(index: Any) -> None:
     x = torch.arange(7 * 6 * 5).reshape(7, 6, 5)
-    expected = x.numpy()[index]
+    expected = x.cpu().numpy()[index]
     assert expected.size
     window = dml.window(x.shape, index)
     result = dml.slice1(x, *window)
@@ -43,7 +43,7 @@ def test_window_of_all_slices_of_small_sizes() -> None:
     for size in range(1, 5):
         x = torch.arange(size)
         for index in (slice(a, b, c) for a in bounds for b in bounds for c in (None, 1, 2, 3, -1, -2, -3)):
-            expected = x.numpy()[index].tolist()
+            expected = x.cpu().numpy()[index].tolist()
             if expected:
                 assert dml.slice1(x, *dml.window((size,), index)).tolist() == expected
             else:
@@ -54,7 +54,7 @@ def test_window_of_all_slices_of_small_sizes() -> None:
 def test_window_of_an_empty_dimension_is_empty() -> None:
     x = torch.zeros(0, 3)
     for index in (np.s_[:], np.s_[::-1], np.s_[5:2, ::2], np.s_[...]):
-        assert dml.slice1(x, *dml.window(x.shape, index)).shape == x.numpy()[index].shape
+        assert dml.slice1(x, *dml.window(x.shape, index)).shape == x.cpu().numpy()[index].shape
     assert dml.window((0,), np.s_[::-2]) == ((0,), (0,), (-2,))
 
 

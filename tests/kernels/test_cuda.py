@@ -154,7 +154,7 @@ def test_no_temporary_memory(x):
 
 
 def test_devices_must_be_one(x):
-    lengths = torch.full((6, 1, 33), 3)
+    lengths = torch.full((6, 1, 33), 3, device="cpu")
     way_out = r"; write sequence_lengths\.to\(input\.device\)$"
     with pytest.raises(
         RuntimeError, match=rf"sequence_lengths must be on the device of input, cuda:0, got cpu{way_out}"
