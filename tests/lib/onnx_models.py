@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,11 @@ import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
 from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES
 
-register_onnx2torch()  # before the import, as there may be no torchvision
-import onnx2torch  # noqa: E402
+HAS_ONNX2TORCH = find_spec("onnx2torch") is not None
+needs_onnx2torch = pytest.mark.skipif(not HAS_ONNX2TORCH, reason="needs onnx2torch")
+if HAS_ONNX2TORCH:
+    register_onnx2torch()  # before the import, as there may be no torchvision
+    import onnx2torch
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -40,18 +44,20 @@ Importer = Callable[[ModelProto], torch.nn.Module]
 
 
 def by_onnx2torch(model: ModelProto) -> torch.nn.Module:
+    if not HAS_ONNX2TORCH:
+        pytest.skip("needs onnx2torch")
     return onnx2torch.convert(copy.deepcopy(model))  # which changes what it is given
 
 
-IMPORTERS: Sequence[Importer] = from_onnx, by_onnx2torch
-each_importer = pytest.mark.parametrize("importer", IMPORTERS)
+each_importer = pytest.mark.parametrize("importer", [from_onnx, by_onnx2torch])
+IMPORTERS: Sequence[Importer] = (from_onnx, by_onnx2torch) if HAS_ONNX2TORCH else (from_onnx,)
 
 
 def tensor_of(array: Array) -> Tensor:
     """Whatever the dtype; its bytes."""
     if isinstance(array, Tensor):
         return array
-    tensor = torch.empty(array.size, dtype=getattr(torch, array.dtype.name))
+    tensor = torch.empty(array.size, dtype=getattr(torch, array.dtype.name), device="cpu")
     tensor.view(torch.uint8).numpy()[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     return tensor.reshape(array.shape)
 

@@ -55,6 +55,7 @@ from onnx_models import (
     filled,
     for_every_size,
     model_of,
+    needs_onnx2torch,
     onnxruntime_outputs,
     onnxruntime_results,
     outputs_of,
@@ -177,6 +178,7 @@ def test_every_input_and_attribute_of_every_opset_has_a_parameter() -> None:
     assert IGNORED_ATTRIBUTES.isdisjoint({"axis", "axes", "split", "starts"})
 
 
+@needs_onnx2torch
 def test_every_version_of_the_operators_has_our_converter() -> None:
     from onnx2torch.node_converters.registry import get_converter
 
@@ -1356,6 +1358,7 @@ def test_what_is_refused_when_it_runs(op: str, sentence: str, inputs: Sequence[n
 # Whole models, by onnx2torch.
 
 
+@needs_onnx2torch
 def test_registering_again_changes_nothing() -> None:
     from onnx2torch.node_converters import registry
 

@@ -30,6 +30,7 @@ from torch_dml_ops.onnx._importer.files import DTYPES
 from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES, scaled_sizes
 from torch_dml_ops.onnx._onnx2torch import DataMovement
 
+pytestmark = pytest.mark.usefixtures("on_cpu")  # on which ONNX Runtime is compared with
 FACTORS = st.one_of(
     st.integers(1, 4),
     st.builds(lambda a, b: a / b, st.integers(1, 9), st.integers(1, 20)),
