@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from backends import default_device
 from contract_cases import CALLS_BY_NAME
 from processes import file_of_tests, path_with_lib, run_python
 from torch import Tensor
@@ -161,6 +162,12 @@ def test_every_argument_is_unknown(name: str, at: tuple[Any, ...]) -> None:
     traced.graph.eliminate_dead_code()
     traced.recompile()
     assert_same(copy.deepcopy(traced)(taken(arguments, at)), function(*arguments))
+
+
+@pytest.mark.parametrize("name", ["dml: slice1", "dml: split"])
+def test_numbers_are_unknown_where_a_default_device_is_set(name: str) -> None:
+    with default_device("cpu"):
+        test_every_argument_is_unknown(name, (1, 1))
 
 
 # What the process did before: nothing, as far as the package can tell, or everything.

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.compiler import is_compiling
-from torch.overrides import handle_torch_function
 
 from torch_dml_ops._operators.signature import NUMBER, NUMBERS, TENSOR, TENSORS, Signature, signatures
 from torch_dml_ops._sentences.arguments import (
@@ -91,7 +90,8 @@ def _traced_or_refused(signature: Signature, overload: Any, arguments: Sequence[
     itself looks at the first number only; otherwise the refusal is raised, in one sentence."""
     lists = [a for a in signature.numbers(arguments) if isinstance(a, (list, tuple))]
     if (given := proxy_among(*(n for numbers in lists for n in numbers))) is not None:
-        return handle_torch_function(overload, (given,), *arguments, **out)
+        # By the proxy itself: a mode, as that of a default device, would make the call that torch refuses.
+        return given.__torch_function__(overload, (type(given),), tuple(arguments), out)
     if (reason := explanation(signature, arguments, **out)) is not None:
         raise reason from None
     raise
