@@ -203,7 +203,8 @@ class Check:
         else:
             command += ["-k", NOR_THESE]
             if importlib.util.find_spec("xdist"):
-                command += ["-p", "xdist.plugin", "-n", str(min(10, max((os.cpu_count() or 1) // 2, 1)))]
+                workers = str(min(14, max((os.cpu_count() or 1) - 2, 1)))
+                command += ["-p", "xdist.plugin", "-n", workers, "--dist", "worksteal"]
         command += [str(test_files().get(name, name)) for name in step.tests]
         start = time.monotonic()
         code = run(command, self.variables(step), self.deadline - start)

@@ -308,15 +308,21 @@ bool affine_case() {
 // whose rows reach into each other's, or gaps in the pieces too.
 bool pieces_case(int64_t item, bool narrow = chance(0.1)) {
   const bool ones = !narrow && chance(0.5), join = chance(0.6), backwards = chance(0.2);
-  const int64_t count = ones ? any(2, chance(0.2) ? 9 : 5) : any(1, chance(0.1) ? 70 : chance(0.5) ? 4 : 20);
+  const int64_t count = ones ? any(2, chance(0.05)  ? 120
+                                      : chance(0.2) ? 9
+                                                    : 5)
+                             : any(1, chance(0.1)   ? 70
+                                      : chance(0.5) ? 4
+                                                    : 20);
   const int64_t rows = any(1, ones ? chance(0.1) ? 9000 : 400 : 40);
+  const double same = chance(0.3) ? 1 : 0.3;  // how often a piece is as wide as the one before
   Numbers sizes;
   for (int64_t k = 0; k < count; ++k)
-    sizes.push_back(ones                   ? 1
-                    : narrow               ? any(1, 32 / item)
-                    : chance(0.3) && k > 0 ? sizes.back()
-                    : chance(0.4)          ? around_vectors(item)
-                                           : any(1, chance(0.5) ? 4 : 200));
+    sizes.push_back(ones                    ? 1
+                    : narrow                ? any(1, 32 / item)
+                    : k > 0 && chance(same) ? sizes.back()
+                    : chance(0.4)           ? around_vectors(item)
+                                            : any(1, chance(0.5) ? 4 : 200));
   const int64_t oddity = chance(0.3) ? 0 : chance(narrow ? 0.7 : 0) ? 9 : chance(0.2) ? 5 : any(0, 9);
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
   if (oddity == 6)

@@ -2,19 +2,23 @@
 //
 // copy_vectorized, for most copies:
 //   vector  16 aligned bytes of the destination (fewer with a strided source), written by one store
-//   thread  up to 4 vectors of a chunk, 256 apart, so that neighbouring threads store neighbouring vectors
-//   chunk   up to 256 · 4 vectors of one copy; a block takes every gridDim.x-th chunk of all copies
+//   thread  one vector of a chunk
+//   chunk   256 vectors of one copy; a block takes one chunk
 //
 // copy_line, for large copies of one dimension whose destination has gaps, or whose items of less than 4 bytes do in
 // the source:
 //   vector  4 items of a destination without gaps, or a single item
-//   thread  16 items of a chunk, in vectors that are 256 apart; a block takes every gridDim.x-th chunk of all copies
+//   thread  8 items of a chunk, in vectors that are 256 apart; a block takes one chunk
 //
 // copy_tiled, where the source is contiguous along another dimension than the destination:
 //   tile    32 × 32 items (64 × 64 of less than 4 bytes) of these two dimensions, transposed in shared memory; or two
 //           of half as many rows, side by side
 //   word    an item, or as many as fill 4 bytes, if alignment allows it
-//   thread  4 to 16 words of a tile; a block takes every gridDim.x-th tile
+//   thread  4 to 16 words of a tile; a block takes one tile
+//
+// copy_interleaved, where short rows of several copies lie side by side in the destination or in the source:
+//   chunk   up to 16 KB of all copies, a few rows, put in order in shared memory; a block takes one chunk
+//   thread  items of all copies that are 256 apart, and vectors of the side where they lie side by side
 #include "../affine_copy.h"
 
 #include <algorithm>
@@ -49,114 +53,93 @@ constexpr int kVecSizeOf = [] {
   }
 }();
 
-// How many vectors of a chunk a thread moves in copy_vectorized: fewer with more than 4 items that are loaded one by
-// one, each into a register.
-template <class Item, class Offset, AccessPattern kAccess>
-constexpr int kVecsOf =
-    loads_vectors(kAccess) || kVecSizeOf<Item, kAccess> <= 4 ? kVecsPerThread<Offset>
-                                                             : std::max(kVecsPerThread<Offset> / 2, 1);
+// Windows in many dimensions take as many registers as 64-bit offsets.
+template <class Offset, int kRank, AccessPattern kAccess>
+constexpr int kMinBlocksOf =
+    kMinBlocksPerSM<std::conditional_t<is_windowed(kAccess) && (kRank > int(kMatrixRank)), int64_t, Offset>>;
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksOf<Offset, kRank, kAccess>)
     copy_vectorized(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
-  constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kVecsOf<Item, Offset, kAccess>;
+  constexpr int kVecSize = kVecSizeOf<Item, kAccess>;
   constexpr bool kWindowed = is_windowed(kAccess), kByVector = loads_vectors(kAccess);
-  constexpr bool kMaySpanRows = may_span_rows(kAccess);
   using OneByOne = std::conditional_t<kWindowed, WindowedStridedLoad<Item, kVecSize>, StridedLoad<Item, kVecSize>>;
   using Load = std::conditional_t<kByVector, ContiguousLoad<Item, kWindowed>, OneByOne>;
-  const auto locate_vec = [](const auto& copy, Offset number) {
-    return locate<Item, kVecSize, kMaySpanRows>(copy, number);
-  };
-  for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto [copy, number] = batch.chunk(chunk);
-    const Offset chunk_begin = Offset(number) * batch.vecs_per_chunk, first = chunk_begin + Offset(threadIdx.x);
-    const Offset end = std::min(chunk_begin + batch.vecs_per_chunk, copy.vecs.count);
-    const Offset range_size = copy.vecs.range_size;
-    Item* dst = reinterpret_cast<Item*>(copy.dst);
-    Load loads[kVecs];
-    Offset at[kVecs] = {}, index[kVecs] = {};
-    uint32_t remaining = 0;  // a bit for each vector
-#pragma unroll
-    for (int u = 0; u < kVecs; ++u) {
-      index[u] = range_size;  // nothing to store
-      if (first + u * kThreadsPerBlock >= end) continue;
-      const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
-      if (kVecSize > 1 && v.index >= range_size) continue;
-      if (loads[u].load_from(copy, v)) {
-        at[u] = v.dst();
-        index[u] = v.index;
-      } else {
-        remaining |= 1u << u;
-      }
+  const auto [copy, chunk] = batch.chunk(blockIdx.x);
+  const Offset number = Offset(chunk) * kThreadsPerBlock + Offset(threadIdx.x), range_size = copy.vecs.range_size;
+  const auto locate_vec = [&, &copy = copy] { return locate<Item, kVecSize, may_span_rows(kAccess)>(copy, number); };
+  Item* dst = reinterpret_cast<Item*>(copy.dst);
+  Load vector;
+  // Nothing to store: compilers take stores under a condition apart with 64-bit offsets.
+  Offset at = 0, index = range_size;
+  bool is_left = false;
+  if (number < copy.vecs.count) {
+    const auto v = locate_vec();
+    if (kVecSize == 1 || v.index < range_size) {
+      is_left = !vector.load_from(copy, v);
+      if (!is_left) at = v.dst(), index = v.index;
     }
-#pragma unroll
-    for (int u = 0; u < kVecs; ++u)
-      store_items(dst + at[u], loads[u].items(copy, index[u]), -index[u], range_size - index[u]);
-    // Vectors at the ends of the source's memory, and rows that are not contiguous.
-    if constexpr (kByVector) {
-#pragma unroll 1
-      for (; remaining != 0; remaining &= remaining - 1) {
-        const int u = lowest_bit<kVecs>(remaining);
-        const auto v = locate_vec(copy, first + u * kThreadsPerBlock);
-        copy_items<Item, kVecSize>(dst + v.dst(), -v.index, range_size - v.index, [&, &copy = copy](int j) {
-          const auto& inner = copy.dims[kRank - 1];
-          Offset i = v.i + j;
-          if constexpr (kWindowed) {
-            i -= inner.begin;
-            if (v.row.outside || i < 0 || i >= inner.count) return Item{};
-          }
-          return load(reinterpret_cast<const Item*>(copy.src) + (v.row.src + i * inner.src_stride));
-        });
+  }
+  store_items(dst + at, vector.items(copy, index), -index, range_size - index);
+  // Vectors at the ends of the source's memory, and rows that are not contiguous.
+  if constexpr (kByVector) {
+    if (!is_left) return;
+    const auto v = locate_vec();
+    copy_items<Item, kVecSize>(dst + v.dst(), -v.index, range_size - v.index, [&, &copy = copy](int j) {
+      const auto& inner = copy.dims[kRank - 1];
+      Offset i = v.i + j;
+      if constexpr (kWindowed) {
+        i -= inner.begin;
+        if (v.row.outside || i < 0 || i >= inner.count) return Item{};
       }
-    }
+      return load(reinterpret_cast<const Item*>(copy.src) + (v.row.src + i * inner.src_stride));
+    });
   }
 }
 
 // Every copy has one dimension.
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     copy_line(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
   static_assert(kRank == 1);
   constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kItemsPerThread / kVecSize;
   constexpr int kStep = kThreadsPerBlock * kVecSize;  // from one vector of a thread to the next, in items
-  for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto [copy, number] = batch.chunk(chunk);
-    const auto& dim = copy.dims[0];
-    const Offset first = Offset(number) * (kStep * kVecs) + Offset(threadIdx.x) * kVecSize;
-    const Offset left = Offset(dim.size.divisor) - first;
-    if (left <= 0) continue;
-    const Item* src = reinterpret_cast<const Item*>(copy.src) + first * dim.src_stride;
-    Item* dst = reinterpret_cast<Item*>(copy.dst) + first * dim.dst_stride;
-    const auto src_stride = int64_t(dim.src_stride), dst_stride = int64_t(dim.dst_stride);
-    const int64_t src_step = kStep * src_stride, dst_step = kStep * dst_stride;
-    if (left >= kStep * (kVecs - 1) + kVecSize) {
-      Item items[kVecs][kVecSize];
+  const auto [copy, number] = batch.chunk(blockIdx.x);
+  const auto& dim = copy.dims[0];
+  const Offset first = Offset(number) * (kStep * kVecs) + Offset(threadIdx.x) * kVecSize;
+  const Offset left = Offset(dim.size.divisor) - first;
+  if (left <= 0) return;
+  const Item* src = reinterpret_cast<const Item*>(copy.src) + first * dim.src_stride;
+  Item* dst = reinterpret_cast<Item*>(copy.dst) + first * dim.dst_stride;
+  const auto src_stride = int64_t(dim.src_stride), dst_stride = int64_t(dim.dst_stride);
+  const int64_t src_step = kStep * src_stride, dst_step = kStep * dst_stride;
+  if (left >= kStep * (kVecs - 1) + kVecSize) {
+    Item items[kVecs][kVecSize];
 #pragma unroll
-      for (int k = 0; k < kVecs; ++k)
+    for (int k = 0; k < kVecs; ++k)
 #pragma unroll
-        for (int j = 0; j < kVecSize; ++j) items[k][j] = load(src + k * src_step + j * src_stride);
+      for (int j = 0; j < kVecSize; ++j) items[k][j] = load(src + k * src_step + j * src_stride);
 #pragma unroll
-      for (int k = 0; k < kVecs; ++k) {
-        if constexpr (kVecSize == 1) {
-          store(dst + k * dst_step, items[k][0]);
-        } else {
-          const auto vector = to_vector(items[k]);
-          store(reinterpret_cast<std::remove_const_t<decltype(vector)>*>(dst + k * kStep), vector);
-        }
+    for (int k = 0; k < kVecs; ++k) {
+      if constexpr (kVecSize == 1) {
+        store(dst + k * dst_step, items[k][0]);
+      } else {
+        const auto vector = to_vector(items[k]);
+        store(reinterpret_cast<std::remove_const_t<decltype(vector)>*>(dst + k * kStep), vector);
       }
-    } else {
-#pragma unroll 1
-      for (int k = 0; k < kVecs; ++k)
-#pragma unroll 1
-        for (int j = k * kStep; j < k * kStep + kVecSize && j < left; ++j)
-          store(dst + j * dst_stride, load(src + j * src_stride));
     }
+  } else {
+#pragma unroll 1
+    for (int k = 0; k < kVecs; ++k)
+#pragma unroll 1
+      for (int j = k * kStep; j < k * kStep + kVecSize && j < left; ++j)
+        store(dst + j * dst_stride, load(src + j * src_stride));
   }
 }
 
 // The destination is contiguous along the last dimension, the source along the last but one.
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     copy_tiled(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
   constexpr int kPerWord = kAccess == AccessPattern::kTiledWords ? kItemsPerWord<Item> : 1;
   using Word = std::conditional_t<kPerWord == 1, Item, uint32_t>;
@@ -165,70 +148,154 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   constexpr int kPadding = sizeof(Word) < 4 ? 4 / int(sizeof(Word)) : 1;  // puts a column into different banks
   __shared__ Word tile[kSide][kWords + kPadding];
   const int x = int(threadIdx.x) % kWords * kPerWord, y = int(threadIdx.x) / kWords;
-  for (uint32_t chunk = blockIdx.x; chunk < batch.chunks; chunk += gridDim.x) {
-    const auto [copy, tile_number] = batch.chunk(chunk);
-    const auto& column = copy.dims[kRank - 1];
-    const auto& row = copy.dims[kRank - 2];
-    const TilePartition<Offset>& tiles = copy.tiles;
-    const auto [tile_row, tile_column] = tiles.column_tiles.divmod(Offset(tile_number));
-    const auto [outer, outer_row] = tiles.row_tiles.divmod(tile_row);
-    const int lead = kPerWord > 1 ? tiles.lead : 0, folds = kPerWord > 1 ? tiles.folds : 0;
-    const Offset first_column = tile_column * (kSide << folds), first_row = outer_row * kSide - lead;
-    const Offset columns_left = Offset(column.size.divisor) - first_column;
-    const Offset rows_left = Offset(row.size.divisor) - first_row;
-    const int columns = columns_left < 2 * kSide ? int(columns_left) : 2 * kSide;
-    const int begin = first_row < 0 ? -int(first_row) : 0, rows = rows_left < kSide ? int(rows_left) : kSide;
-    CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
-                           first_column * column.src_stride + first_row * row.src_stride};
-    copy.template add_offsets<kRank - 2>(outer, at);
-    // Word j of a square of kPerWord × kPerWord items lies in the source's row of column kPerWord · y + j, and one more
-    // side of a tile along in the second half of a tile of two.
-    const int folded = x >= kSide / 2 ? folds : 0;
-    const int first_load = kPerWord * y + folded * kSide, load_row = x - folded * (kSide / 2);
-    const Offset from = at.src + first_load * column.src_stride + load_row * row.src_stride;
-    const auto src_stride = int64_t(column.src_stride);
-    const Item* src = reinterpret_cast<const Item*>(copy.src) + from;
-    const int loads = load_row < rows ? columns - first_load : 0;  // columns from the thread's first one on
-    Word words[kLoads][kPerWord] = {};
-    if (kPerWord == 1 || loads <= 0 ||
-        (copy.vector_loads.include(from) &&
-         copy.vector_loads.include(from + std::min(loads - 1, kSide - 1) * column.src_stride))) {
+  const auto [copy, tile_number] = batch.chunk(blockIdx.x);
+  const auto& column = copy.dims[kRank - 1];
+  const auto& row = copy.dims[kRank - 2];
+  const TilePartition<Offset>& tiles = copy.tiles;
+  const auto [tile_row, tile_column] = tiles.column_tiles.divmod(Offset(tile_number));
+  const auto [outer, outer_row] = tiles.row_tiles.divmod(tile_row);
+  const int lead = kPerWord > 1 ? tiles.lead : 0, folds = kPerWord > 1 ? tiles.folds : 0;
+  const Offset first_column = tile_column * (kSide << folds), first_row = outer_row * kSide - lead;
+  const Offset columns_left = Offset(column.size.divisor) - first_column;
+  const Offset rows_left = Offset(row.size.divisor) - first_row;
+  const int columns = columns_left < 2 * kSide ? int(columns_left) : 2 * kSide;
+  const int begin = first_row < 0 ? -int(first_row) : 0, rows = rows_left < kSide ? int(rows_left) : kSide;
+  CopyOffsets<Offset> at{first_column * column.dst_stride + first_row * row.dst_stride,
+                         first_column * column.src_stride + first_row * row.src_stride};
+  copy.template add_offsets<kRank - 2>(outer, at);
+  // Word j of a square of kPerWord × kPerWord items lies in the source's row of column kPerWord · y + j, and one more
+  // side of a tile along in the second half of a tile of two.
+  const int folded = x >= kSide / 2 ? folds : 0;
+  const int first_load = kPerWord * y + folded * kSide, load_row = x - folded * (kSide / 2);
+  const Offset from = at.src + first_load * column.src_stride + load_row * row.src_stride;
+  const auto src_stride = int64_t(column.src_stride);
+  const Item* src = reinterpret_cast<const Item*>(copy.src) + from;
+  const int loads = load_row < rows ? columns - first_load : 0;  // columns from the thread's first one on
+  Word words[kLoads][kPerWord] = {};
+  if (kPerWord == 1 || loads <= 0 ||
+      (copy.vector_loads.include(from) &&
+       copy.vector_loads.include(from + std::min(loads - 1, kSide - 1) * column.src_stride))) {
 #pragma unroll
-      for (int u = 0; u < kLoads; ++u, src += kPerWord * (kRowsPerStep - 1) * src_stride)
+    for (int u = 0; u < kLoads; ++u, src += kPerWord * (kRowsPerStep - 1) * src_stride)
 #pragma unroll
-        for (int j = 0; j < kPerWord; ++j, src += src_stride)
-          if (kPerWord * u * kRowsPerStep < loads) words[u][j] = load(reinterpret_cast<const Word*>(src));
-    } else {  // words at the ends of the source's memory
+      for (int j = 0; j < kPerWord; ++j, src += src_stride)
+        if (kPerWord * u * kRowsPerStep < loads) words[u][j] = load(reinterpret_cast<const Word*>(src));
+  } else {  // words at the ends of the source's memory
 #pragma unroll
-      for (int u = 0; u < kLoads; ++u, src += kPerWord * (kRowsPerStep - 1) * src_stride)
+    for (int u = 0; u < kLoads; ++u, src += kPerWord * (kRowsPerStep - 1) * src_stride)
 #pragma unroll
-        for (int j = 0; j < kPerWord; ++j, src += src_stride)
-          if (kPerWord * u * kRowsPerStep < loads)
-            words[u][j] = load_items<Word>(src, begin - load_row, rows - load_row);
+      for (int j = 0; j < kPerWord; ++j, src += src_stride)
+        if (kPerWord * u * kRowsPerStep < loads) words[u][j] = load_items<Word>(src, begin - load_row, rows - load_row);
+  }
+#pragma unroll
+  for (int u = 0; u < kLoads; ++u) {
+    transpose(words[u]);
+#pragma unroll
+    for (int j = 0; j < kPerWord; ++j) tile[x + j][y + u * kRowsPerStep] = words[u][j];
+  }
+  __syncthreads();
+  const auto dst_stride = int64_t(row.dst_stride);
+  Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + x * column.dst_stride + y * row.dst_stride;
+  int row_at = y, column_at = x;
+#pragma unroll
+  for (int u = 0; u < kStores; ++u) {
+    if (kPerWord > 1 && u == kStores / 2 && folds) {
+      dst += kSide - kSide / 2 * dst_stride;
+      row_at -= kSide / 2;
+      column_at += kSide;
     }
+    if (column_at < columns && row_at < rows && (kPerWord == 1 || row_at >= begin))
+      store(reinterpret_cast<Word*>(dst), tile[y + u * kRowsPerStep][x / kPerWord]);
+    dst += kRowsPerStep * dst_stride;
+    row_at += kRowsPerStep;
+  }
+}
+
+constexpr int kInterleavedBlocks = 5;  // that an SM runs at once, at least
+
+// Where an item is in shared memory: with 4 bytes between every 128, so that items of successive rows are in different
+// banks.
+template <class Item>
+__device__ __forceinline__ int padded(int k) {
+  constexpr int kItems = 128 / int(sizeof(Item)), kPadding = std::max(4 / int(sizeof(Item)), 1);
+  return k + k / kItems * kPadding;
+}
+
+template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
+__global__ void __launch_bounds__(kThreadsPerBlock, kInterleavedBlocks)
+    copy_interleaved(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
+  static_assert(kRank == 2);
+  constexpr bool kJoined = kAccess == AccessPattern::kJoined;
+  constexpr int kVecSize = kItemsPerVector<Item>, kItems = int(kChunkBytes / sizeof(Item)), kAtOnce = 4;
+  __shared__ Item tile[kItems + kItems / 8];
+  const auto& params = batch.copy[0];
+  const auto& row = params.dims[1].size;
+  const auto& piece = params.rows.piece;
+  const int row_size = int(row.divisor), rows_size = row_size * batch.copies, thread = int(threadIdx.x);
+  const Offset first_row = Offset(blockIdx.x) * params.rows.rows;
+  const int rows = std::min(params.rows.rows, int(Offset(params.dims[0].size.divisor) - first_row));
+
+  // Calls move(u, copy, k, place) for items of all copies: item k of `copy` belongs to `place` in `tile`.
+  const auto for_pieces = [&](int first, auto move) {
 #pragma unroll
-    for (int u = 0; u < kLoads; ++u) {
-      transpose(words[u]);
+    for (int u = 0; u < kAtOnce; ++u) {
+      const int k = first + u * kThreadsPerBlock;
+      if (k >= int(piece.divisor) * batch.copies) continue;
+      const auto [c, within] = piece.divmod(Offset(k));
+      if (within >= rows * row_size) continue;
+      const auto [r, i] = row.divmod(within);
+      move(u, batch.copy[c], first_row * row_size + within,
+           padded<Item>(int(r) * rows_size + int(c) * row_size + int(i)));
+    }
+  };
+  const int pieces = int(piece.divisor) * batch.copies, step = kAtOnce * kThreadsPerBlock;
+  const int64_t begin = int64_t(first_row) * rows_size;  // of the side where rows lie side by side
+  const int items = rows * rows_size, whole = params.rows.vectorized ? items / kVecSize : 0;
+  if constexpr (kJoined) {
+    for (int first = thread; first < pieces; first += step) {
+      Item loaded[kAtOnce] = {};
+      int places[kAtOnce] = {-1, -1, -1, -1};
+      for_pieces(first, [&](int u, const auto& copy, Offset k, int place) {
+        loaded[u] = load(reinterpret_cast<const Item*>(copy.src) + k);
+        places[u] = place;
+      });
 #pragma unroll
-      for (int j = 0; j < kPerWord; ++j) tile[x + j][y + u * kRowsPerStep] = words[u][j];
+      for (int u = 0; u < kAtOnce; ++u)
+        if (places[u] >= 0) tile[places[u]] = loaded[u];
     }
     __syncthreads();
-    const auto dst_stride = int64_t(row.dst_stride);
-    Item* dst = reinterpret_cast<Item*>(copy.dst) + at.dst + x * column.dst_stride + y * row.dst_stride;
-    int row_at = y, column_at = x;
+    Item* dst = reinterpret_cast<Item*>(params.dst) + begin;
+    for (int v = thread; v < whole; v += kThreadsPerBlock) {
+      Item vector[kVecSize];
 #pragma unroll
-    for (int u = 0; u < kStores; ++u) {
-      if (kPerWord > 1 && u == kStores / 2 && folds) {
-        dst += kSide - kSide / 2 * dst_stride;
-        row_at -= kSide / 2;
-        column_at += kSide;
+      for (int j = 0; j < kVecSize; ++j) vector[j] = tile[padded<Item>(v * kVecSize) + j];
+      store(reinterpret_cast<Vector*>(dst) + v, to_vector(vector));
+    }
+    for (int k = whole * kVecSize + thread; k < items; k += kThreadsPerBlock) store(dst + k, tile[padded<Item>(k)]);
+  } else {
+    const Item* src = reinterpret_cast<const Item*>(params.src) + begin;
+    for (int first = thread; first < whole; first += step) {
+      Vector loaded[kAtOnce] = {};
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u)
+        if (first + u * kThreadsPerBlock < whole)
+          loaded[u] = load(reinterpret_cast<const Vector*>(src) + first + u * kThreadsPerBlock);
+#pragma unroll
+      for (int u = 0; u < kAtOnce; ++u) {
+        Item vector[kVecSize];
+        memcpy(vector, &loaded[u], sizeof(vector));
+        const int place = padded<Item>((first + u * kThreadsPerBlock) * kVecSize);
+        if (first + u * kThreadsPerBlock < whole)
+#pragma unroll
+          for (int j = 0; j < kVecSize; ++j) tile[place + j] = vector[j];
       }
-      if (column_at < columns && row_at < rows && (kPerWord == 1 || row_at >= begin))
-        store(reinterpret_cast<Word*>(dst), tile[y + u * kRowsPerStep][x / kPerWord]);
-      dst += kRowsPerStep * dst_stride;
-      row_at += kRowsPerStep;
     }
+    for (int k = whole * kVecSize + thread; k < items; k += kThreadsPerBlock) tile[padded<Item>(k)] = load(src + k);
     __syncthreads();
+    for (int first = thread; first < pieces; first += step)
+      for_pieces(first, [&](int, const auto& copy, Offset k, int place) {
+        store(reinterpret_cast<Item*>(copy.dst) + k, tile[place]);
+      });
   }
 }
 
@@ -262,6 +329,16 @@ int64_t partition_into_vectors(const AffineCopy& copy, Params& params) {
   return int64_t(params.vecs.count);
 }
 
+template <class Item, AccessPattern kAccess, class Params>
+int64_t partition_into_rows(const AffineCopy& copy, int64_t copies, Params& params) {
+  using Offset = typename Params::Offset;
+  const int64_t count = copy.dims[0].size, size = copy.dims[1].size, item_size = sizeof(Item);
+  const int64_t rows = interleaved_rows(count, size * item_size, copies, item_size);
+  const char* whole = kAccess == AccessPattern::kJoined ? copy.dst : copy.src;
+  params.rows = {FastDivmod<Offset>(rows * size), int(rows), reinterpret_cast<uintptr_t>(whole) % sizeof(Vector) == 0};
+  return (count + rows - 1) / rows;
+}
+
 template <class Params>
 void set_dims(const AffineCopy& copy, Params& params) {
   using Offset = typename Params::Offset;
@@ -284,28 +361,27 @@ void set_dims(const AffineCopy& copy, Params& params) {
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
 void launch_batches(const CopyLaunches& launches) {
-  constexpr const char* kName = is_tiled(kAccess) ? "copy_tiled" : is_line(kAccess) ? "copy_line" : "copy_vectorized";
+  constexpr const char* kName = is_interleaved(kAccess) ? "copy_interleaved"
+                                : is_tiled(kAccess)     ? "copy_tiled"
+                                : is_line(kAccess)      ? "copy_line"
+                                                        : "copy_vectorized";
   constexpr auto kKernel = [] {
-    if constexpr (is_tiled(kAccess))
+    if constexpr (is_interleaved(kAccess))
+      return copy_interleaved<Item, Offset, kRank, kAccess, kMaxCopies>;
+    else if constexpr (is_tiled(kAccess))
       return copy_tiled<Item, Offset, kRank, kAccess, kMaxCopies>;
     else if constexpr (is_line(kAccess))
       return copy_line<Item, Offset, kRank, kAccess, kMaxCopies>;
     else
       return copy_vectorized<Item, Offset, kRank, kAccess, kMaxCopies>;
   }();
-  const int64_t at_once = blocks_at_once<kKernel>(kName);
   CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch;
   batch.copies = 0;
   batch.chunks = 0;
   batch.same_chunks = true;
-  int64_t vecs = 0;
-  for (const AffineCopy& copy : launches.copies) vecs += numel(copy.dims) / kVecSizeOf<Item, kAccess>;
-  // Loading a whole vector takes fewer instructions than loading its items.
-  constexpr int64_t kWavesOfTwo = loads_vectors(kAccess) || kVecSizeOf<Item, kAccess> == 1 ? 2 : 1;
-  batch.vecs_per_chunk = is_tiled(kAccess) ? 1
-                         : is_line(kAccess)
-                             ? kThreadsPerBlock * kItemsPerThread
-                             : vecs_per_chunk(vecs, kVecsOf<Item, Offset, kAccess>, at_once, kWavesOfTwo);
+  constexpr int64_t kUnitsPerChunk = is_tiled(kAccess) || is_interleaved(kAccess) ? 1
+                                     : is_line(kAccess)                           ? kThreadsPerBlock * kItemsPerThread
+                                                                                  : kThreadsPerBlock;
   for (std::size_t c = 0; c < launches.copies.size(); ++c) {
     const AffineCopy& copy = launches.copies[c];
     auto& params = batch.copy[batch.copies++];
@@ -315,18 +391,20 @@ void launch_batches(const CopyLaunches& launches) {
     params.first_chunk = batch.chunks;
     set_dims(copy, params);
     int64_t units = 0;
-    if constexpr (is_tiled(kAccess))
+    if constexpr (is_interleaved(kAccess))
+      units = c == 0 ? partition_into_rows<Item, kAccess>(copy, int64_t(launches.copies.size()), params) : 0;
+    else if constexpr (is_tiled(kAccess))
       units = partition_into_tiles<Item, kAccess>(copy, params);
     else if constexpr (is_line(kAccess))
       units = numel(copy.dims);
     else
       units = partition_into_vectors<Item, kAccess>(copy, params);
-    const int64_t chunks = (units + batch.vecs_per_chunk - 1) / batch.vecs_per_chunk;
+    const int64_t chunks = (units + kUnitsPerChunk - 1) / kUnitsPerChunk;
     batch.chunks = checked_chunks(batch.chunks + chunks);
     batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;
     batch.by_copy = FastDivmod<int32_t>(batch.copies);
     if (batch.copies < kMaxCopies && c + 1 < launches.copies.size()) continue;
-    launch<kKernel>(kName, grid_size(batch.chunks, at_once), kThreadsPerBlock, launches.stream, batch);
+    launch<kKernel>(kName, batch.chunks, kThreadsPerBlock, launches.stream, batch);
     batch.copies = 0;
     batch.chunks = 0;
     batch.same_chunks = true;
@@ -348,6 +426,10 @@ void launch_access(const CopyLaunches& launches) {
   // Several copies with windows occur only where a copy with too many dimensions was split: one launch each will do.
   if constexpr (is_line(kAccess)) {
     return launch_batches<Item, Offset, kRank, kAccess, kFew>(launches);
+  } else if constexpr (is_interleaved(kAccess)) {  // one launch
+    static_assert(kFew >= kFewInterleaved && kMany >= kMaxInterleaved);
+    if (copies <= kFew) return launch_batches<Item, Offset, kRank, kAccess, kFew>(launches);
+    launch_batches<Item, Offset, kRank, kAccess, kMany>(launches);
   } else {
     if constexpr (!is_windowed(kAccess)) {
       if constexpr (!is_tiled(kAccess)) {  // many copies in tiles are too rare for kernels of their own
@@ -375,6 +457,10 @@ void launch_copies(const CopyLaunches& launches) {
     try_access.template operator()<kContiguous>();
     try_access.template operator()<kWindowed>();
   }
+  if constexpr (kRank == int(kMatrixRank)) {
+    try_access.template operator()<kJoined>();
+    try_access.template operator()<kParted>();
+  }
   if constexpr (kRank == int(kMaxRank)) try_access.template operator()<kTiled>();
   if constexpr (kRank == int(kMaxRank) && sizeof(Offset) == 4 && kItemsPerWord<Item> > 1)
     try_access.template operator()<kTiledWords>();
@@ -401,6 +487,7 @@ void execute(AffineCopies plan, Stream stream) {
   }
   const bool fits_32_bits = launches.max_index <= max_32_bit_index();
   launches.access = access_pattern(launches.copies, launches.item_size);
+  if (fits_32_bits) try_interleaved(launches);
   if (launches.access == AccessPattern::kStrided && fits_32_bits) try_lines(launches);
   if (launches.access == AccessPattern::kStrided) {
     std::vector<AffineCopy> arranged = launches.copies;

@@ -31,6 +31,14 @@ struct TilePartition {
   int16_t folds;  // 1 if there are so few rows that a tile is two of half as many, side by side; or 0
 };
 
+// Which rows of all copies are moved together.
+template <class Offset>
+struct InterleavedRows {
+  FastDivmod<Offset> piece;  // how many items of each copy a chunk has
+  int rows;                  // in a chunk
+  bool vectorized;           // whether the side where they lie side by side begins at an address of whole vectors
+};
+
 // Where an item lies in destination and source, in items.
 template <class Offset>
 struct CopyOffsets {
@@ -62,6 +70,7 @@ struct CopyParams : FirstDim<(kRankOf <= int(kMatrixRank))> {
   union {
     VecPartition<Offset> vecs;
     TilePartition<Offset> tiles;
+    InterleavedRows<Offset> rows;
   };
   VectorOffsets<Offset> vector_loads;  // none if the items of rows do not follow one another
   uint32_t first_chunk;
@@ -98,8 +107,7 @@ struct Chunk {
 // The copies of a launch, passed as the kernel's parameter.
 template <class Params, int kMaxCopies>
 struct CopyBatch {
-  uint32_t chunks;     // of all copies
-  int vecs_per_chunk;  // or one tile
+  uint32_t chunks;  // of all copies
   int copies;
   // Whether all copies have the same number of chunks. If so, successive chunks belong to successive copies:
   // neighbouring memory is then accessed at about the same time, and a sector with items of several copies moves once.

@@ -44,15 +44,10 @@ namespace torch_dml_ops::cuda {
 
 constexpr int kThreadsPerBlock = 256;
 
-// The least occupancy: how many blocks an SM runs at once. It leaves a thread 64 registers, which are enough; without
-// it the compiler spills values to memory to get by with fewer.
-constexpr int kMinBlocksPerSM = 4;
-
-// How many vectors of a chunk a thread moves. It issues all of their loads before the first store waits for one. With
-// 64-bit offsets there are registers for one.
+// The least occupancy: how many blocks an SM runs at once, as many as its threads allow. While some wait for what they
+// load, others compute and store. It leaves a thread 32 registers, which are enough but for 64-bit offsets.
 template <class Offset>
-constexpr int kVecsPerThread = sizeof(Offset) == 4 ? 4 : 1;
-constexpr int kMaxVecsPerChunk = kThreadsPerBlock * kVecsPerThread<int32_t>;
+constexpr int kMinBlocksPerSM = sizeof(Offset) == 4 ? 8 : 4;
 
 constexpr std::size_t kMaxParameterBytes = 4096;        // of a kernel's parameters, with any driver
 constexpr std::size_t kMaxLargeParameterBytes = 32764;  // with drivers for CUDA 12.1 or later

@@ -37,11 +37,6 @@ struct DeviceLimits {
   int64_t reserved_shared_bytes_per_block;  // taken by CUDA itself, besides those of the kernel
   bool large_kernel_parameters;             // whether kernels may have kMaxLargeParameterBytes of parameters
 
-  // How many blocks with so much shared memory an SM runs at once, if nothing else limits them.
-  int64_t blocks_with_shared_memory(int64_t bytes) const {
-    return std::max<int64_t>(shared_bytes_per_sm / (bytes + reserved_shared_bytes_per_block), 1);
-  }
-
   // The dynamic shared memory that each block can have if an SM is to run `blocks` of them at once.
   int64_t dynamic_shared_bytes(int64_t blocks, int64_t static_bytes) const {
     constexpr int64_t kUnit = 256;  // of allocation: 128 or 256 bytes, depending on the device
@@ -82,22 +77,17 @@ class AllowDuringCapture {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;  // later the mode that was set before
 };
 
-// How many blocks of the kernel an SM runs at once, if they need no dynamic shared memory. The first question makes
-// CUDA load the kernel, which it otherwise does at the first launch. That may be under a stream capture, which what
-// loads a kernel, such as an allocation of memory, would invalidate.
+// Makes CUDA load the kernel, which it otherwise does at the first launch. That may be under a stream capture, which
+// what loads a kernel, such as an allocation of memory, would invalidate.
 template <auto kKernel>
-int64_t blocks_per_sm(const char* name, int device) {
-  static std::once_flag known[kMaxDevices];
-  static int result[kMaxDevices];
-  std::call_once(known[device], [name, device] {
+void load_kernel(const char* name, int device) {
+  static std::once_flag loaded[kMaxDevices];
+  std::call_once(loaded[device], [name] {
     const AllowDuringCapture allow;
     cudaFuncAttributes attributes;
-    cudaError_t error = cudaFuncGetAttributes(&attributes, kKernel);
-    if (error == cudaSuccess)
-      error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&result[device], kKernel, kThreadsPerBlock, 0);
+    const cudaError_t error = cudaFuncGetAttributes(&attributes, kKernel);
     if (error != cudaSuccess) fail(error, std::string("the CUDA kernel ") + name + " cannot be loaded");
   });
-  return std::max(result[device], 1);
 }
 
 // Lets the kernel's blocks have as much dynamic shared memory as the device allows. If each launch asked for what it
@@ -121,7 +111,7 @@ void launch(const char* name, int64_t blocks, int threads, Stream stream, const 
   static_assert(std::is_same_v<decltype(kKernel), void (*)(Parameters)>);
   static_assert(std::is_trivially_copyable_v<Parameters>);
   const int device = current_device();
-  blocks_per_sm<kKernel>(name, device);  // loads the kernel
+  load_kernel<kKernel>(name, device);
   if (dynamic_shared_bytes > 0) allow_all_shared_memory<kKernel>(device);
   void* arguments[] = {const_cast<Parameters*>(&parameters)};
   const cudaError_t error = cudaLaunchKernel(kKernel, dim3(unsigned(blocks)), dim3(unsigned(threads)), arguments,
@@ -132,36 +122,10 @@ void launch(const char* name, int64_t blocks, int threads, Stream stream, const 
                   " bytes of shared memory");
 }
 
-// How many blocks of the kernel the current device runs at once.
-template <auto kKernel>
-int64_t blocks_at_once(const char* name) {
-  const int device = current_device();
-  return blocks_per_sm<kKernel>(name, device) * limits(device).sm_count;
-}
-
-// How many of `total` vectors make a chunk, of which a thread moves at most `vecs_per_thread`. Blocks that begin
-// together also end together, so memory idles between their waves and longest after the last one, which few blocks may
-// be left for: chunks are halved until there are about four waves of them. A single vector for each thread takes too
-// many instructions, and is left for what two would not fill `waves_of_two` with.
-inline int vecs_per_chunk(int64_t total, int vecs_per_thread, int64_t blocks_at_once, int64_t waves_of_two = 1) {
-  constexpr int64_t kWaves = 4;
-  int each = vecs_per_thread;
-  const auto chunks = [&] { return (total + each * kThreadsPerBlock - 1) / (each * kThreadsPerBlock); };
-  while (each > 1 && chunks() < (each > 2 ? kWaves : waves_of_two) * blocks_at_once) each /= 2;
-  return each * kThreadsPerBlock;
-}
-
-// Kernels number chunks in 32 bits. No GPU has the memory for more.
+// Kernels number chunks in 32 bits, and each is a block. No GPU has the memory for more.
 inline uint32_t checked_chunks(int64_t chunks) {
   if (chunks > INT32_MAX) throw std::runtime_error("a copy of " + std::to_string(chunks) + " chunks is too large");
   return uint32_t(chunks);
-}
-
-// How many blocks to launch for so many chunks: at most one per chunk, and a few waves of what the device runs at once,
-// so that SMs which finish early get more to do.
-inline int64_t grid_size(int64_t chunks, int64_t blocks_at_once) {
-  constexpr int64_t kWaves = 8;
-  return std::min(chunks, kWaves * blocks_at_once);
 }
 
 }  // namespace torch_dml_ops::cuda

@@ -4,15 +4,15 @@
 //
 // reverse_rows, where each row is reversed by itself:
 //   vector  16 aligned bytes of the destination; those on one side of the row's length are moved whole
-//   thread  up to 4 vectors of one row, which it shares with its neighbours: as many as a power of 2, up to 256. What
+//   thread  up to 2 vectors of one row, which it shares with its neighbours: as many as a power of 2, up to 256. What
 //           concerns the row, above all its length, is found out once for these vectors
-//   chunk   as many rows, or parts of a long one, as 256 threads move; a block takes every gridDim.x-th chunk
+//   chunk   as many rows, or parts of a long one, as 256 threads move; a block takes one chunk
 //
 // reverse_panels, where each column has a length of its own:
 //   panel   up to 64 columns by the whole axis, in shared memory: loaded row by row, and stored row by row from the
 //           indices that the columns' lengths say
 //   word    an item, or as many as fill 4 bytes, if alignment allows it
-//   thread  one word of a panel's columns, in every so many rows; a block takes every gridDim.x-th panel
+//   thread  one word of a panel's columns, in every so many rows; a block takes one panel
 #include "../reverse_copy.h"
 
 #include <algorithm>
@@ -70,7 +70,6 @@ struct ReverseParams {
   };
   VectorOffsets<Offset> vector_loads;
   uint32_t chunks;
-  int vecs_per_chunk;   // or one panel
   int axis, first_dim;  // dims before it have size 1
   bool vectorized;      // rows are contiguous in the source, and each has one length
   Dim dims[kRank];      // src_stride is 0 for the axis, along which the source depends on the length
@@ -110,133 +109,111 @@ __device__ Offset reversed_index(Offset length, Offset i) {
 }
 
 template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     reverse_vectorized(const __grid_constant__ ReverseParams<Offset, kRank> params) {
-  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Offset>;
-  Item* dst = reinterpret_cast<Item*>(params.dst);
+  constexpr int kVecSize = kItemsPerVector<Item>;
   const Item* src = reinterpret_cast<const Item*>(params.src);
+  Item* dst = reinterpret_cast<Item*>(params.dst);
   const Offset range_size = params.vecs.range_size;
-  const auto locate_vec = [&](Offset number) { return locate<Item, kVecSize, false>(params, number); };
-  for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
-    const Offset chunk_begin = Offset(chunk) * params.vecs_per_chunk, first = chunk_begin + Offset(threadIdx.x);
-    const Offset end = std::min(chunk_begin + params.vecs_per_chunk, params.vecs.count);
-    UnalignedLoad<Item> loads[kVecs];
-    // Each has a value, because where one has none, compilers compute more of them at once than there are registers
-    // for.
-    Offset at[kVecs] = {}, i[kVecs] = {}, from[kVecs] = {}, axis_index[kVecs] = {};
-    uint64_t lengths[kVecs] = {};
-    uint32_t remaining = 0;  // a bit for each vector
-#pragma unroll
-    for (int u = 0; u < kVecs; ++u) {
-      i[u] = range_size;  // nothing to move
-      if (first + u * kThreadsPerBlock >= end) continue;
-      const auto v = locate_vec(first + u * kThreadsPerBlock);
-      if (kVecSize > 1 && v.i >= range_size) continue;
-      if (!params.vectorized) {
-        remaining |= 1u << u;
-        continue;
+  const Offset number = Offset(blockIdx.x) * kThreadsPerBlock + Offset(threadIdx.x);
+  const auto locate_vec = [&] { return locate<Item, kVecSize, false>(params, number); };
+  UnalignedLoad<Item> vector;
+  Offset at = 0, i = range_size;  // nothing to store, as in copy_vectorized
+  bool is_left = false;
+  if (number < params.vecs.count) {
+    const auto v = locate_vec();
+    if (kVecSize == 1 || v.i < range_size) {
+      is_left = true;
+      if (params.vectorized) {
+        const Offset length = params.clamped_length_at(v.row.length);
+        const Offset from = v.row.src + v.i + reversed_index(length, v.row.axis_index) * params.axis_src_stride;
+        if (kVecSize == 1 || params.vector_loads.include(from)) {
+          vector.load_from(src + from);
+          at = v.dst(), i = v.i;
+          is_left = false;
+        }
       }
-      at[u] = v.dst();
-      i[u] = v.i;
-      from[u] = v.row.src + v.i;
-      axis_index[u] = v.row.axis_index;
-      lengths[u] = params.load_length(v.row.length);
-    }
-#pragma unroll
-    for (int u = 0; u < kVecs; ++u) {
-      if (i[u] >= range_size) continue;
-      from[u] += reversed_index(params.clamp_length(lengths[u]), axis_index[u]) * params.axis_src_stride;
-      if (kVecSize == 1 || params.vector_loads.include(from[u])) {
-        loads[u].load_from(src + from[u]);
-      } else {
-        i[u] = range_size;
-        remaining |= 1u << u;
-      }
-    }
-#pragma unroll
-    for (int u = 0; u < kVecs; ++u) store_items(dst + at[u], loads[u].items(false), -i[u], range_size - i[u]);
-    // Vectors at the ends of the source's memory, and rows that are not contiguous or have several lengths.
-#pragma unroll 1
-    for (; remaining != 0; remaining &= remaining - 1) {
-      const int u = lowest_bit<kVecs>(remaining);
-      const auto v = locate_vec(first + u * kThreadsPerBlock);
-      const auto& inner = params.dims[kRank - 1];
-      copy_items<Item, kVecSize>(dst + v.dst(), -v.i, range_size - v.i, [&](int j) {
-        const Offset k = v.i + j, length = params.clamped_length_at(v.row.length + k * inner.length_stride);
-        const Offset within = reversed_index(length, params.axis == kRank - 1 ? k : v.row.axis_index);
-        return load(src + (v.row.src + k * inner.src_stride + within * params.axis_src_stride));
-      });
     }
   }
+  store_items(dst + at, vector.items(false), -i, range_size - i);
+  if (!is_left) return;
+  // Vectors at the ends of the source's memory, and rows that are not contiguous or have several lengths.
+  const auto v = locate_vec();
+  const auto& inner = params.dims[kRank - 1];
+  copy_items<Item, kVecSize>(dst + v.dst(), -v.i, range_size - v.i, [&](int j) {
+    const Offset k = v.i + j, length = params.clamped_length_at(v.row.length + k * inner.length_stride);
+    const Offset within = reversed_index(length, params.axis == kRank - 1 ? k : v.row.axis_index);
+    return load(src + (v.row.src + k * inner.src_stride + within * params.axis_src_stride));
+  });
 }
+
+// How many vectors of a row a thread moves in reverse_rows. With 64-bit offsets, and with items of less than a word,
+// there are registers for one.
+template <class Item, class Offset>
+constexpr int kVecsPerThread = sizeof(Item) >= 4 && sizeof(Offset) == 4 ? 2 : 1;
+
+// Many dimensions take as many registers as 64-bit offsets.
+template <class Offset, int kRank>
+constexpr int kMinBlocksOf = kMinBlocksPerSM<std::conditional_t<(kRank > int(kBatchRank)), int64_t, Offset>>;
 
 // The axis is the last dimension, contiguous in the source.
 template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksOf<Offset, kRank>)
     reverse_rows(const __grid_constant__ ReverseParams<Offset, kRank> params) {
-  using Unsigned = std::make_unsigned_t<Offset>;
-  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Offset>;
+  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Item, Offset>;
   const int log2_threads = params.rows.log2_threads, thread = int(threadIdx.x) & ((1 << log2_threads) - 1);
   const Offset size = params.axis_size, step = Offset(kVecSize) << log2_threads;
-  for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
-    const Offset number = Offset(chunk) * (kThreadsPerBlock >> log2_threads) + Offset(threadIdx.x >> log2_threads);
-    if (number >= params.rows.count) continue;
-    const auto [row, part] = params.rows.parts_per_row.divmod(number);
-    ReverseOffsets<Offset> at{};
-    params.add_row_offsets(row, at);
-    const Offset length = params.clamped_length_at(at.length);
-    Item* dst = reinterpret_cast<Item*>(params.dst) + at.dst;
-    const Item* src = reinterpret_cast<const Item*>(params.src) + at.src;
-    // Unsigned, because past the end of a row it may overflow.
-    const Unsigned lead = (params.rows.misalignment + uint32_t(at.dst)) % kVecSize;
-    const Unsigned first = Unsigned(part * kVecs) * Unsigned(step) + Unsigned(thread) * kVecSize;
-    UnalignedLoad<Item> loads[kVecs];
-    uint32_t stored = 0, reversed = 0, remaining = 0;  // a bit for each vector
+  const Offset number = Offset(blockIdx.x) * (kThreadsPerBlock >> log2_threads) + Offset(threadIdx.x >> log2_threads);
+  if (number >= params.rows.count) return;
+  const auto [row, part] = params.rows.parts_per_row.divmod(number);
+  ReverseOffsets<Offset> at{};
+  params.add_row_offsets(row, at);
+  const Offset length = params.clamped_length_at(at.length);
+  Item* dst = reinterpret_cast<Item*>(params.dst) + at.dst;
+  const Item* src = reinterpret_cast<const Item*>(params.src) + at.src;
+  const Offset lead = Offset((params.rows.misalignment + uint32_t(at.dst)) % kVecSize);
+  const Offset first = part * kVecs * step + Offset(thread) * kVecSize - lead;  // of item 0 of the first vector
+  const auto is_reversed = [&](Offset i) { return std::min(i + kVecSize, size) <= length; };
+  const auto source_of = [&](Offset i) { return is_reversed(i) ? length - kVecSize - i : i; };
+  // Whether all items of a vector go the same way, and may be loaded at once.
+  const auto is_whole = [&](Offset i) {
+    return (is_reversed(i) || std::max<Offset>(i, 0) >= length) &&
+           (kVecSize == 1 || params.vector_loads.include(at.src + source_of(i)));
+  };
+  UnalignedLoad<Item> loads[kVecs];
 #pragma unroll
-    for (int u = 0; u < kVecs; ++u) {
-      const Unsigned past_lead = first + u * Unsigned(step);
-      if (past_lead >= Unsigned(size) + lead) continue;
-      const auto i = Offset(past_lead - lead);
-      const bool is_reversed = std::min(i + kVecSize, size) <= length;
-      const Offset from = is_reversed ? length - kVecSize - i : i;
-      if ((is_reversed || std::max<Offset>(i, 0) >= length) &&
-          (kVecSize == 1 || params.vector_loads.include(at.src + from))) {
-        loads[u].load_from(src + from);
-        reversed |= uint32_t(is_reversed) << u;
-        stored |= 1u << u;
-      } else {
-        remaining |= 1u << u;
-      }
-    }
+  for (int u = 0; u < kVecs; ++u) {
+    const Offset i = first + u * step;
+    if (i < size && is_whole(i)) loads[u].load_from(src + source_of(i));
+  }
 #pragma unroll
-    for (int u = 0; u < kVecs; ++u) {
-      auto i = Offset(first + u * Unsigned(step) - lead);
-      if (!(stored >> u & 1)) {
-        if constexpr (sizeof(Offset) == 4) continue;
-        i = size;  // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets
-      }
-      store_items(dst + i, loads[u].items(reversed >> u & 1), -i, size - i);
+  for (int u = 0; u < kVecs; ++u) {
+    Offset i = first + u * step;
+    if (i >= size || !is_whole(i)) {
+      if constexpr (sizeof(Offset) == 4) continue;
+      i = size;  // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets
     }
-    // Vectors where the length and the source's memory end.
+    store_items(dst + i, loads[u].items(is_reversed(i)), -i, size - i);
+  }
+  // Vectors where the length and the source's memory end.
 #pragma unroll 1
-    for (; remaining != 0; remaining &= remaining - 1) {
-      const auto i = Offset(first + Unsigned(lowest_bit<kVecs>(remaining)) * Unsigned(step) - lead);
-      const Offset from_reversed = length - kVecSize - i;
-      if constexpr (kVecSize > 1 && sizeof(Offset) == 4) {
-        // A reversed vector before the end of the length, and one that stays as it is after it. With 64-bit offsets a
-        // compiler takes the store of both apart.
-        if (params.vector_loads.include(at.src + i) && params.vector_loads.include(at.src + from_reversed)) {
-          UnalignedLoad<Item> reversed_load, load;
-          reversed_load.load_from(src + from_reversed);
-          load.load_from(src + i);
-          const Vector vector = select_items<Item>(Offset(0), length - i, reversed_load.items(true), load.items(false));
-          store_items(dst + i, vector, -i, size - i);
-          continue;
-        }
+  for (int u = 0; u < kVecs; ++u) {
+    const Offset i = first + u * step;
+    if (i >= size || is_whole(i)) continue;
+    const Offset from_reversed = length - kVecSize - i;
+    if constexpr (kVecSize > 1 && sizeof(Offset) == 4) {
+      // A reversed vector before the end of the length, and one that stays as it is after it. With 64-bit offsets a
+      // compiler takes the store of both apart.
+      if (params.vector_loads.include(at.src + i) && params.vector_loads.include(at.src + from_reversed)) {
+        UnalignedLoad<Item> load;
+        load.load_from(src + from_reversed);
+        const Vector reversed = load.items(true);
+        load.load_from(src + i);
+        store_items(dst + i, select_items<Item>(Offset(0), length - i, reversed, load.items(false)), -i, size - i);
+        continue;
       }
-      copy_items<Item, kVecSize>(dst + i, -i, size - i,
-                                 [&](int j) { return load(src + reversed_index(length, i + j)); });
     }
+    copy_items<Item, kVecSize>(dst + i, -i, size - i, [&](int j) { return load(src + reversed_index(length, i + j)); });
   }
 }
 
@@ -245,7 +222,7 @@ constexpr int64_t kPanelStaticBytes = kMaxPanelColumns * int64_t(sizeof(int64_t)
 
 // The last dimension is the columns, the last but one the axis. If kWords, 4 bytes of columns are moved at once.
 template <class Item, class Offset, int kRank, bool kWords>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
     reverse_panels(const __grid_constant__ ReverseParams<Offset, kRank> params) {
   using Word = std::conditional_t<kWords, uint32_t, Item>;
   constexpr int kPerWord = int(sizeof(Word) / sizeof(Item));
@@ -256,43 +233,40 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM)
   const int bits = params.panels.log2_columns, columns = 1 << bits, words = columns / kPerWord,
             rows = kThreadsPerBlock * kPerWord >> bits, size = int(params.axis_size);
   const int c = (int(threadIdx.x) & (words - 1)) * kPerWord, first_row = int(threadIdx.x) * kPerWord >> bits;
-  for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
-    const auto [outer, panel_number] = params.panels.column_panels.divmod(Offset(chunk));
-    const Offset first = panel_number * columns;
-    ReverseOffsets<Offset> offsets{};
-    params.template add_offsets<kRank - 2>(outer, offsets);
-    const Offset columns_left = Offset(column.size.divisor) - first;
-    const bool in_bounds = c < columns_left;
-    const Item* src = reinterpret_cast<const Item*>(params.src) + offsets.src + (first + c) * column.src_stride;
-    Item* dst = reinterpret_cast<Item*>(params.dst) + offsets.dst + (first + c) * column.dst_stride;
-    if (int(threadIdx.x) < columns && Offset(threadIdx.x) < columns_left)
-      mirrored[threadIdx.x] =
-          ((int(params.clamped_length_at(offsets.length + (first + Offset(threadIdx.x)) * column.length_stride)) - 1)
-           << bits) +
-          int(threadIdx.x);
-    if (in_bounds) {
+  const auto [outer, panel_number] = params.panels.column_panels.divmod(Offset(blockIdx.x));
+  const Offset first = panel_number * columns;
+  ReverseOffsets<Offset> offsets{};
+  params.template add_offsets<kRank - 2>(outer, offsets);
+  const Offset columns_left = Offset(column.size.divisor) - first;
+  const bool in_bounds = c < columns_left;
+  const Item* src = reinterpret_cast<const Item*>(params.src) + offsets.src + (first + c) * column.src_stride;
+  Item* dst = reinterpret_cast<Item*>(params.dst) + offsets.dst + (first + c) * column.dst_stride;
+  if (int(threadIdx.x) < columns && Offset(threadIdx.x) < columns_left)
+    mirrored[threadIdx.x] =
+        ((int(params.clamped_length_at(offsets.length + (first + Offset(threadIdx.x)) * column.length_stride)) - 1)
+         << bits) +
+        int(threadIdx.x);
+  if (in_bounds) {
 #pragma unroll 8
-      for (int i = first_row; i < size; i += rows)
-        *reinterpret_cast<Word*>(panel + (i << bits) + c) =
-            load(reinterpret_cast<const Word*>(src + Offset(i) * params.axis_src_stride));
-    }
-    __syncthreads();
-    if (in_bounds) {
-      int from[kPerWord];
+    for (int i = first_row; i < size; i += rows)
+      *reinterpret_cast<Word*>(panel + (i << bits) + c) =
+          load(reinterpret_cast<const Word*>(src + Offset(i) * params.axis_src_stride));
+  }
+  __syncthreads();
+  if (in_bounds) {
+    int from[kPerWord];
 #pragma unroll
-      for (int j = 0; j < kPerWord; ++j) from[j] = mirrored[c + j];
+    for (int j = 0; j < kPerWord; ++j) from[j] = mirrored[c + j];
 #pragma unroll 8 / kPerWord
-      for (int i = first_row; i < size; i += rows) {
-        Item items[kPerWord];
+    for (int i = first_row; i < size; i += rows) {
+      Item items[kPerWord];
 #pragma unroll
-        for (int j = 0; j < kPerWord; ++j) {
-          const int reversed = from[j] - (i << bits);  // negative from the length on
-          items[j] = panel[reversed >= 0 ? reversed : (i << bits) + c + j];
-        }
-        store(reinterpret_cast<Word*>(dst + Offset(i) * axis.dst_stride), to_word<Word>(items));
+      for (int j = 0; j < kPerWord; ++j) {
+        const int reversed = from[j] - (i << bits);  // negative from the length on
+        items[j] = panel[reversed >= 0 ? reversed : (i << bits) + c + j];
       }
+      store(reinterpret_cast<Word*>(dst + Offset(i) * axis.dst_stride), to_word<Word>(items));
     }
-    __syncthreads();
   }
 }
 
@@ -334,16 +308,17 @@ int panel_columns(const ReverseCopy& copy) {
   return bytes(columns) > room(1) || idle ? 0 : int(columns);
 }
 
-// Shares out rows among so many threads that each has at most `vecs_per_thread` vectors of a row, unless the row has
-// more than a block can move; but not so few that neighbours do not access a cache line together.
-template <class Offset>
-RowPartition<Offset> partition_rows(const VecPartition<Offset>& vecs, int64_t vecs_per_thread) {
+// Shares out rows among so many threads that each has at most kVecsPerThread vectors of a row, unless the row has more
+// than a block can move; but not so few that neighbours do not access a cache line together.
+template <class Item, class Offset>
+RowPartition<Offset> partition_rows(const VecPartition<Offset>& vecs) {
+  constexpr int64_t kVecs = kVecsPerThread<Item, Offset>;
   constexpr int64_t kLineVecs = 8;
   const auto per_row = int64_t(vecs.vecs_per_range.divisor);
   const auto threads_for = [](int64_t n) { return int64_t(std::bit_ceil(uint64_t(n))); };
-  int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);
+  int64_t threads = threads_for((per_row + kVecs - 1) / kVecs);
   threads = std::clamp(threads, std::min(kLineVecs, threads_for(per_row)), int64_t(kThreadsPerBlock));
-  const int64_t vecs_per_part = threads * kVecsPerThread<Offset>, parts = (per_row + vecs_per_part - 1) / vecs_per_part;
+  const int64_t vecs_per_part = threads * kVecs, parts = (per_row + vecs_per_part - 1) / vecs_per_part;
   return {FastDivmod<Offset>(parts), Offset(int64_t(vecs.count) / per_row * parts), std::countr_zero(uint64_t(threads)),
           vecs.misalignment};
 }
@@ -373,18 +348,16 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   }
   constexpr auto kItem = int64_t(sizeof(Item));
   params.vector_loads = VectorOffsets<Offset>::of(copy.src, source_bounds(copy.src, copy.dims, kItem), kItem);
-  const auto queue = [&]<auto kKernel>(const char* name, int64_t blocks_at_once, int64_t shared_bytes) {
-    launch<kKernel>(name, grid_size(params.chunks, blocks_at_once), kThreadsPerBlock, stream, params, shared_bytes);
+  const auto queue = [&]<auto kKernel>(const char* name, int64_t shared_bytes) {
+    launch<kKernel>(name, params.chunks, kThreadsPerBlock, stream, params, shared_bytes);
   };
   if (columns > 0) {
     const int64_t panels = (copy.dims.back().size + columns - 1) / columns, shared_bytes = columns * axis.size * kItem;
     params.panels = {FastDivmod<Offset>(panels), std::countr_zero(unsigned(columns))};
     params.chunks = checked_chunks(numel(copy.dims) / (copy.dims.back().size * axis.size) * panels);
-    const int64_t at_once = limits().blocks_with_shared_memory(shared_bytes + kPanelStaticBytes) * limits().sm_count;
     const auto queue_panels = [&]<bool kWords>() {
       constexpr auto kKernel = reverse_panels<Item, Offset, kRank, kWords>;
-      queue.template operator()<kKernel>("reverse_panels", std::min(at_once, blocks_at_once<kKernel>("reverse_panels")),
-                                         shared_bytes);
+      queue.template operator()<kKernel>("reverse_panels", shared_bytes);
     };
     if constexpr (sizeof(Item) < 4 && sizeof(Offset) == 4)
       if (panels_have_words(copy)) return queue_panels.template operator()<true>();
@@ -396,18 +369,14 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   const auto vecs = int64_t(params.vecs.count);
   if (row.is_axis && params.vectorized) {
     constexpr auto kKernel = reverse_rows<Item, Offset, kRank>;
-    const int64_t at_once = blocks_at_once<kKernel>("reverse_rows");
-    const int64_t each = vecs_per_chunk(vecs, kVecsPerThread<Offset>, at_once) / kThreadsPerBlock;
-    params.rows = partition_rows(params.vecs, each);
+    params.rows = partition_rows<Item>(params.vecs);
     params.chunks = checked_chunks(((int64_t(params.rows.count) << params.rows.log2_threads) + kThreadsPerBlock - 1) /
                                    kThreadsPerBlock);
-    return queue.template operator()<kKernel>("reverse_rows", at_once, 0);
+    return queue.template operator()<kKernel>("reverse_rows", 0);
   }
   constexpr auto kKernel = reverse_vectorized<Item, Offset, kRank>;
-  const int64_t at_once = blocks_at_once<kKernel>("reverse_vectorized");
-  params.vecs_per_chunk = vecs_per_chunk(vecs, kVecsPerThread<Offset>, at_once);
-  params.chunks = checked_chunks((vecs + params.vecs_per_chunk - 1) / params.vecs_per_chunk);
-  queue.template operator()<kKernel>("reverse_vectorized", at_once, 0);
+  params.chunks = checked_chunks((vecs + kThreadsPerBlock - 1) / kThreadsPerBlock);
+  queue.template operator()<kKernel>("reverse_vectorized", 0);
 }
 
 void launch_part(const ReverseCopy& copy, Stream stream) {

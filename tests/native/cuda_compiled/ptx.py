@@ -62,7 +62,7 @@ ENTRY = re.compile(
     re.S | re.M,
 )
 # How nvcc writes for newer architectures that a half of a register is not used.
-UNUSED_HALF = re.compile(r"\{ \.reg \.b16 tmp; (mov\.b32) \{(%rs\d+, )?tmp(, %rs\d+)?\}, (%r\d+); \}")
+UNUSED_HALF = re.compile(r"\{ \.reg \.b\d+ tmp; (mov\.b\d+) \{(%rs?\d+, )?tmp(, %rs?\d+)?\}, (%rd?\d+); \}")
 DYNAMIC_SHARED = re.compile(r"^\s*\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.b8\s+(\w+)\[\];", re.M)
 
 

@@ -66,7 +66,7 @@ struct Access {
   int line;  // of the kernel's source
 };
 
-inline Index block_index, thread_index, grid_size;
+inline Index block_index, thread_index;
 inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
@@ -179,7 +179,6 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 }  // namespace cuda_on_host
 
 #define blockIdx (::cuda_on_host::block_index)
-#define gridDim (::cuda_on_host::grid_size)
 #define threadIdx (::cuda_on_host::thread_index)
 #define __syncthreads() ::cuda_on_host::barrier()
 
@@ -187,7 +186,7 @@ namespace cuda_on_host {
 
 // What launches ask of a device.
 struct Device {
-  int sm_count = 1;  // so few that blocks come back for more
+  int sm_count = 1;  // so few that small plans run through the code of large ones
   int max_threads_per_sm = 256;
   int shared_bytes_per_sm = 100 << 10, max_shared_bytes_per_block = 99 << 10, reserved_shared_bytes_per_block = 1 << 10;
   int driver_version = 13000;
@@ -201,7 +200,7 @@ struct Kernel {
 
 // How often the runtime's functions were called that are to be called once.
 struct RuntimeCalls {
-  int64_t device_attributes = 0, kernel_attributes = 0, kernel_limits = 0, occupancies = 0;
+  int64_t device_attributes = 0, kernel_attributes = 0, kernel_limits = 0;
 };
 
 constexpr int64_t kStaticSharedBytes = 512;        // of every kernel, as if it had so many
@@ -326,19 +325,6 @@ inline int blocks_per_sm(const void* kernel, int threads, std::size_t shared_byt
 }  // namespace cuda_on_host
 
 template <class Parameters>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void (*function)(Parameters), int threads,
-                                                          std::size_t shared_bytes) {
-  using namespace cuda_on_host;
-  const std::lock_guard lock(runtime_lock);
-  ++runtime_calls.occupancies;
-  if (failing == "cudaOccupancyMaxActiveBlocksPerMultiprocessor") return cudaErrorUnknown;
-  const auto* kernel = reinterpret_cast<const void*>(function);
-  if (!loaded(kernel)) return cudaErrorStreamCaptureUnsupported;
-  *blocks = blocks_per_sm(kernel, threads, shared_bytes);
-  return cudaSuccess;
-}
-
-template <class Parameters>
 cudaError_t cudaFuncSetAttribute(void (*function)(Parameters), cudaFuncAttribute, int value) {
   using namespace cuda_on_host;
   const std::lock_guard lock(runtime_lock);
@@ -372,7 +358,6 @@ cudaError_t cudaLaunchKernel(void (*function)(Parameters), dim3 grid, dim3 block
     shared_memory.assign((shared_bytes + 7) / 8, 0);
     shared_memory.shrink_to_fit();  // its end is the end of what may be accessed
     body = [&] { function(*static_cast<const Parameters*>(arguments[0])); };
-    grid_size = {grid.x, 1, 1};
     ++accesses.launches;
     for (unsigned b = 0; b < grid.x; ++b) {
       block_index = {b, 0, 0};

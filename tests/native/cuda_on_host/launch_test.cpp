@@ -86,9 +86,9 @@ bool asks_once_per_device() {
     if (key.second == first || key.second == second) limits.insert(kernel.max_dynamic_shared_bytes);
   const int64_t most = cuda_on_host::Device{}.max_shared_bytes_per_block - cuda_on_host::kStaticSharedBytes;
   const int64_t unless_asked = cuda_on_host::kDefaultSharedBytes - cuda_on_host::kStaticSharedBytes;
-  // On each device 4 attributes; of two kernels, how many blocks run at once, and of one its limit too.
+  // On each device 4 attributes; of two kernels, what loads them, and of one its limit too.
   return few.right() && many.right() && calls.device_attributes == 2 * 4 && calls.kernel_attributes == 2 * 3 &&
-         calls.occupancies == 2 * 2 && calls.kernel_limits == 2 && limits == std::set{most, unless_asked};
+         calls.kernel_limits == 2 && limits == std::set{most, unless_asked};
 }
 
 bool threads_need_different_sizes() {
@@ -143,47 +143,6 @@ bool captures_what_has_never_run() {
   const bool idle = !columns.right();  // a capture runs nothing
   columns.reverse();
   return idle && columns.right() && !cuda_on_host::relaxed_capture;
-}
-
-// On devices with so many SMs: chunks are as large as leaves four waves of them, or half of what would not, or a
-// quarter where half would not leave one wave, or two.
-bool chunks_make_waves() {
-  bool right = true;
-  for (int64_t sms = 1; sms <= 160; ++sms)
-    for (const int64_t blocks_per_sm : {1, 4, 5, 6, 8})
-      for (int64_t total = 1, least = 1; total < int64_t(1) << 27; total = total * 3 / 2 + 1, least = 3 - least) {
-        const int64_t at_once = sms * blocks_per_sm, each = cuda::vecs_per_chunk(total, 4, at_once, least);
-        const auto waves = [&](int64_t vecs) { return double((total + vecs - 1) / vecs) / double(at_once); };
-        const int64_t blocks = cuda::grid_size((total + each - 1) / each, at_once);
-        right &= each == 1024 || each == 512 || each == 256;
-        right &= each == 1024 ? waves(1024) >= 4 : waves(1024) < 4;
-        right &= each == 256 ? waves(512) < double(least) : waves(each) >= double(least);
-        right &= blocks * each >= total ? (blocks - 1) * each < total : blocks == 8 * at_once;
-        right &= cuda::vecs_per_chunk(total, 1, at_once) == 256;
-      }
-  return right;
-}
-
-// Launches have the blocks that this says, by the registers of each kernel.
-bool launches_follow_residency() {
-  new_device({.sm_count = 132, .max_threads_per_sm = 2048});
-  bool right = true;
-  for (const int registers : {32, 40, 48, 64}) {
-    cuda_on_host::registers = [registers](const void*) { return registers; };
-    new_device({.sm_count = 132, .max_threads_per_sm = 2048});
-    const int64_t at_once = 132 * (65536 / (registers * 256));
-    for (const int64_t mb : {1, 4, 8, 16, 17, 64, 1024})
-      for (const int64_t stride : {1, 2}) {  // whose items are loaded by vectors, and one by one
-        const int64_t vecs = mb << 16, each = cuda::vecs_per_chunk(vecs, 4, at_once, 3 - stride);
-        int64_t blocks = 0;
-        cuda_on_host::instead_of_launch = [&](const cuda_on_host::Launch& launch) { blocks = launch.blocks; };
-        cuda::execute(AffineCopies{4, {{nullptr, nullptr, {plain_dim(vecs * 4, 1, stride)}}}}, nullptr);
-        right &= blocks == std::min((vecs + each - 1) / each, 8 * at_once);
-      }
-  }
-  cuda_on_host::instead_of_launch = nullptr;
-  cuda_on_host::registers = [](const void*) { return 64; };
-  return right;
 }
 
 // How many launches a split into so many pieces takes, of so many dimensions, and how large their parameters are.
@@ -257,8 +216,6 @@ bool reports_what_fails() {
       {"cudaDeviceGetAttribute", "an attribute of the CUDA device is not known: unknown error"},
       {"cudaDriverGetVersion", "the version of the CUDA driver is not known: unknown error"},
       {"cudaFuncGetAttributes", "the CUDA kernel reverse_panels cannot be loaded: unknown error"},
-      {"cudaOccupancyMaxActiveBlocksPerMultiprocessor",
-       "the CUDA kernel reverse_panels cannot be loaded: unknown error"},
       {"cudaFuncSetAttribute", "a CUDA kernel cannot have all the shared memory of the device: unknown error"}};
   new_device();
   Columns columns(192, 64);
@@ -291,8 +248,6 @@ int main() {
       {"panels fit on an SM", panels_fit_on_an_sm(228, 1) && panels_fit_on_an_sm(164, 1) &&
                                   panels_fit_on_an_sm(100, 1) && panels_fit_on_an_sm(64, 0)},
       {"what has never run can be captured", captures_what_has_never_run()},
-      {"chunks make waves", chunks_make_waves()},
-      {"launches follow residency", launches_follow_residency()},
       {"64 pieces take one launch", many_pieces_take_one_launch()},
       {"a launch allocates nothing", allocates_nothing()},
       {"what fails is reported", reports_what_fails()},

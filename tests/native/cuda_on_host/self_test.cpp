@@ -95,7 +95,7 @@ bool vectors_are_bounded() {
             const std::vector<CopyDim> dims = {plain_dim(ranges, size + gap, size), plain_dim(size, 1, 1)};
             const auto* dst = reinterpret_cast<const char*>(&first);
             const auto vecs = cuda::VecPartition<int32_t>::of<Item, kVecSize>(dst, dims, may_span_rows);
-            const bool bounded = vecs.count + cuda::kMaxVecsPerChunk <= cuda::index_bound(dims);
+            const bool bounded = vecs.count + cuda::kThreadsPerBlock <= cuda::index_bound(dims);
             if (vecs.count > ranges * size || !bounded) return false;
           }
   return true;

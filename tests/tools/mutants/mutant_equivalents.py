@@ -130,20 +130,14 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     "csrc/kernels/cuda/copy_params.h": {
         ("if (same_chunks) {", "if (0==1) {"): "it chooses among ways with equal results",
     },
-    "csrc/kernels/cuda/launch.h": {
-        (
-            "return std::max<int64_t>(shared_bytes_per_sm / (bytes + reserved_shared_bytes_per_block), 1);",
-            "return std::min<int64_t>(shared_bytes_per_sm / (bytes + reserved_shared_bytes_per_block), 1);",
-        ): "how many blocks share the work",
-    },
     "csrc/kernels/cuda/reverse_copy.cu": {
         (
             "i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets",
             "/*i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets*/",
         ): "vectors that are left are stored afterwards, and those beyond the row store nothing",
         (
-            "int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);",
-            "int64_t threads = threads_for((per_row / vecs_per_thread - 1) / vecs_per_thread);",
+            "int64_t threads = threads_for((per_row + kVecs - 1) / kVecs);",
+            "int64_t threads = threads_for((per_row / kVecs - 1) / kVecs);",
         ): "it chooses how many threads share a row",
         (
             "(bytes(columns) > room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))",

@@ -295,6 +295,9 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("word.value() == kWordBytes && «copy.dims[row].src_stride == 1»", "true"),
             ],
             "csrc/kernels/cuda/affine_copy.cu": [
+                ("if («within >= rows * row_size») continue;", "false"),
+                ("int(r) * rows_size + «int(c) * row_size» + int(i)", "0"),
+                ("«vectorized» ? items / kVecSize : 0;", "vectorized || true"),
                 ("«lead + row_size» <= kTileSide<Item> / 2", "row_size"),
                 ("row_tiles = tiles(«lead + row_size»)", "row_size"),
                 ("(«copy.vector_loads.include(from)» &&", "true"),

@@ -230,7 +230,7 @@ std::vector<AffineCopy> any_pieces(int64_t item, int64_t count, Memory& dst, Mem
   for (int64_t k = 0; k < count; ++k) sizes.push_back(equal && k > 0 ? sizes[0] : any(1, most));
   const int64_t stride =
       std::accumulate(sizes.begin(), sizes.end(), int64_t(0)) + (chance(0.4) ? chance(0.5) ? 1 : any(2, 9) : 0);
-  const int64_t rows = any(1, std::clamp<int64_t>(40000 / stride, 1, 30));
+  const int64_t rows = any(1, std::clamp<int64_t>(40000 / stride, 1, chance(0.5) ? 30 : 300));
   char* whole = (is_join ? dst : src).take(0, rows * stride - 1, item);
   std::vector<AffineCopy> copies;
   int64_t at = 0;
@@ -357,8 +357,25 @@ void choose_devices() {
 // With as many dimensions and copies as the kernel takes. Gaps keep dimensions from being merged; strides and odd sizes
 // keep items from being moved several at a time.
 
+void execute_interleaved(bool joined, int64_t item, int64_t copies) {
+  Memory dst(dst_memory), src(src_memory);
+  constexpr int64_t kRows = 600, kSize = 3;
+  char* whole = (joined ? dst : src).take(0, kRows * kSize * copies - 1, item);
+  AffineCopies plan{item, {}};
+  for (int64_t k = 0; k < copies; ++k) {
+    char *part = whole + k * kSize * item, *piece = (joined ? src : dst).take(0, kRows * kSize - 1, item);
+    if (joined)
+      plan.copies.push_back({part, piece, {plain_dim(kRows, kSize * copies, kSize), plain_dim(kSize, 1, 1)}});
+    else
+      plan.copies.push_back({piece, part, {plain_dim(kRows, kSize, kSize * copies), plain_dim(kSize, 1, 1)}});
+  }
+  cuda::execute(std::move(plan), nullptr);
+}
+
 void execute_affine(cuda::AccessPattern access, int64_t item, std::size_t rank, int64_t copies) {
   using enum cuda::AccessPattern;
+  if (is_interleaved(access))
+    return execute_interleaved(access == kJoined, item, std::min(copies, cuda::kMaxInterleaved));
   Memory dst(dst_memory), src(src_memory);
   const bool tiled = is_tiled(access);
   if (tiled) rank = 3;  // these kernels have one rank, and a tile takes a whole block
