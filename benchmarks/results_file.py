@@ -58,8 +58,8 @@ def _git(*arguments: str) -> str:
 
 
 def _commit() -> str:
-    """Of a copy without its history, what the environment's COMMIT says."""
-    commit = _git("rev-parse", "HEAD") or os.environ.get("COMMIT", "unknown")
+    """What the environment's COMMIT says, for a copy that has no history, or another one."""
+    commit = os.environ.get("COMMIT") or _git("rev-parse", "HEAD") or "unknown"
     return commit + (" with changes" if _git("status", "--porcelain", "csrc") else "")
 
 

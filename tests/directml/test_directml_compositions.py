@@ -53,7 +53,7 @@ def of_graph() -> Case:
 
 def directmlx(_: object, x: Tensor) -> Tensor:
     left, right = directml.split(directml.slice_(x, [0, 0], [3, 4], [-1, 1]), 1, [1, 3])
-    lengths = torch.tensor([[2], [4], [0]])
+    lengths = torch.tensor([[2], [4], [0]], device=x.device)
     y = directml.reverse_subsequences(directml.join([right, left], 1), lengths, 1)
     return directml.slice_grad(y, [5, 7], [1, 2], [3, 4], [1, -1])
 

@@ -216,8 +216,8 @@ constexpr int kInterleavedBlocks = 5;  // that an SM runs at once, at least
 // Where an item is in shared memory: with 4 bytes between every 128, so that items of successive rows are in different
 // banks.
 template <class Item>
-__device__ __forceinline__ int padded(int k) {
-  constexpr int kItems = 128 / int(sizeof(Item)), kPadding = std::max(4 / int(sizeof(Item)), 1);
+__device__ __forceinline__ uint32_t padded(uint32_t k) {
+  constexpr uint32_t kItems = 128 / sizeof(Item), kPadding = std::max<uint32_t>(4 / sizeof(Item), 1);
   return k + k / kItems * kPadding;
 }
 
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kInterleavedBlocks)
       if (within >= rows * row_size) continue;
       const auto [r, i] = row.divmod(within);
       move(u, batch.copy[c], first_row * row_size + within,
-           padded<Item>(int(r) * rows_size + int(c) * row_size + int(i)));
+           padded<Item>(uint32_t(int(r) * rows_size + int(c) * row_size + int(i))));
     }
   };
   const int pieces = int(piece.divisor) * batch.copies, step = kAtOnce * kThreadsPerBlock;
@@ -254,14 +254,16 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kInterleavedBlocks)
   if constexpr (kJoined) {
     for (int first = thread; first < pieces; first += step) {
       Item loaded[kAtOnce] = {};
-      int places[kAtOnce] = {-1, -1, -1, -1};
-      for_pieces(first, [&](int u, const auto& copy, Offset k, int place) {
+      uint32_t places[kAtOnce] = {};
+      bool any[kAtOnce] = {};
+      for_pieces(first, [&](int u, const auto& copy, Offset k, uint32_t place) {
         loaded[u] = load(reinterpret_cast<const Item*>(copy.src) + k);
         places[u] = place;
+        any[u] = true;
       });
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u)
-        if (places[u] >= 0) tile[places[u]] = loaded[u];
+        if (any[u]) tile[places[u]] = loaded[u];
     }
     __syncthreads();
     Item* dst = reinterpret_cast<Item*>(params.dst) + begin;
@@ -293,7 +295,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kInterleavedBlocks)
     for (int k = whole * kVecSize + thread; k < items; k += kThreadsPerBlock) tile[padded<Item>(k)] = load(src + k);
     __syncthreads();
     for (int first = thread; first < pieces; first += step)
-      for_pieces(first, [&](int, const auto& copy, Offset k, int place) {
+      for_pieces(first, [&](int, const auto& copy, Offset k, uint32_t place) {
         store(reinterpret_cast<Item*>(copy.dst) + k, tile[place]);
       });
   }

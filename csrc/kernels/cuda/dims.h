@@ -45,11 +45,11 @@ inline int64_t max_offset(int64_t size, int64_t stride) { return std::max<int64_
 // No offset of an item and no other index that a kernel computes for a copy is larger than this, in absolute terms.
 //
 // The others are the numbers of vectors, tiles and panels, of which a copy has at most as many as items: a range of n
-// items has at most n vectors, at whatever address it begins. The margin is for the threads of the last
-// chunk, which number vectors that do not exist, and for a block's vectors that extend past their range or row.
+// items has at most n vectors, at whatever address it begins. The margin is for the threads of the last chunk, which
+// number vectors that do not exist, and for vectors that extend past their range.
 template <class Dims>
 int64_t index_bound(const Dims& dims) {
-  constexpr int64_t kMargin = 2 * (kThreadsPerBlock + 1) * kMaxItemBytes;
+  constexpr int64_t kMargin = kThreadsPerBlock + 2 * kMaxItemBytes;
   int64_t dst = 0, src = 0;
   for (const auto& d : dims) {
     dst += max_offset(d.size, d.dst_stride);

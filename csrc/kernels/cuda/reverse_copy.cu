@@ -152,14 +152,21 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
 template <class Item, class Offset>
 constexpr int kVecsPerThread = sizeof(Item) >= 4 && sizeof(Offset) == 4 ? 2 : 1;
 
-// Many dimensions take as many registers as 64-bit offsets.
+// How many blocks of reverse_rows an SM runs at once, at least: many dimensions take as many registers as 64-bit
+// offsets, and compilers need a few more for the older GPUs.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+constexpr int kRowBlocks = 6;
+#else
+constexpr int kRowBlocks = kMinBlocksPerSM<int32_t>;
+#endif
 template <class Offset, int kRank>
-constexpr int kMinBlocksOf = kMinBlocksPerSM<std::conditional_t<(kRank > int(kBatchRank)), int64_t, Offset>>;
+constexpr int kMinBlocksOf = sizeof(Offset) == 4 && kRank <= int(kBatchRank) ? kRowBlocks : kMinBlocksPerSM<int64_t>;
 
 // The axis is the last dimension, contiguous in the source.
 template <class Item, class Offset, int kRank>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksOf<Offset, kRank>)
     reverse_rows(const __grid_constant__ ReverseParams<Offset, kRank> params) {
+  using Unsigned = std::make_unsigned_t<Offset>;
   constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Item, Offset>;
   const int log2_threads = params.rows.log2_threads, thread = int(threadIdx.x) & ((1 << log2_threads) - 1);
   const Offset size = params.axis_size, step = Offset(kVecSize) << log2_threads;
@@ -169,51 +176,57 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksOf<Offset, kRank>)
   ReverseOffsets<Offset> at{};
   params.add_row_offsets(row, at);
   const Offset length = params.clamped_length_at(at.length);
-  Item* dst = reinterpret_cast<Item*>(params.dst) + at.dst;
-  const Item* src = reinterpret_cast<const Item*>(params.src) + at.src;
-  const Offset lead = Offset((params.rows.misalignment + uint32_t(at.dst)) % kVecSize);
-  const Offset first = part * kVecs * step + Offset(thread) * kVecSize - lead;  // of item 0 of the first vector
-  const auto is_reversed = [&](Offset i) { return std::min(i + kVecSize, size) <= length; };
-  const auto source_of = [&](Offset i) { return is_reversed(i) ? length - kVecSize - i : i; };
-  // Whether all items of a vector go the same way, and may be loaded at once.
-  const auto is_whole = [&](Offset i) {
-    return (is_reversed(i) || std::max<Offset>(i, 0) >= length) &&
-           (kVecSize == 1 || params.vector_loads.include(at.src + source_of(i)));
-  };
+  Item* dst = reinterpret_cast<Item*>(params.dst);
+  const Item* src = reinterpret_cast<const Item*>(params.src);
+  // Unsigned, because past the end of a row they may overflow.
+  const Unsigned lead = (params.rows.misalignment + uint32_t(at.dst)) % kVecSize;
+  const Unsigned first = Unsigned(part * kVecs) * Unsigned(step) + Unsigned(thread) * kVecSize;
   UnalignedLoad<Item> loads[kVecs];
+  uint32_t reversed = 0, remaining = 0;  // a bit for each vector
 #pragma unroll
   for (int u = 0; u < kVecs; ++u) {
-    const Offset i = first + u * step;
-    if (i < size && is_whole(i)) loads[u].load_from(src + source_of(i));
+    const Unsigned past_lead = first + u * Unsigned(step);
+    if (past_lead >= Unsigned(size) + lead) continue;
+    const auto i = Offset(past_lead - lead);
+    const bool is_reversed = std::min(i + kVecSize, size) <= length;
+    const Offset from = is_reversed ? length - kVecSize - i : i;
+    if ((is_reversed || std::max<Offset>(i, 0) >= length) &&
+        (kVecSize == 1 || params.vector_loads.include(at.src + from))) {
+      loads[u].load_from(src + (at.src + from));
+      reversed |= uint32_t(is_reversed) << u;
+    } else {
+      remaining |= 1u << u;
+    }
   }
 #pragma unroll
   for (int u = 0; u < kVecs; ++u) {
-    Offset i = first + u * step;
-    if (i >= size || !is_whole(i)) {
+    const Unsigned past_lead = first + u * Unsigned(step);
+    auto i = Offset(past_lead - lead);
+    if (past_lead >= Unsigned(size) + lead || (remaining >> u & 1)) {
       if constexpr (sizeof(Offset) == 4) continue;
       i = size;  // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets
     }
-    store_items(dst + i, loads[u].items(is_reversed(i)), -i, size - i);
+    store_items(dst + (at.dst + i), loads[u].items(reversed >> u & 1), -i, size - i);
   }
   // Vectors where the length and the source's memory end.
 #pragma unroll 1
-  for (int u = 0; u < kVecs; ++u) {
-    const Offset i = first + u * step;
-    if (i >= size || is_whole(i)) continue;
+  for (; remaining != 0; remaining &= remaining - 1) {
+    const auto i = Offset(first + Unsigned(remaining & 1 ? 0 : 1) * Unsigned(step) - lead);
     const Offset from_reversed = length - kVecSize - i;
     if constexpr (kVecSize > 1 && sizeof(Offset) == 4) {
       // A reversed vector before the end of the length, and one that stays as it is after it. With 64-bit offsets a
       // compiler takes the store of both apart.
       if (params.vector_loads.include(at.src + i) && params.vector_loads.include(at.src + from_reversed)) {
-        UnalignedLoad<Item> load;
-        load.load_from(src + from_reversed);
-        const Vector reversed = load.items(true);
-        load.load_from(src + i);
-        store_items(dst + i, select_items<Item>(Offset(0), length - i, reversed, load.items(false)), -i, size - i);
+        UnalignedLoad<Item> reversed_load, load;
+        reversed_load.load_from(src + (at.src + from_reversed));
+        load.load_from(src + (at.src + i));
+        const Vector vector = select_items<Item>(Offset(0), length - i, reversed_load.items(true), load.items(false));
+        store_items(dst + (at.dst + i), vector, -i, size - i);
         continue;
       }
     }
-    copy_items<Item, kVecSize>(dst + i, -i, size - i, [&](int j) { return load(src + reversed_index(length, i + j)); });
+    copy_items<Item, kVecSize>(dst + (at.dst + i), -i, size - i,
+                               [&](int j) { return load(src + (at.src + reversed_index(length, i + j))); });
   }
 }
 
