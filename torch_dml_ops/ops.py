@@ -3,8 +3,8 @@
 They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 
 * Any dtype: bits are moved, never converted. Any rank from 1 on.
-* Every device that torch has. The CPU and CUDA have kernels; the CUDA kernels have been tested in an emulation and have
-  not run on a GPU yet. Elsewhere torch's own functions serve, with a warning, as they are slower.
+* Every device that torch has. The CPU and CUDA have kernels. Elsewhere torch's own functions serve, with a warning, as
+  they are slower.
 * Inputs may have any strides and are not made contiguous first. A result is dense. Where the input is dense in some
   order of its dimensions, the result has that order (so ``channels_last`` stays); otherwise it is contiguous.
 * With ``out``, the result is written there and ``out`` is returned. It must have the right shape, dtype and device,

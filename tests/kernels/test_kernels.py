@@ -399,7 +399,7 @@ def test_a_length_is_loaded_once_for_each_thread_or_vector(length_type):
     """For each vector where the axis is another dimension; along a row, for all vectors of a thread."""
     x = torch.zeros(8, 64, 128)
     row, item = torch.full((8, 64, 1), 100).to(length_type), torch.full((8, 1, 1), 50).to(length_type)
-    for lengths, axis, vectors_of_thread in ((row, 2, 2), (item.expand(8, 1, 128), 1, 1)):
+    for lengths, axis, vectors_of_thread in ((row, 2, 4), (item.expand(8, 1, 128), 1, 1)):
         _, accesses = on_host("reverse_subsequences", x, lengths, axis)
         vectors = x.numel() // 4
         widths = accesses["widths_loaded"]

@@ -421,10 +421,11 @@ def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
 @pytest.mark.parametrize("schema", versions(), ids=lambda schema: f"{schema.name}-{schema.since_version}")
 def test_every_operator_is_recorded_again_as_it_was(schema: OpSchema) -> None:
     for form in forms(schema):
+        module = None
         with suppress(NotImplementedError, ValueError):
-            calls = recorded_again(from_onnx(form.model))
-            if calls:
-                return
+            module = from_onnx(form.model)
+        if module is not None and recorded_again(module):
+            return
     assert not form.feeds or schema.name in COMPUTE
 
 

@@ -4,9 +4,9 @@
 //
 // reverse_rows, where each row is reversed by itself:
 //   vector  16 aligned bytes of the destination; those on one side of the row's length are moved whole
-//   thread  up to 2 vectors of one row, which it shares with its neighbours: as many as a power of 2, up to 256. What
+//   thread  up to 4 vectors of one row, which it shares with its neighbours: as many as a power of 2, up to 256. What
 //           concerns the row, above all its length, is found out once for these vectors
-//   chunk   as many rows, or parts of a long one, as 256 threads move; a block takes one chunk
+//   chunk   as many rows, or parts of a long one, as 256 threads move; a block takes every gridDim.x-th chunk
 //
 // reverse_panels, where each column has a length of its own:
 //   panel   up to 64 columns by the whole axis, in shared memory: loaded row by row, and stored row by row from the
@@ -147,86 +147,80 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   });
 }
 
-// How many vectors of a row a thread moves in reverse_rows. With 64-bit offsets, and with items of less than a word,
-// there are registers for one.
-template <class Item, class Offset>
-constexpr int kVecsPerThread = sizeof(Item) >= 4 && sizeof(Offset) == 4 ? 2 : 1;
-
-// How many blocks of reverse_rows an SM runs at once, at least: many dimensions take as many registers as 64-bit
-// offsets, and compilers need a few more for the older GPUs.
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
-constexpr int kRowBlocks = 6;
-#else
-constexpr int kRowBlocks = kMinBlocksPerSM<int32_t>;
-#endif
-template <class Offset, int kRank>
-constexpr int kMinBlocksOf = sizeof(Offset) == 4 && kRank <= int(kBatchRank) ? kRowBlocks : kMinBlocksPerSM<int64_t>;
+// How many vectors of a row a thread moves in reverse_rows, at most. It issues all of their loads before the first
+// store waits for one, so that what concerns the row is worth its instructions. With 64-bit offsets there are registers
+// for one.
+template <class Offset>
+constexpr int kRowVecs = sizeof(Offset) == 4 ? 4 : 1;
+constexpr int kRowBlocks = 4;  // that an SM runs at once
 
 // The axis is the last dimension, contiguous in the source.
 template <class Item, class Offset, int kRank>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksOf<Offset, kRank>)
+__global__ void __launch_bounds__(kThreadsPerBlock, kRowBlocks)
     reverse_rows(const __grid_constant__ ReverseParams<Offset, kRank> params) {
   using Unsigned = std::make_unsigned_t<Offset>;
-  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kVecsPerThread<Item, Offset>;
+  constexpr int kVecSize = kItemsPerVector<Item>, kVecs = kRowVecs<Offset>;
   const int log2_threads = params.rows.log2_threads, thread = int(threadIdx.x) & ((1 << log2_threads) - 1);
   const Offset size = params.axis_size, step = Offset(kVecSize) << log2_threads;
-  const Offset number = Offset(blockIdx.x) * (kThreadsPerBlock >> log2_threads) + Offset(threadIdx.x >> log2_threads);
-  if (number >= params.rows.count) return;
-  const auto [row, part] = params.rows.parts_per_row.divmod(number);
-  ReverseOffsets<Offset> at{};
-  params.add_row_offsets(row, at);
-  const Offset length = params.clamped_length_at(at.length);
-  Item* dst = reinterpret_cast<Item*>(params.dst);
-  const Item* src = reinterpret_cast<const Item*>(params.src);
-  // Unsigned, because past the end of a row they may overflow.
-  const Unsigned lead = (params.rows.misalignment + uint32_t(at.dst)) % kVecSize;
-  const Unsigned first = Unsigned(part * kVecs) * Unsigned(step) + Unsigned(thread) * kVecSize;
-  UnalignedLoad<Item> loads[kVecs];
-  uint32_t reversed = 0, remaining = 0;  // a bit for each vector
+  for (uint32_t chunk = blockIdx.x; chunk < params.chunks; chunk += gridDim.x) {
+    const Offset number = Offset(chunk) * (kThreadsPerBlock >> log2_threads) + Offset(threadIdx.x >> log2_threads);
+    if (number >= params.rows.count) continue;
+    const auto [row, part] = params.rows.parts_per_row.divmod(number);
+    ReverseOffsets<Offset> at{};
+    params.add_row_offsets(row, at);
+    const Offset length = params.clamped_length_at(at.length);
+    Item* dst = reinterpret_cast<Item*>(params.dst) + at.dst;
+    const Item* src = reinterpret_cast<const Item*>(params.src) + at.src;
+    // Unsigned, because past the end of a row it may overflow.
+    const Unsigned lead = (params.rows.misalignment + uint32_t(at.dst)) % kVecSize;
+    const Unsigned first = Unsigned(part * kVecs) * Unsigned(step) + Unsigned(thread) * kVecSize;
+    UnalignedLoad<Item> loads[kVecs];
+    uint32_t stored = 0, reversed = 0, remaining = 0;  // a bit for each vector
 #pragma unroll
-  for (int u = 0; u < kVecs; ++u) {
-    const Unsigned past_lead = first + u * Unsigned(step);
-    if (past_lead >= Unsigned(size) + lead) continue;
-    const auto i = Offset(past_lead - lead);
-    const bool is_reversed = std::min(i + kVecSize, size) <= length;
-    const Offset from = is_reversed ? length - kVecSize - i : i;
-    if ((is_reversed || std::max<Offset>(i, 0) >= length) &&
-        (kVecSize == 1 || params.vector_loads.include(at.src + from))) {
-      loads[u].load_from(src + (at.src + from));
-      reversed |= uint32_t(is_reversed) << u;
-    } else {
-      remaining |= 1u << u;
-    }
-  }
-#pragma unroll
-  for (int u = 0; u < kVecs; ++u) {
-    const Unsigned past_lead = first + u * Unsigned(step);
-    auto i = Offset(past_lead - lead);
-    if (past_lead >= Unsigned(size) + lead || (remaining >> u & 1)) {
-      if constexpr (sizeof(Offset) == 4) continue;
-      i = size;  // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets
-    }
-    store_items(dst + (at.dst + i), loads[u].items(reversed >> u & 1), -i, size - i);
-  }
-  // Vectors where the length and the source's memory end.
-#pragma unroll 1
-  for (; remaining != 0; remaining &= remaining - 1) {
-    const auto i = Offset(first + Unsigned(remaining & 1 ? 0 : 1) * Unsigned(step) - lead);
-    const Offset from_reversed = length - kVecSize - i;
-    if constexpr (kVecSize > 1 && sizeof(Offset) == 4) {
-      // A reversed vector before the end of the length, and one that stays as it is after it. With 64-bit offsets a
-      // compiler takes the store of both apart.
-      if (params.vector_loads.include(at.src + i) && params.vector_loads.include(at.src + from_reversed)) {
-        UnalignedLoad<Item> reversed_load, load;
-        reversed_load.load_from(src + (at.src + from_reversed));
-        load.load_from(src + (at.src + i));
-        const Vector vector = select_items<Item>(Offset(0), length - i, reversed_load.items(true), load.items(false));
-        store_items(dst + (at.dst + i), vector, -i, size - i);
-        continue;
+    for (int u = 0; u < kVecs; ++u) {
+      const Unsigned past_lead = first + u * Unsigned(step);
+      if (past_lead >= Unsigned(size) + lead) continue;
+      const auto i = Offset(past_lead - lead);
+      const bool is_reversed = std::min(i + kVecSize, size) <= length;
+      const Offset from = is_reversed ? length - kVecSize - i : i;
+      if ((is_reversed || std::max<Offset>(i, 0) >= length) &&
+          (kVecSize == 1 || params.vector_loads.include(at.src + from))) {
+        loads[u].load_from(src + from);
+        reversed |= uint32_t(is_reversed) << u;
+        stored |= 1u << u;
+      } else {
+        remaining |= 1u << u;
       }
     }
-    copy_items<Item, kVecSize>(dst + (at.dst + i), -i, size - i,
-                               [&](int j) { return load(src + (at.src + reversed_index(length, i + j))); });
+#pragma unroll
+    for (int u = 0; u < kVecs; ++u) {
+      auto i = Offset(first + u * Unsigned(step) - lead);
+      if (!(stored >> u & 1)) {
+        if constexpr (sizeof(Offset) == 4) continue;
+        i = size;  // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets
+      }
+      store_items(dst + i, loads[u].items(reversed >> u & 1), -i, size - i);
+    }
+    // Vectors where the length and the source's memory end.
+#pragma unroll 1
+    for (; remaining != 0; remaining &= remaining - 1) {
+      const auto i = Offset(first + Unsigned(lowest_bit<kVecs>(remaining)) * Unsigned(step) - lead);
+      const Offset from_reversed = length - kVecSize - i;
+      if constexpr (kVecSize > 1 && sizeof(Offset) == 4) {
+        // A reversed vector before the end of the length, and one that stays as it is after it. With 64-bit offsets a
+        // compiler takes the store of both apart.
+        if (params.vector_loads.include(at.src + i) && params.vector_loads.include(at.src + from_reversed)) {
+          UnalignedLoad<Item> reversed_load, load;
+          reversed_load.load_from(src + from_reversed);
+          load.load_from(src + i);
+          const Vector vector = select_items<Item>(Offset(0), length - i, reversed_load.items(true), load.items(false));
+          store_items(dst + i, vector, -i, size - i);
+          continue;
+        }
+      }
+      copy_items<Item, kVecSize>(dst + i, -i, size - i,
+                                 [&](int j) { return load(src + reversed_index(length, i + j)); });
+    }
   }
 }
 
@@ -321,17 +315,16 @@ int panel_columns(const ReverseCopy& copy) {
   return bytes(columns) > room(1) || idle ? 0 : int(columns);
 }
 
-// Shares out rows among so many threads that each has at most kVecsPerThread vectors of a row, unless the row has more
-// than a block can move; but not so few that neighbours do not access a cache line together.
-template <class Item, class Offset>
-RowPartition<Offset> partition_rows(const VecPartition<Offset>& vecs) {
-  constexpr int64_t kVecs = kVecsPerThread<Item, Offset>;
+// Shares out rows among so many threads that each has at most `vecs_per_thread` vectors of a row, unless the row has
+// more than a block can move; but not so few that neighbours do not access a cache line together.
+template <class Offset>
+RowPartition<Offset> partition_rows(const VecPartition<Offset>& vecs, int64_t vecs_per_thread) {
   constexpr int64_t kLineVecs = 8;
   const auto per_row = int64_t(vecs.vecs_per_range.divisor);
   const auto threads_for = [](int64_t n) { return int64_t(std::bit_ceil(uint64_t(n))); };
-  int64_t threads = threads_for((per_row + kVecs - 1) / kVecs);
+  int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);
   threads = std::clamp(threads, std::min(kLineVecs, threads_for(per_row)), int64_t(kThreadsPerBlock));
-  const int64_t vecs_per_part = threads * kVecs, parts = (per_row + vecs_per_part - 1) / vecs_per_part;
+  const int64_t vecs_per_part = threads * kRowVecs<Offset>, parts = (per_row + vecs_per_part - 1) / vecs_per_part;
   return {FastDivmod<Offset>(parts), Offset(int64_t(vecs.count) / per_row * parts), std::countr_zero(uint64_t(threads)),
           vecs.misalignment};
 }
@@ -382,10 +375,15 @@ void launch_reversal(ReverseCopy copy, Stream stream) {
   const auto vecs = int64_t(params.vecs.count);
   if (row.is_axis && params.vectorized) {
     constexpr auto kKernel = reverse_rows<Item, Offset, kRank>;
-    params.rows = partition_rows<Item>(params.vecs);
+    // Fewer vectors a thread where that leaves few waves of blocks, and at most eight waves, which take what is left.
+    const int64_t at_once = kRowBlocks * limits().sm_count;
+    int64_t each = kRowVecs<Offset>;
+    while (each > 1 && vecs <= ((each > 2 ? 4 : 1) * at_once - 1) * each * kThreadsPerBlock) each /= 2;
+    params.rows = partition_rows(params.vecs, each);
     params.chunks = checked_chunks(((int64_t(params.rows.count) << params.rows.log2_threads) + kThreadsPerBlock - 1) /
                                    kThreadsPerBlock);
-    return queue.template operator()<kKernel>("reverse_rows", 0);
+    return launch<kKernel>("reverse_rows", std::min<int64_t>(params.chunks, 8 * at_once), kThreadsPerBlock, stream,
+                           params);
   }
   constexpr auto kKernel = reverse_vectorized<Item, Offset, kRank>;
   params.chunks = checked_chunks((vecs + kThreadsPerBlock - 1) / kThreadsPerBlock);

@@ -72,6 +72,15 @@ __device__ __forceinline__ uint32_t ones_from(int first) {
 #endif
 }
 
+// The number of the lowest of kBits bits that is set.
+template <int kBits>
+__device__ __forceinline__ int lowest_bit(uint32_t bits) {
+  int lowest = kBits - 1;
+#pragma unroll
+  for (int k = kBits - 2; k >= 0; --k) lowest = bits >> k & 1 ? k : lowest;
+  return lowest;
+}
+
 // Items [begin, end) of `inside` and the others of `outside`.
 template <class Item, class Offset>
 __device__ __forceinline__ Vector select_items(Offset begin, Offset end, const Vector& inside, const Vector& outside) {

@@ -66,7 +66,7 @@ struct Access {
   int line;  // of the kernel's source
 };
 
-inline Index block_index, thread_index;
+inline Index block_index, thread_index, grid_size;
 inline Accesses accesses;
 inline std::vector<Access> block_loads, block_stores;  // of the block that runs, if they are recorded
 inline bool recording = false;  // of single accesses, for what is told of them together; it slows everything down
@@ -179,6 +179,7 @@ inline void sum_up(Traffic& traffic, std::vector<Access>& of_block) {
 }  // namespace cuda_on_host
 
 #define blockIdx (::cuda_on_host::block_index)
+#define gridDim (::cuda_on_host::grid_size)
 #define threadIdx (::cuda_on_host::thread_index)
 #define __syncthreads() ::cuda_on_host::barrier()
 
@@ -358,6 +359,7 @@ cudaError_t cudaLaunchKernel(void (*function)(Parameters), dim3 grid, dim3 block
     shared_memory.assign((shared_bytes + 7) / 8, 0);
     shared_memory.shrink_to_fit();  // its end is the end of what may be accessed
     body = [&] { function(*static_cast<const Parameters*>(arguments[0])); };
+    grid_size = {grid.x, 1, 1};
     ++accesses.launches;
     for (unsigned b = 0; b < grid.x; ++b) {
       block_index = {b, 0, 0};

@@ -136,8 +136,8 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "/*i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets*/",
         ): "vectors that are left are stored afterwards, and those beyond the row store nothing",
         (
-            "int64_t threads = threads_for((per_row + kVecs - 1) / kVecs);",
-            "int64_t threads = threads_for((per_row / kVecs - 1) / kVecs);",
+            "int64_t threads = threads_for((per_row + vecs_per_thread - 1) / vecs_per_thread);",
+            "int64_t threads = threads_for((per_row / vecs_per_thread - 1) / vecs_per_thread);",
         ): "it chooses how many threads share a row",
         (
             "(bytes(columns) > room(columns > 2 * sector ? 3 : 2) || panels(columns) < 2 * device.sm_count))",
