@@ -1,9 +1,10 @@
-"""Runs nvcc and records what ptxas reports of every kernel: registers, shared memory, stack, spills.
+"""Runs nvcc and records what ptxas reports of every kernel: registers, shared memory, stack, spills, warnings.
 
     python ptxas_report.py NVCC -Xptxas=-v … -o OBJECT …
 
-writes OBJECT.ptxas with a line for each kernel and architecture. torch's builds show a compiler's output only when it
-fails, so a kernel that begins to spill into local memory would go unnoticed.
+writes OBJECT.ptxas with a line for each kernel and architecture, and each warning. torch's builds show a compiler's
+output only when it fails, so a kernel that begins to spill into local memory would go unnoticed, as would a bound for
+launches that an architecture cannot keep.
 """
 
 import re
@@ -31,7 +32,7 @@ def demangled(names: list[str]) -> list[str]:
 
 
 def lines(output: str) -> list[str]:
-    """A line for each kernel in the output of `ptxas -v`, and one that counts the kernels that were not understood."""
+    """A line for each kernel and warning in the output of `ptxas -v`, and one that counts what was not understood."""
     records = list(RECORD.finditer(output))
     result = []
     for r, kernel in zip(records, demangled([r["kernel"] for r in records]), strict=True):
@@ -40,6 +41,7 @@ def lines(output: str) -> list[str]:
             f"{r['architecture']:<7}{r['registers']:>4} registers {shared[1] if shared else 0:>6} shared "
             f"{r['stack']:>4} stack {r['stores']:>4} spill stores {r['loads']:>4} spill loads  {kernel}"
         )
+    result += re.findall(r"^ptxas warning.*", output, re.MULTILINE)
     if missing := output.count("Compiling entry function") - len(records):
         result.append(f"not understood: {missing} kernels")
     return result

@@ -165,22 +165,25 @@ def test_cuda_library_loads_on_any_torch():
 
 
 def uses_local_memory(line):
-    return "not understood" in line or any(
-        int(n) for n in re.findall(r"(\d+) (?:stack|spill stores|spill loads)", line)
-    )
+    return any(int(n) for n in re.findall(r"(\d+) (?:stack|spill stores|spill loads)", line))
+
+
+def is_defect(line):
+    return uses_local_memory(line) or "not understood" in line or "warning" in line
 
 
 @needs_nvcc
 @needs_cuda_kernels
-def test_no_kernel_uses_local_memory():
-    """Registers that do not suffice, or an array that is indexed by what is known only at run time, lie in memory."""
+def test_kernels_use_registers_alone_and_keep_their_bounds():
+    """Registers that do not suffice, or an array that is indexed by what is known only at run time, lie in memory; and
+    ptxas ignores the bound of a launch that the architecture cannot keep."""
     lines = (ROOT / "build" / "ptxas.txt").read_text().splitlines()
     architectures = re.findall(r"[\d.]+", _libraries.cuda_architectures())
     for architecture in architectures:
         kernels = [line for line in lines if line.startswith(f"sm_{architecture.replace('.', '')} ")]
         for name in ("copy_vectorized<", "copy_tiled<", "reverse_vectorized<", "reverse_panels<"):
             assert any(name in line for line in kernels)
-    assert [line for line in lines if uses_local_memory(line)] == []
+    assert [line for line in lines if is_defect(line)] == []
 
 
 @needs_nvcc
@@ -210,6 +213,30 @@ def test_ptxas_report_sees_local_memory(tmp_path):
         assert uses_local_memory(line) == line.endswith("indexed")
         assert (" 256 shared" in line) == line.endswith("plain")
         assert re.search(r" [1-9]\d* registers", line)
+
+
+@needs_nvcc
+def test_every_architecture_keeps_the_bound_of_blocks(tmp_path):
+    """Those of the build are not all that TORCH_CUDA_ARCH_LIST may name."""
+    source = tmp_path / "bounds.cu"
+    kernels = {"kept": "kMaxBlocksPerSM", "too_many": "kMaxBlocksPerSM + 1"}
+    source.write_text(
+        '#include "kernels/cuda/device.h"\n'
+        "using namespace torch_dml_ops::cuda;\n"
+        + "".join(
+            f"__global__ void __launch_bounds__(kThreadsPerBlock, {bound}) {name}(int* p) {{ p[0] = 0; }}\n"
+            for name, bound in kernels.items()
+        )
+    )
+    command = ["nvcc", "-std=c++20", "-I", ROOT / "csrc", "-arch=all", "--threads=2", "-Xptxas=-v", "-c", source]
+    code, text = run(sys.executable, ROOT / "csrc" / "ptxas_report.py", *command, "-o", tmp_path / "bounds.o")
+    assert code == 0, text
+    lines = (tmp_path / "bounds.o.ptxas").read_text().splitlines()
+    compiled = [line for line in lines if line.startswith("sm_")]
+    assert {line.split()[0] for line in compiled} == set(run("nvcc", "--list-gpu-code")[1].split())
+    warnings = [line for line in lines if is_defect(line)]
+    assert len(warnings) == len(compiled) / 2
+    assert all("too_many" in line for line in warnings)
 
 
 def test_ptxas_report_counts_what_it_does_not_understand():

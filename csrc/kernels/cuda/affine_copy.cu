@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   }
 }
 
-constexpr int kInterleavedBlocks = 5;  // that an SM runs at once, at least
+constexpr int kInterleavedBlocks = std::min(5, kMaxBlocksPerSM);  // that an SM runs at once, at least
 
 // Where an item is in shared memory: with 4 bytes between every 128, so that items of successive rows are in different
 // banks.

@@ -44,10 +44,20 @@ namespace torch_dml_ops::cuda {
 
 constexpr int kThreadsPerBlock = 256;
 
+// How many blocks an SM's threads are enough for. ptxas ignores a bound that asks for more.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100)
+constexpr int kMaxBlocksPerSM = 2048 / kThreadsPerBlock;
+#elif __CUDA_ARCH__ == 750
+constexpr int kMaxBlocksPerSM = 1024 / kThreadsPerBlock;
+#else
+constexpr int kMaxBlocksPerSM = 1536 / kThreadsPerBlock;
+#endif
+
 // The least occupancy: how many blocks an SM runs at once, as many as its threads allow. While some wait for what they
-// load, others compute and store. It leaves a thread 32 registers, which are enough but for 64-bit offsets.
+// load, others compute and store. It leaves a thread 32 registers (40 where an SM has 1536 threads), which are enough
+// but for 64-bit offsets.
 template <class Offset>
-constexpr int kMinBlocksPerSM = sizeof(Offset) == 4 ? 8 : 4;
+constexpr int kMinBlocksPerSM = sizeof(Offset) == 4 ? kMaxBlocksPerSM : 4;
 
 constexpr std::size_t kMaxParameterBytes = 4096;        // of a kernel's parameters, with any driver
 constexpr std::size_t kMaxLargeParameterBytes = 32764;  // with drivers for CUDA 12.1 or later
