@@ -177,6 +177,18 @@ def test_constants_have_no_switch(small, area):
     }  # whatever runs anything of the file may notice it
 
 
+def test_what_runs_at_import_is_for_the_tests_of_its_name_and_then_for_those_around(small, area, monkeypatch):
+    (small / "halves.py").write_text("LEAST = 1\n_MOST = 9\n\n\ndef half(n):\n    return max(LEAST, min(n, _MOST))\n")
+    (small / "other.py").write_text("def other():\n    return LEAST, _MOST\n")
+    monkeypatch.setattr(mutant_reach, "product_files", lambda: ["halves.py", "other.py"])
+    public, private = faults("halves.py", ("LEAST = 1", "LEAST = 2"), ("_MOST = 9", "_MOST = 8"))
+    reached = {"other": {"other.py": 1 << 2}, "half": {"halves.py": 1 << 6}, "imports": {"halves.py": 0b11}}
+    tests = {name: mutant_reach.Reached(1.0, places=places) for name, places in reached.items()}
+    tests |= {"fails": mutant_reach.Reached(1.0, passed=False, places=reached["half"])}
+    assert mutant_reach.in_order(public, tests) == [["half", "other"], ["imports"]]
+    assert mutant_reach.in_order(private, tests) == [["half"], ["imports"]]
+
+
 def test_what_changes_nothing_is_not_drawn(small, area):
     nothing = faults(
         "halves.py",

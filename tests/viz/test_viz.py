@@ -257,14 +257,23 @@ def test_texts_are_in_their_places(draw: Callable[[], Figure]) -> None:
     assert on_another == []
 
 
-@pytest.mark.parametrize(("draw", "cases"), [(viz.plot_slice1, WINDOWS), (viz.plot_split, SPLITS)])
+@pytest.mark.parametrize(
+    ("draw", "cases"),
+    [
+        (viz.plot_slice1, WINDOWS),
+        (viz.plot_split, SPLITS),
+        (viz.plot_reverse_subsequences, [(sizes, torch.tensor(n), axis) for sizes, n, axis in REVERSALS]),
+    ],
+)
 def test_axes_and_indices_are_named(draw: Callable[..., Figure], cases: Sequence[tuple[Any, ...]]) -> None:
-    """Of the last two beside each panel."""
+    """Of the last two beside each panel, and lengths that stand at the end of rows or columns."""
     for sizes, *case in cases:
         texts = Counter(text.get_text() for text in draw(sizes, *case).axes[0].texts if not text.get_gid())
         for d in range(len(sizes))[-2:]:
             assert texts[f"axis {d}"] >= 2, texts
             assert all(texts[str(k)] >= 1 for k in range(sizes[d])), texts
+        at_the_end = draw is viz.plot_reverse_subsequences and case[-1] in range(len(sizes))[-2:]
+        assert (texts["length"] > 1) == at_the_end, texts  # beside the legend's
 
 
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES.keys())
