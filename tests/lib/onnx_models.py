@@ -135,13 +135,13 @@ def for_every_size(
     """The outputs by torch.compile, torch.export and what is exported to ONNX again, where the sizes of the input in
     its first dimensions are dynamic; torch.export may take for granted of others what is true of the example."""
     given, dynamic = (torch.zeros(example),), (dict.fromkeys(range(dims), torch.export.Dim.DYNAMIC),)
-    again = torch.onnx.export(module, given, dynamo=True, verbose=False, dynamic_shapes=dynamic)
-    program = torch.export.export(module, given, dynamic_shapes=dynamic).module()
+    program = torch.export.export(module, given, dynamic_shapes=dynamic)
+    again = torch.onnx.export(program, dynamo=True, verbose=False)
     torch.compiler.reset()
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend=backend)
     return {
         "compiled": partial(outputs_of, compiled),
-        "exported": partial(outputs_of, program),
+        "exported": partial(outputs_of, program.module()),
         "in ONNX": partial(onnxruntime_outputs, session_of(again.model_proto)),
     }
 

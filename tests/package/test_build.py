@@ -457,6 +457,89 @@ def test_nobody_waits_for_kernels_that_are_not_loaded(cuda, choice, said, tmp_pa
     assert f"torch_dml_ops: building {said}" in text
 
 
+COMPILES_NOTHING = """
+import shlex, subprocess, sys
+from pathlib import Path
+here, (name, *arguments) = Path(__file__).parent, sys.argv[1:]
+if "-o" in arguments:
+    with open(here / "commands", "a") as file:
+        print(shlex.join([name, *arguments]), file=file)
+if "-c" in arguments:
+    to, source = (arguments[arguments.index(option) + 1] for option in ("-o", "-c"))
+    if name == "nvcc":
+        print(f"ptxas info : Compiling entry function '{Path(source).stem}' for 'sm_90'", file=sys.stderr)
+    arguments = ["-fPIC", "-c", here / "any.c", "-o", to]
+sys.exit(subprocess.run(["gcc" if "-c" in arguments else "g++", *arguments]).returncode)
+"""
+
+
+def test_a_build_by_compilers_that_compile_nothing(source_copy: Path, tmp_path: Path) -> None:
+    """Each source is compiled for its libraries, which are linked as they are to be, and again where a header is newer:
+    all of a build but what takes its time."""
+    toolkit = tmp_path / "toolkit"
+    for folder in ("bin", "include", "lib64"):
+        (toolkit / folder).mkdir(parents=True)
+    (toolkit / "include" / "cuda_runtime.h").touch()
+    (tmp_path / "any.c").write_text(
+        "int dladdr(), of_cudart();\n__attribute__((weak)) int unseen() { return dladdr() + of_cudart(); }\n"
+    )
+    (tmp_path / "compiler.py").write_text(COMPILES_NOTHING)
+    for path, name in ((tmp_path / "c++", "c++"), (toolkit / "bin" / "nvcc", "nvcc")):
+        path.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path / "compiler.py"} {name} "$@"\n')
+        path.chmod(0o755)
+    (tmp_path / "of_cudart.c").write_text("int of_cudart() { return 0; }\n")
+    assert run("gcc", "-fPIC", "-c", "of_cudart.c", cwd=tmp_path)[0] == 0
+    assert run("ar", "qc", toolkit / "lib64" / "libcudart_static.a", tmp_path / "of_cudart.o")[0] == 0
+    environment = {"CXX": str(tmp_path / "c++"), "CUDA_HOME": str(toolkit), "TORCH_DML_OPS_CUDA": "1"}
+
+    def built() -> list[tuple[str, str, list[str]]]:
+        """The compiler of each object, what it makes, and its arguments."""
+        (tmp_path / "commands").write_text("")
+        environment["TORCH_CUDA_ARCH_LIST"] = "9.0;12.0+PTX"
+        code, text = run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=copy, **environment)
+        assert code == 0, text
+        commands = [shlex.split(line) for line in (tmp_path / "commands").read_text().splitlines()]
+        return [(name, arguments[arguments.index("-o") + 1], arguments) for name, *arguments in commands]
+
+    copy = tmp_path / "copy"
+    shutil.copytree(source_copy, copy, ignore=shutil.ignore_patterns("build", "*.so"))
+    made = built()
+    compiled = [(name, str(Path(to).relative_to(copy / "build")), given) for name, to, given in made if "-c" in given]
+    sources = {str(path.relative_to(copy).with_suffix(".o")) for path in copy.glob("csrc/**/*.c[pu]*")}
+    both = {f"csrc/{file}" for file in ("library.o", *(f"ops/{path.stem}.o" for path in copy.glob("csrc/ops/*.cpp")))}
+    of_each = {
+        "_C": {s for s in sources if "cuda" not in s and "csrc/python" not in s},
+        "_fast_calls": {s for s in sources if "csrc/python" in s},
+        "_C_cuda": {s for s in both if "execute_cpu" not in s} | {s for s in sources if "kernels/cuda" in s},
+    }
+    assert {*itertools.chain(*of_each.values())} == sources
+    assert sorted(to for _, to, _ in compiled) == sorted(
+        f"torch_dml_ops.{library}/{s}" for library, objects in of_each.items() for s in objects
+    )
+    for name, to, given in compiled:
+        assert (name == "nvcc") == ("kernels/cuda" in to)
+        assert (f"-I{toolkit / 'include'}" in given) == to.startswith("torch_dml_ops._C_cuda")
+        gpus = {"arch=compute_90,code=sm_90", "arch=compute_120,code=sm_120", "arch=compute_120,code=compute_120"}
+        generated = {option for word in given for option in re.findall(r"arch=compute_\w+,code=\w+", word)}
+        assert generated == (gpus if name == "nvcc" else set())
+    lines = (copy / "build" / "ptxas.txt").read_text().splitlines()
+    assert lines == ["not understood: 1 kernels"] * sum(name == "nvcc" for name, _, _ in compiled)
+    oldest = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17"}.get(platform.machine())
+    libraries = {path.name.partition(".")[0]: path for path in (copy / "torch_dml_ops").glob("*.so")}
+    assert {*libraries} == {*of_each}
+    for path in libraries.values():
+        assert run("nm", path)[1].endswith("no symbols\n")
+        assert run("nm", "-D", "--defined-only", path) == (0, "")
+        if oldest and platform.libc_ver()[0] == "glibc":
+            assert f" dladdr@{oldest}\n" in run("nm", "-D", path)[1]
+        assert (" of_cudart\n" in run("nm", "-D", path)[1]) == ("cuda" not in path.name)
+        assert "libtorch.so" in run("readelf", "-d", path)[1]
+
+    (copy / "csrc" / "kernels" / "cuda" / "device.h").touch()
+    again = [(name, to) for name, to, given in built() if "-c" in given]
+    assert sorted(again) == sorted((name, to) for name, to, given in made if name == "nvcc")
+
+
 @pytest.mark.parametrize("is_script", [True, False], ids=["a script that calls it", "itself"])
 def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, tmp_path: Path) -> None:
     toolkit = tmp_path / "toolkit"
