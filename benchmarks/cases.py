@@ -270,6 +270,8 @@ def gpu_cases() -> list[Case]:
     others = [*_in_layout("transposed"), *_in_layout("channels last"), _crossed(_in_layout("channels last")[0])]
     others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns(), *_of_many_axes()]]
     cases += [replace(case, target="") for case in [*others, *_by_other_lengths("1 GB")]]
+    odd = [replace(case, dtype=dtype, row=row, target="") for dtype, row in ODD_ROWS for case in BASIC[1::3]]
+    cases += [sized(case, "1 GB") for case in odd]
     return [replace(case, form="fresh" if case.size == "64 KB" else "out") for case in cases]
 
 
