@@ -22,7 +22,7 @@ endif
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-programs test-all test-random test-matrix test-processors test-arm sanitize mutants soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu simulate-gpu notebooks release-check clean FORCE
+.PHONY: help demo test test-programs test-all test-random test-matrix test-processors test-arm sanitize mutants soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks release-check clean FORCE
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -187,10 +187,6 @@ bench-fused: $(VENV)/dev ## compare compiled functions with the operators fused 
 bench-gpu: ## on a machine with an NVIDIA GPU: compare speed with copies and the torch idioms there
 	$(BUILD_FOR_GPU)
 	$(PYTHON) benchmarks/bench.py --device cuda --since $(BEGAN) $(if $(OUT),--also '$(OUT)')
-
-simulate-gpu: $(VENV)/dev ## simulate the CUDA kernels without a GPU: SIMULATOR=…/accel-sim.out, about an hour
-	@test -x "$(SIMULATOR)" || { echo 'SIMULATOR must be the program accel-sim.out, in the sources from which it was built' >&2; exit 2; }
-	$(BIN)/python benchmarks/simulate.py '$(SIMULATOR)' --write
 
 notebooks: $(VENV)/dev ## run the notebooks and write their outputs into them
 	$(BIN)/python notebooks/refresh.py

@@ -36,9 +36,10 @@ class Panel:
         axes.axvline(1, color="black", linewidth=1)
         axes.set_xscale("log")
         least, most = axes.get_xlim()
-        ticks = [t for t in (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 8, 16, 32) if least < t < most]
-        if most > 6 * least:
-            ticks = [t for t in ticks if t not in (0.75, 1.5, 3)]
+        ticks = [k / 10 for k in range(1, 20)] if most < 3 * least else [0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32]
+        if 3 * least <= most <= 6 * least:
+            ticks += [0.75, 1.5, 3]
+        ticks = [t for t in ticks if least < t < most]
         axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
         axes.minorticks_off()
         axes.grid(alpha=0.3)

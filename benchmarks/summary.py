@@ -242,12 +242,16 @@ def _table_of_some(rows: list[Row]) -> str:
 
 def _worst_cases(rows: list[Row]) -> str:
     """In each column, how many of all cases are slower, and the three slowest, whether the table shows them or not."""
-    lines = _table(("all cases", "slower in", "the slowest, and how many times as long they take"), ())
+    lines = _table(
+        ("all cases, of every dtype and row", "slower in", "the slowest, and how many times as long they take"), ()
+    )
     for form, size, peer in COLUMNS:
         ratio = f"ratio_to_{peer}"
         found = [r for r in rows if r["form"] == form and r["size"] == size and ratio in r]
         worst = sorted(found, key=lambda r: r[ratio], reverse=True)[:3]
-        named = (f"{r['case'].replace(f', {size}, {form}', '')}: {r[ratio]:.1f}" for r in worst)
+        named = (
+            f"{r['case'].replace(f', {size}, {form}', '')}: {r[ratio]:.{1 if r[ratio] >= 1.1 else 2}f}" for r in worst
+        )
         slower = f"{sum(r[ratio] > 1 for r in found)} of {len(found)}"
         lines.append(f"| {'new result' if form == 'fresh' else 'into `out`'}, {size} | {slower} | {'; '.join(named)} |")
     return "\n".join(lines)

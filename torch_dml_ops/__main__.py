@@ -26,7 +26,7 @@ def report() -> dict[str, str]:
     """Labels and values, in the order in which they are printed."""
     architectures = _libraries.cuda_architectures()
     if architectures is None:
-        kernels = "none in this build (build where nvcc is on the PATH, or CUDA_HOME is set)"
+        kernels = "none in this build (build with TORCH_DML_OPS_CUDA=1, nvcc on the PATH or CUDA_HOME set)"
     elif not _libraries.cuda_kernels_loaded:
         kernels = f"compiled for {architectures}; not loaded, as this torch is a CPU build"
     else:

@@ -641,7 +641,7 @@ def test_report():
 @pytest.mark.parametrize(
     ("architectures", "loaded", "line"),
     [
-        (None, False, "none in this build (build where nvcc is on the PATH, or CUDA_HOME is set)"),
+        (None, False, "none in this build (build with TORCH_DML_OPS_CUDA=1, nvcc on the PATH or CUDA_HOME set)"),
         ("9.0", False, "compiled for 9.0; not loaded, as this torch is a CPU build"),
         ("9.0", True, "compiled for 9.0"),
     ],

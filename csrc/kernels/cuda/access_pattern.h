@@ -17,8 +17,8 @@ enum class AccessPattern {
   kContiguous,       // rows of the source vector by vector, forwards or backwards
   kStrided,          // rows item by item into vectors
   kStridedWide,      // as kStrided, into wider vectors
-  kWindowed,         // as kContiguous, but some indices are zero instead
-  kWindowedStrided,  // as kStrided, but some indices are zero instead
+  kWindowed,         // as kContiguous, but what lies outside the window is zero
+  kWindowedStrided,  // as kStrided, with a window
   kTiled,            // in tiles, item by item
   kTiledWords,       // in tiles, several items at a time
   kLine,             // as kStrided, but there is one row

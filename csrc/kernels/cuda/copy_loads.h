@@ -95,7 +95,7 @@ class StridedLoad {
   Item items_[kVecSize] = {};
 };
 
-// The same where some indices are zero instead.
+// The same where items at some indices are zero instead.
 template <class Item, int kVecSize>
 class WindowedStridedLoad {
  public:

@@ -55,7 +55,7 @@ constexpr int kMaxBlocksPerSM = 1536 / kThreadsPerBlock;
 
 // The least occupancy: how many blocks an SM runs at once, as many as its threads allow. While some wait for what they
 // load, others compute and store. It leaves a thread 32 registers (40 where an SM has 1536 threads), which are enough
-// but for 64-bit offsets.
+// for most kernels with 32-bit offsets.
 template <class Offset>
 constexpr int kMinBlocksPerSM = sizeof(Offset) == 4 ? kMaxBlocksPerSM : 4;
 

@@ -122,7 +122,7 @@ void launch(const char* name, int64_t blocks, int threads, Stream stream, const 
                   " bytes of shared memory");
 }
 
-// Kernels number chunks in 32 bits, and each is a block. No GPU has the memory for more.
+// Kernels number chunks in 32 bits. No GPU has the memory for more.
 inline uint32_t checked_chunks(int64_t chunks) {
   if (chunks > INT32_MAX) throw std::runtime_error("a copy of " + std::to_string(chunks) + " chunks is too large");
   return uint32_t(chunks);
