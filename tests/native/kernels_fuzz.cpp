@@ -30,6 +30,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "../../csrc/kernels/cpu/engine.h"
 #include "../../csrc/kernels/cpu/huge_pages.h"
@@ -227,6 +228,43 @@ class Placed {
   std::vector<std::span<char>> parts_;
 };
 
+// Two dimensions that together are one, where it can be taken apart.
+std::vector<CopyDim> halves(const CopyDim& d) {
+  if (d.step != 1 || (d.size | d.begin | d.count) % 2) return {d};
+  return {{d.size / 2, 2 * d.dst_stride, 2 * d.src_stride, d.begin / 2, 1, d.count / 2},
+          plain_dim(2, d.dst_stride, d.src_stride)};
+}
+std::vector<ReverseDim> halves(const ReverseDim& d) {
+  if (d.is_axis || d.size % 2) return {d};
+  return {{d.size / 2, 2 * d.dst_stride, 2 * d.src_stride, 2 * d.length_stride, false},
+          {2, d.dst_stride, d.src_stride, d.length_stride, false}};
+}
+
+auto numbers(const CopyDim& d) { return std::tuple(d.size, d.dst_stride, d.src_stride, d.begin, d.step, d.count); }
+auto numbers(const ReverseDim& d) { return std::tuple(d.size, d.dst_stride, d.src_stride, d.length_stride, d.is_axis); }
+
+// Whether dimensions that were merged, and are then taken apart, are merged again, of one copy.
+template <class Copy>
+bool merges_again(Copy copy, void merge(Copy&)) {
+  merge(copy);
+  const auto merged = copy.dims;
+  copy.dims = {};
+  for (const auto& d : merged) {
+    if (d.size == 1) return true;  // its stride may lie between those of two halves
+    for (const auto& half : halves(d)) copy.dims.push_back(half);
+  }
+  merge(copy);
+  return std::equal(merged.begin(), merged.end(), copy.dims.begin(), copy.dims.end(),
+                    [](const auto& a, const auto& b) { return numbers(a) == numbers(b); });
+}
+bool merges_again(const AffineCopies& plan) {
+  return std::all_of(plan.copies.begin(), plan.copies.end(),
+                     [](const AffineCopy& copy) { return merges_again<AffineCopy>(copy, reorder_and_coalesce); });
+}
+bool merges_again(const ReverseCopy& plan) {
+  return merges_again<ReverseCopy>(plan, [](ReverseCopy& copy) { reorder_and_coalesce(copy.dims); });
+}
+
 // Whether engines write what the plan says. `memory` is all that has to be as it says afterwards.
 template <class Plan>
 bool right(const char* what, const Plan& plan, const std::list<Placed>& memory) {
@@ -235,6 +273,10 @@ bool right(const char* what, const Plan& plan, const std::list<Placed>& memory) 
     for (const Placed& m : memory) bytes.push_back(m.bytes());
     return bytes;
   };
+  if (!merges_again(plan)) {
+    std::printf("dimensions of %s are not merged\n", what);
+    return false;
+  }
   cuda_on_host::readable.clear();
   for (const Placed& m : memory) cuda_on_host::readable.push_back(m.reach());
   const std::vector<std::vector<char>> before = all_bytes();

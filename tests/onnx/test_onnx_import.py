@@ -822,6 +822,15 @@ def twice_each(last: int) -> ModelProto:
     return with_functions(**{f"f{k}": ["Identity" if k == last else f"our.f{k + 1}"] * 2 for k in range(last + 1)})
 
 
+def in_branches(model: ModelProto) -> ModelProto:
+    """The same, with the nodes of each function in the graph of a node."""
+    for function in model.functions:
+        branch = helper.make_graph(function.node, "branch", [], [onnx.ValueInfoProto(name=function.output[0])])
+        function.ClearField("node")
+        function.node.append(helper.make_node("If", function.input[:1], function.output, then_branch=branch))
+    return model
+
+
 COORDINATES = (
     "must be Resize with coordinate_transformation_mode half_pixel, half_pixel_symmetric, pytorch_half_pixel, "
     "align_corners, asymmetric or tf_half_pixel_for_nn, got 'tf_crop_and_resize'"
@@ -864,8 +873,11 @@ MALFORMED = {
     "y = Transpose <perm = [-1]> (x)": "[0] must have a perm that holds each axis once, got [-1]",
     "y = ReverseSequence <time_axis = 1> (x, i)": "[0] must have one of time_axis and batch_axis 0 and the other 1, "
     "got 1 and 1",
-    "z = Constant <value_int = 0> () n = Shape (x) m = Identity (z) y = Div (z, m)": "[3] cannot be computed: Div: the "
-    "divisor must not be 0",
+}
+MALFORMED |= {
+    f"z = Constant <value_int = 0> () n = Shape (x) m = Identity (z) y = {op} (z, m)": "[3] cannot be computed: "
+    f"{op[:3]}: the divisor must not be 0"
+    for op in ("Div", "Mod", "Mod <fmod = 1>")
 }
 MALFORMED |= {
     f"a = Constant <value_ints = [{a}]> () b = Constant <value_ints = [{b}]> () y = {op} (a, b)": "[2] cannot be "
@@ -912,11 +924,16 @@ REFUSED = [
     (graph_of("y = Tile (x, x, x)", opsets={"": 1}), "graph.node[0] must be Tile of opset 6 or later, got opset 1"),
     # Found before functions are inlined, which would take for ever.
     *(
-        (twice_each(n), f"the functions of the model must give at most 100000 nodes where they are inlined, got {got}")
-        for n, got in ((25, "67108864"), (400, f"{str(2**401)[:59]}…"))
+        (model, f"the functions of the model must give at most 100000 nodes where they are inlined, got {got}")
+        for model, got in (
+            (twice_each(25), "67108864"),
+            (twice_each(400), f"{str(2**401)[:59]}…"),
+            (in_branches(twice_each(25)), "134217727"),
+        )
     ),
     *(
-        (with_functions(**functions), f"the functions of the model must not call themselves, got 'our.{name}'")
+        (where(with_functions(**functions)), f"the functions of the model must not call themselves, got 'our.{name}'")
+        for where in (lambda model: model, in_branches)
         for name, functions in (
             ("f0", {"f0": ["our.f0"]}),
             ("f1", {"f0": ["our.f1"], "f1": ["Identity", "our.f2"], "f2": ["our.f1"]}),
