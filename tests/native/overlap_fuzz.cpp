@@ -62,7 +62,7 @@ Piece any_whole() {
   for (const std::size_t k : order) {
     whole.strides[k] = stride;
     stride *= std::max<int64_t>(whole.sizes[k], 1);
-    if (chance(0.4)) stride += any(1, 5);
+    if (chance(0.4)) stride += chance(0.1) ? int64_t(1) << any(31, 40) : any(1, 5);
   }
   return whole;
 }

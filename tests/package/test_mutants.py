@@ -184,9 +184,10 @@ def test_what_runs_at_import_is_for_the_tests_of_its_name_and_then_for_those_aro
     public, private = faults("halves.py", ("LEAST = 1", "LEAST = 2"), ("_MOST = 9", "_MOST = 8"))
     reached = {"other": {"other.py": 1 << 2}, "half": {"halves.py": 1 << 6}, "imports": {"halves.py": 0b11}}
     tests = {name: mutant_reach.Reached(1.0, places=places) for name, places in reached.items()}
+    tests |= {f"half[{n}]": mutant_reach.Reached(2.0, places={"halves.py": n << 6}) for n in (1, 3)}
     tests |= {"fails": mutant_reach.Reached(1.0, passed=False, places=reached["half"])}
-    assert mutant_reach.in_order(public, tests) == [["half", "other"], ["imports"]]
-    assert mutant_reach.in_order(private, tests) == [["half"], ["imports"]]
+    assert mutant_reach.in_order(public, tests) == [["half", "other", "half[3]"], ["half[1]"], ["imports"]]
+    assert mutant_reach.in_order(private, tests) == [["half", "half[3]"], ["half[1]"], ["imports"]]
 
 
 def test_what_changes_nothing_is_not_drawn(small, area):

@@ -272,6 +272,11 @@ def test_axes_and_indices_are_named(draw: Callable[..., Figure], cases: Sequence
         for d in range(len(sizes))[-2:]:
             assert texts[f"axis {d}"] >= 2, texts
             assert all(texts[str(k)] >= 1 for k in range(sizes[d])), texts
+        for block in np.ndindex(*sizes[:-2]) if len(sizes) > 2 else ():
+            assert texts[f"[{', '.join(map(str, block))}, :, :]"] >= 1, texts
+            if draw is viz.plot_reverse_subsequences and case[-1] < len(block):
+                at = ", ".join("0" if d == case[-1] else str(k) for d, k in enumerate(block))
+                assert texts[f"lengths[{at}, :, :]"] == 1, texts
         at_the_end = draw is viz.plot_reverse_subsequences and case[-1] in range(len(sizes))[-2:]
         assert (texts["length"] > 1) == at_the_end, texts  # beside the legend's
 

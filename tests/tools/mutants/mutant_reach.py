@@ -227,9 +227,9 @@ def bits(first: int, last: int) -> int:
 
 
 def in_order(mutant: Mutant, tests: Mapping[str, Reached]) -> list[list[str]]:
-    """The tests that run what changes: first the fastest case of each test, and then the others; those whose names have
-    a word of the line before those without one."""
-    words = {*re.findall(r"[A-Za-z]\w{3,}", " ".join(mutant.shown))}
+    """The tests that run what changes: first the fastest case of each test and those that run more of the file, and then
+    the others; those whose names have a word of the line, or the file's, before those without one."""
+    words = {*re.findall(r"[A-Za-z]\w{3,}", " ".join(mutant.shown)), Path(mutant.file).stem.strip("_")}
     left = {name: test for name, test in tests.items() if test.passed}
     result: list[list[str]] = []
     for place in places(mutant):
@@ -238,8 +238,12 @@ def in_order(mutant: Mutant, tests: Mapping[str, Reached]) -> list[list[str]]:
             for name, t in left.items()
             if any(t.places.get(file, 0) & lines for file, lines in place.items())
         )
-        fastest = {name.partition("[")[0]: name for _, _, name in reversed(found)}
-        first = [name for _, _, name in found if fastest[name.partition("[")[0]] == name]
+        first, seen = [], dict[str, int]()
+        for _, _, name in found:
+            test, reached = name.partition("[")[0], left[name].places.get(mutant.file, 0)
+            if test not in seen or reached & ~seen[test]:
+                first.append(name)
+                seen[test] = seen.get(test, 0) | reached
         result += [first, [name for _, _, name in found if name not in {*first}]]
         for _, _, name in found:
             del left[name]
