@@ -553,6 +553,12 @@ def test_the_mark_of_caches_stays_with_a_tag_of_somebody_else() -> None:
         assert config.cache_key_tag == marked
 
 
+def test_caches_are_marked_from_the_import_on() -> None:
+    """Graphs that were traced in another process may be looked up before any operator is traced in this one."""
+    printed = run_python("-c", "import torch, torch_dml_ops; print(torch.compiler.config.cache_key_tag)")
+    assert re.fullmatch(r" torch_dml_ops:rule_\w+\n", printed)
+
+
 def test_a_constraint_of_an_earlier_compilation_does_not_stay() -> None:
     """Inductor constrains the inputs of operators that it has no formula for, which stores them first."""
     from torch._inductor.lowering import _maybe_layout_constraints, constrain_to_fake_tensors

@@ -227,7 +227,7 @@ def bits(first: int, last: int) -> int:
 
 
 def in_order(mutant: Mutant, tests: Mapping[str, Reached]) -> list[list[str]]:
-    """The tests that run what changes: first the fastest case of each test and those that run more of the file, and then
+    """The tests that run what changes: first the fastest case of each test and those that run more of the file, then
     the others; those whose names have a word of the line, or the file's, before those without one."""
     words = {*re.findall(r"[A-Za-z]\w{3,}", " ".join(mutant.shown)), Path(mutant.file).stem.strip("_")}
     left = {name: test for name, test in tests.items() if test.passed}
