@@ -371,6 +371,12 @@ def used_twice(y: Tensor) -> Tensor:
 KB, MB = 1 << 10, 1 << 20
 # By the line of the rule that decides: functions, and the bytes of their tensor, of float32 unless it says otherwise.
 SITUATIONS: dict[str, list[tuple[Any, ...]]] = {
+    "on a GPU a pass over memory is saved": [
+        (lambda x: reversed_in(2, x) + 1, 64 * KB, torch.int16),
+        (lambda x: dml.join([x, x + 1], 2), 128 * MB, torch.uint8),
+    ],
+    "a GPU without kernels would need several of torch's": [(lambda x: reversed_in(2, x), KB)],
+    "on a GPU nothing is saved": [(lambda x: reversed_in(2, x), KB)],
     "the result is tiny": [(by_row, 4 * KB, torch.int8)],
     "a scalar loop would be slower": [
         (lambda x: by_row(x) + 1, 64 * KB),
@@ -420,9 +426,12 @@ SITUATIONS: dict[str, list[tuple[Any, ...]]] = {
     [pytest.param(because, s, id=because) for because, situations in SITUATIONS.items() for s in situations],
 )
 def test_the_line_of_the_rule_that_decides(
-    because: str, situation: tuple[Any, ...], caplog: pytest.LogCaptureFixture
+    because: str, situation: tuple[Any, ...], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     f, *of_tensor = situation
+    if "GPU" in because:
+        monkeypatch.setattr(rule.Call, "device_type", "cuda")
+        monkeypatch.setattr(_libraries, "devices_with_kernels", () if "without" in because else ("cuda",))
     line = next(line for line in rule.RULE if line.because == because)
     with caplog.at_level(logging.DEBUG, inductor.log.name):
         _, calls = generated(f, "rule", empty(*of_tensor))
@@ -430,17 +439,6 @@ def test_the_line_of_the_rule_that_decides(
     said = [record.getMessage() for record in caplog.records if record.name == inductor.log.name]
     assert [text.partition(": ")[2] for text in said] == [f"{verdict}, as {because}"]
     assert calls == (not line.fuses)
-
-
-def test_whatever_has_a_formula_is_fused_on_a_device_without_kernels(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Even where no pass over memory is saved. The CPU stands for the device."""
-    monkeypatch.setattr(_libraries, "devices_with_kernels", ())
-    with caplog.at_level(logging.DEBUG, inductor.log.name):
-        _, calls = generated(lambda x: reversed_in(1, x), "rule", empty(4 * MB))
-    assert "slice1: fused, as a GPU without kernels would need several of torch's" in caplog.messages
-    assert calls == 0
 
 
 def test_the_rule_visits_each_computation_once() -> None:
@@ -455,9 +453,8 @@ def test_the_rule_visits_each_computation_once() -> None:
     assert generated(f, "rule", empty(MB))[1] == 0
 
 
-def test_every_line_of_the_rule_for_the_cpu_has_a_situation() -> None:
-    lines = {line.because for line in rule.RULE if "GPU" not in line.because}
-    assert lines == set(SITUATIONS)
+def test_every_line_of_the_rule_has_a_situation() -> None:
+    assert {line.because for line in rule.RULE} == {*SITUATIONS}
 
 
 @pytest.mark.parametrize("line", [line for line in rule.RULE if "GPU" not in line.because], ids=lambda x: x.because)

@@ -154,12 +154,16 @@ class Call:
         return self.results[0].dtype
 
     @property
+    def device_type(self) -> str:
+        return self.results[0].device.type
+
+    @property
     def on_cpu(self) -> bool:
-        return self.results[0].device.type == "cpu"
+        return self.device_type == "cpu"
 
     @property
     def has_kernel(self) -> bool:
-        return self.results[0].device.type in _libraries.devices_with_kernels
+        return self.device_type in _libraries.devices_with_kernels
 
     @property
     def bytes(self) -> int:
