@@ -26,6 +26,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cpu/chunk_writer.h": {
         (
+            "const int64_t some = std::min(n, std::max<int64_t>(tuning.staging_bytes / bytes(count), 1));",
+            "const int64_t some = std::min(n, std::min<int64_t>(tuning.staging_bytes / bytes(count), 1));",
+        ): "so many rows are staged at once, with equal results",
+        (
             "if (!non_temporal_ || (end - begin) * each < kMinBytes || is_transposition(dims))",
             "if (!non_temporal_ || (end - begin) < kMinBytes || is_transposition(dims))",
         ): "it chooses among ways with equal results",
@@ -112,9 +116,17 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "it chooses among ways with equal results",
     },
     "csrc/kernels/cpu/tuning.cpp": {
+        (
+            "int64_t amd_l3_bytes() {",
+            "int32_t amd_l3_bytes() {",
+        ): "no cache has 2 GB",
         ("__builtin_cpu_init();", ";"): "the compiler's own constructor has done so before any of ours",
     },
     "csrc/kernels/cuda/affine_copy.cu": {
+        (
+            "if constexpr (sizeof(Item) < 4)",
+            "/*if constexpr (sizeof(Item) < 4)*/",
+        ): "no others are moved that way",
         (
             "batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;",
             "batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies;",
@@ -304,6 +316,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/onnx/_importer/moving.py": {
         (
+            "def transpose(data: Tensor, *, perm: Sequence[int] | None = None) -> Tensor:",
+            "def transpose(data: Tensor, perm: Sequence[int] | None = None) -> Tensor:",
+        ): "its only caller gives it by name",
+        (
             'def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:',
             'def space_to_depth(input: Tensor , blocksize: int, *, mode: str = "DCR") -> Tensor:',
         ): "it is called by names alone",
@@ -322,6 +338,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ): "what a dictionary holds is not read of its type",
     },
     "csrc/kernels/cuda/access_pattern.h": {
+        (
+            "if (items < limits().sm_count * kThreadsPerBlock * kItemsPerThread) return;",
+            "if (items < limits().sm_count * kThreadsPerBlock % kItemsPerThread) return;",
+        ): "it chooses among ways with equal results",
         (
             "} else if (vec.value() == 4 * launches.item_size) {",
             "} else if (vec.value() == (4+1) * launches.item_size) {",
@@ -350,6 +370,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "torch_dml_ops/onnx/_importer/gather_scatter.py": {
         (
+            "HALVES = (torch.float16, torch.bfloat16)",
+            "HALVES = ( torch.bfloat16,torch.float16)",
+        ): "which comes first makes no difference",
+        (
             'def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:',
             'def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, reduction: str = "none") -> Tensor:',
         ): "ONNX's checker refuses a fourth input before",
@@ -370,5 +394,11 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "if (level.is_supported() && (level.is_fast() || named)) chosen = &level.loops;",
             "if (level.is_supported() && (1==1)) chosen = &level.loops;",
         ): "it chooses among ways with equal results",
+    },
+    "csrc/ops/execute_cpu.cpp": {
+        (
+            "pair[1] = int64_t(found.first);",
+            "pair[1] = int32_t(found.first);",
+        ): "there are fewer views",
     },
 }
