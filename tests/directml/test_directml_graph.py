@@ -144,6 +144,23 @@ def test_outputs_are_apart() -> None:
     assert given_tensor.count_nonzero() == 0
 
 
+def test_an_output_given_a_second_time_that_does_not_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = Graph()
+    y = graph.add(identity(X, TensorDesc(F32, [2, 3], strides=[4, 1])), graph.input(X))
+    graph.output(y, y)
+    new_zeros, asked = Tensor.new_zeros, itertools.count()
+
+    def refuse(tensor: Tensor, *arguments: Any) -> Tensor:
+        if next(asked):
+            raise RuntimeError("DefaultCPUAllocator: not enough memory")
+        return new_zeros(tensor, *arguments)
+
+    monkeypatch.setattr(Tensor, "new_zeros", refuse)
+    sentence = r"^CompiledGraph: outputs\[1\] must fit into memory, and 28 bytes do not$"
+    with pytest.raises(RuntimeError, match=sentence):
+        graph.compile()(torch.zeros(2, 3))
+
+
 def test_inputs_that_nothing_reads() -> None:
     """An input of the graph has any number of edges."""
     graph = Graph.from_desc(

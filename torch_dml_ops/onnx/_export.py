@@ -256,7 +256,7 @@ def register() -> None:
         for target, function in translation_table().items():
             for is_complex in (False, True):
                 ONNX.onnx_impl(target, no_compile=True, complex=is_complex)(function)
-    except (ImportError, AttributeError, TypeError) as error:
+    except (AttributeError, TypeError) as error:
         warnings.warn(
             f"torch_dml_ops.onnx: this torch ({torch.__version__}) has another registry ({error}); pass "
             "custom_translation_table=torch_dml_ops.onnx.translation_table() to torch.onnx.export",
