@@ -221,6 +221,8 @@ TYPES: Refused = {
     ),
     f"TensorDesc: data_type must be a TensorDataType, got {ENDLESS}": lambda: make_tensor(HUGE, [1]),
     f"TensorDesc: sizes {LISTS} 3; write [3]": lambda: make_tensor(F32, 3),
+    f"TensorDesc: sizes {LISTS} {2**63 - 1}; write [{2**63 - 1}]": lambda: make_tensor(F32, 2**63 - 1),
+    f"TensorDesc: sizes {LISTS} {2**63}": lambda: make_tensor(F32, 2**63),
     f"TensorDesc: sizes {LISTS} '{'1' * 58}…": lambda: make_tensor(F32, "1" * 99),
     "TensorDesc: sizes[0] must be a whole number, got 0.5": lambda: make_tensor(F32, [0.5, HUGE]),
     "TensorDesc: flags must be TensorFlags, got 1": lambda: make_tensor(F32, [1], flags=1),

@@ -134,6 +134,7 @@ def work(name):
         except RuntimeError as error:
             said = str(error)
         assert ": DTensors need a torch with the names that their rules are built on, got 2." in said, said
+        assert said.endswith("call to_local() for this rank's part, or full_tensor()"), said
         assert name.rpartition(".")[2] in said, said
         del said
     assert dml.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]
