@@ -183,6 +183,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/ops/overlap.cpp": {
         (
+            "[&](std::size_t a, std::size_t b) { return views[a].address < views[b].address; });",
+            "[&](std::size_t a, std::size_t b) { return views[a].address > views[b].address; });",
+        ): "all views are one group then, in which every pair is found too",
+        (
             "terms.insert(terms.end(), b.terms.begin(), b.terms.end());",
             "terms.insert(terms.begin(), b.terms.begin(), b.terms.end());",
         ): "the terms of a sum in another order",
@@ -195,6 +199,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
         ("Sizes most(sizes.size());", "Sizes most(sizes);"): "all of it is written",
     },
     "csrc/python/fast_calls.cpp": {
+        (
+            "if (aoti_torch_grad_mode_is_enabled() && requires_grad(arguments[0])) {",
+            "if (aoti_torch_grad_mode_is_enabled() && (1==1)) {",
+        ): "what records a call leaves out what needs no gradient, and takes longer",
         (
             "for (Py_ssize_t k = 0; k < PyTuple_Size(arguments); ++k) {",
             "for (Py_ssize_t k = 0; k != PyTuple_Size(arguments); ++k) {",
