@@ -209,6 +209,7 @@ def test_what_changes_nothing_is_not_drawn(small, area):
     assert mutant_sample.meaning(annotated) != mutant_sample.meaning(annotated.replace(", cast", ""))
     for before, after in (
         ("x: int = 1", "x: str = 1"),
+        ('__all__ = ["f", "g"]', '__all__ = ["g", "f"]'),
         ('T = TypeVar("T")', 'T = TypeVar("T", bound=int)'),
         ("isinstance(x, (int, str))", "isinstance(x, (str, int))"),
         ("for k in x:\n    y = k", "for k in x:\n    y = k\n    continue"),

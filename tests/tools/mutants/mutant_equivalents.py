@@ -144,6 +144,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cuda/reverse_copy.cu": {
         (
+            "const auto bytes = [&](int64_t columns) { return columns * axis.size * copy.item_size; };",
+            "const auto bytes = [&](int32_t columns) { return columns * axis.size * copy.item_size; };",
+        ): "a panel has fewer columns",
+        (
             "i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets",
             "/*i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets*/",
         ): "vectors that are left are stored afterwards, and those beyond the row store nothing",
@@ -180,6 +184,9 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
             "const auto kept = std::remove_if(dims.begin(), dims.end(), [](const Dim& d) { return d.can_drop(); });",
             "const auto kept = std::remove_if(dims.end(), dims.end(), [](const Dim& d) { return d.can_drop(); });",
         ): "it chooses among ways with equal results",
+    },
+    "csrc/ops/layout.cpp": {
+        ("DimVector<int64_t> strides(sizes.size());", "DimVector<int64_t> strides(sizes);"): "each is set in the loop",
     },
     "csrc/ops/overlap.cpp": {
         (

@@ -89,8 +89,8 @@ def faulty_lines(file: str, line: str, draw: random.Random) -> Iterator[str]:
 
 
 def meaning(text: str) -> str:
-    """Of a module, without what only people and type checkers read, imports for them too, an order of types that says
-    nothing, and what follows where a block ends. A SyntaxError if there is none."""
+    """Of a module, without what only people and type checkers read, imports for them too, an order of types or names that
+    says nothing, and what follows where a block ends. A SyntaxError if there is none."""
     compile(text, "", "exec", dont_inherit=True)
     module = ast.parse(text)
     for node in ast.walk(module):
@@ -117,6 +117,8 @@ def meaning(text: str) -> str:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
             for types in (n for n in ast.walk(node.args[1]) if isinstance(n, ast.Tuple)):
                 types.elts.sort(key=ast.dump)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__" and hasattr(node.value, "elts"):
+            node.value.elts.sort(key=ast.dump)
         for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
             if isinstance(block, list):
                 ends = (
