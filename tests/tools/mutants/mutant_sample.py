@@ -89,8 +89,8 @@ def faulty_lines(file: str, line: str, draw: random.Random) -> Iterator[str]:
 
 
 def meaning(text: str) -> str:
-    """Of a module, without what only people and type checkers read, imports for them too, an order of types or names that
-    says nothing, and what follows where a block ends. A SyntaxError if there is none."""
+    """Of a module, without what only people and type checkers read, imports for them too, an order of types or names
+    that says nothing, and what follows where a block ends. A SyntaxError if there is none."""
     compile(text, "", "exec", dont_inherit=True)
     module = ast.parse(text)
     for node in ast.walk(module):
