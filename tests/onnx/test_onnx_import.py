@@ -921,6 +921,17 @@ REFUSED = [
         graph_of("y = Identity (x)", opsets={"": 18, "ai.onnx": 13}),
         "model must use one opset of ONNX, got 13 and 18",
     ),
+    *(
+        (
+            graph_of(f"y, z = Split <split = {sizes}> (x)", opsets={"": opset}),
+            f"graph.node[0] must have a split of {said}",
+        )
+        for opset in (2, 11)
+        for sizes, said in (
+            ([3, -1], "sizes that are at least 0, got -1 for split[1]"),
+            ([-(2**63), 3], f"sizes that are at least 0, got {-(2**63)} for split[0]"),
+        )
+    ),
     (graph_of("y = Tile (x, x, x)", opsets={"": 1}), "graph.node[0] must be Tile of opset 6 or later, got opset 1"),
     # Found before functions are inlined, which would take for ever.
     *(

@@ -26,6 +26,10 @@ EQUIVALENT_CHANGES: dict[str, dict[tuple[str, str], str]] = {
     },
     "csrc/kernels/cpu/chunk_writer.h": {
         (
+            "const Segment segment{dst, src, bytes, 0, 0};",
+            "const Segment segment{dst, src, bytes, 0, (0-1)};",
+        ): "there is one row",
+        (
             "const int64_t some = std::min(n, std::max<int64_t>(tuning.staging_bytes / bytes(count), 1));",
             "const int64_t some = std::min(n, std::min<int64_t>(tuning.staging_bytes / bytes(count), 1));",
         ): "so many rows are staged at once, with equal results",
