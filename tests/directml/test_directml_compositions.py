@@ -111,3 +111,27 @@ def test_compiles_into_one_graph(case: Case, backend: str, fresh_compiler: None)
     for actual, want in zip(loss(compiled), loss(call), strict=True):
         assert torch.equal(actual, want)
     assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("strides", [[1, 1], [0, 1], [2, 1], [1, 2], [5, 2], [2, 2]], ids=str)
+def test_a_layout_with_elements_on_one_another_is_refused_wherever_it_is_traced(
+    strides: list[int], fresh_compiler: None
+) -> None:
+    policy = TensorPolicy(lambda *_: directml.TensorProperties(strides))
+
+    class Sliced(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return directml.slice_(x, [0, 0], [2, 2], [1, 1], tensor_policy=policy)
+
+    x, module = torch.arange(4.0).reshape(2, 2), Sliced()
+    for f in (
+        module,
+        torch.compile(module, backend="aot_eager"),
+        torch.compile(module, backend="aot_eager", fullgraph=True, dynamic=True),
+        lambda x: torch.export.export(module, (x,)).module()(x),
+    ):
+        if len({i * strides[0] + j * strides[1] for i in range(2) for j in range(2)}) == 4:
+            assert f(x).tolist() == x.tolist()
+        else:
+            with pytest.raises((ValueError, torch._dynamo.exc.Unsupported), match=r"on one another|must not be 0"):
+                f(x)

@@ -213,7 +213,10 @@ OF_SIZES: dict[str, tuple[int, Callable[..., Any]]] = {  # how many values, and 
     "Min": (3, lambda *values: functools.reduce(np.minimum, values)),
     "Mod": (2, lambda a, b: np.where(b == 0, None, a % np.where(b == 0, 1, b)).astype(np.int64)),
     "Mul": (2, np.multiply),
-    "Reshape": (2, np.reshape),
+    "Reshape": (
+        2,
+        lambda value, shape: np.reshape(value, len(value) if shape.tolist() == [0] else shape),
+    ),  # 0: as it is
     "Slice": (3, sliced),
     "Squeeze": (1, lambda value: np.squeeze(value, 0)),
     "Sub": (2, np.subtract),
@@ -1624,3 +1627,54 @@ def test_what_else_torch_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -
 def test_what_stands_in_for_torchvision_is_taken_away() -> None:
     for name in ("torchvision", "torchvision.ops"):
         assert getattr(sys.modules.get(name), "__spec__", "none") is not None
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = Sub (t, n)",
+        "b = Less (n, t) y = Where (b, n, t)",
+        "y = Concat <axis = 0> (n, t)",
+        "z = Constant <value_int = 0> () s = Squeeze (t) o = Div (s, s) w = Sub (o, o) y = Range (w, s, o)",
+        "y = Identity (t)",
+        "y = ConstantOfShape <value = int64[1] {7}> (t)",
+        "c = Constant <value_ints = [1, 2]> () y = Sub (n, c)",
+    ],
+)
+def test_sizes_and_constants_are_on_the_device_of_the_input(nodes: str) -> None:
+    """Whatever the default device and dtype are, when the model is read and when the module runs."""
+    model = parsed(f"g (float[N, T] x, int64[N] n) => (int64[M] y) {{ t = Shape <start = 1, end = 2> (x) {nodes} }}")
+    inputs = torch.zeros(2, 3, device="cpu"), torch.tensor([1, 2], device="cpu")
+    expected = from_onnx(model)(*inputs)
+    dtype = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        with torch.device("meta"):
+            module = from_onnx(model)
+            assert torch.equal(module(*inputs), expected)
+    finally:
+        torch.set_default_dtype(dtype)
+    y = module.to("meta")(*(tensor.to("meta") for tensor in inputs))
+    assert (y.device.type, y.shape, y.dtype) == ("meta", expected.shape, expected.dtype)
+
+
+def test_a_constant_of_a_shape_is_float32_whatever_the_default_is() -> None:
+    module = from_onnx(parsed("g (int64[N] s) => (float[M] y) { y = ConstantOfShape (s) }"))
+    dtype = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        again = from_onnx(parsed("g (int64[N] s) => (float[M] y) { y = ConstantOfShape (s) }"))
+        assert {m(torch.tensor([2])).dtype for m in (module, again)} == {torch.float32}
+    finally:
+        torch.set_default_dtype(dtype)
+
+
+def test_where_and_pad_of_unsigned_numbers_compile() -> None:
+    x, condition = torch.arange(3).to(torch.uint16), torch.tensor([True, False, True])
+    of_where = parsed("g (bool[N] c, uint16[N] a, uint16[N] b) => (uint16[N] y) { y = Where (c, a, b) }")
+    of_pad = parsed(
+        "g (uint16[N] x, uint16 c) => (uint16[M] y) { p = Constant <value_ints = [1, 1]> () y = Pad (x, p, c) }"
+    )
+    for model, inputs in ((of_where, (condition, x, x)), (of_pad, (x, x[2]))):
+        module = from_onnx(model)
+        assert torch.compile(module, fullgraph=True)(*inputs).tolist() == module(*inputs).tolist()

@@ -50,6 +50,9 @@ def _product(numbers: Sequence[int]) -> int:
     return _product(numbers[:middle]) * _product(numbers[middle:])
 
 
+OVERLAP = "must not lay elements of an output on one another"
+
+
 @dataclass(frozen=True, repr=False)
 class TensorDesc(Struct):
     """A tensor in a buffer: the fields of ``DML_BUFFER_TENSOR_DESC``.
@@ -258,7 +261,7 @@ class TensorDesc(Struct):
             yield Violation((*path, d), "must not be 0, as the tensor is written to", strides[d])
         # Strides that are too complicated to tell count as overlapping.
         if not repeated and overlaps_itself(View(0, 1, tuple(self.sizes), tuple(strides))) != Overlap.NONE:
-            yield Violation(path, "must not lay elements of an output on one another", strides)
+            yield Violation(path, OVERLAP, strides)
 
     def to_json(self) -> dict[str, Any]:
         """The tensor in a model file's form, without what would be assumed anyway.

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer import gather_scatter, moving, sizes
-from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name
+from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name, zero
 from torch_dml_ops.onnx._importer.graph import (
     OPERATORS,
     OnnxOperator,
@@ -148,7 +148,7 @@ def _converter(op: str, version: int, own: Callable[[Any, Any], Any] | None) -> 
         if op == "Cast":
             arguments["to"] = dtype_of(what, arguments["to"])
         elif op == "ConstantOfShape":
-            arguments["value"] = tensor_of(arguments["value"], None) if "value" in arguments else torch.zeros(1)
+            arguments["value"] = tensor_of(arguments["value"], None) if "value" in arguments else zero()
         inputs, values = [], []
         for k, value in enumerate(node.input_values):
             if not value:
@@ -206,11 +206,11 @@ def _operator(op: str, version: int) -> OnnxOperator:
 
 
 def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> Tensor:
-    return sizes.as_tensor(sizes.shape(data, start=start, end=end)).to(data.device)
+    return sizes.as_tensor(sizes.shape(data, start=start, end=end), data)
 
 
 def size(data: Tensor) -> Tensor:
-    return sizes.as_tensor(sizes.size(data)).to(data.device)
+    return sizes.as_tensor(sizes.size(data), data)
 
 
 def concat(*inputs: Tensor, axis: int) -> Tensor:

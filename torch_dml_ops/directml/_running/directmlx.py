@@ -15,7 +15,7 @@ from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml.enums import data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
 from torch_dml_ops.directml.operator import laid_out
-from torch_dml_ops.directml.tensor_desc import PACKED, TensorPolicy, output_desc
+from torch_dml_ops.directml.tensor_desc import OVERLAP, PACKED, TensorDesc, TensorPolicy, output_desc
 
 
 def _window(
@@ -28,6 +28,19 @@ def _window(
     )
 
 
+def _are_nested(desc: TensorDesc) -> bool:
+    """Whether each stride passes all that the smaller ones reach. All but contrived ones of distinct elements do."""
+    strides = desc.effective_strides
+    for d, stride in enumerate(strides):
+        reach = 0
+        for k, other in enumerate(strides):
+            if other < stride or (other == stride and k < d):
+                reach += other * (desc.sizes[k] - 1)
+        if desc.sizes[d] > 1 and stride <= reach:
+            return False
+    return True
+
+
 def _by_policy(function: str, policy: TensorPolicy, results: Sequence[Tensor]) -> list[Tensor]:
     if instance(TensorPolicy, f"{function}: tensor_policy", policy) is PACKED:
         return [result.contiguous() for result in results]
@@ -35,9 +48,12 @@ def _by_policy(function: str, policy: TensorPolicy, results: Sequence[Tensor]) -
     for result in results:
         data_type = data_type_of(f"{function}: the dtype of tensors by a policy", result.dtype)
         desc = output_desc(policy, data_type, result.shape)
-        # torch.compile cannot look into the search for overlaps; there copy_ refuses them.
-        if not torch.compiler.is_compiling() and (violations := list(desc.violations(written=True))):
-            raise DescriptorError(f"{function}: a tensor by tensor_policy", violations)
+        what = f"{function}: a tensor by tensor_policy"
+        if torch.compiler.is_compiling():  # which cannot look into the search for overlaps
+            if not _are_nested(desc):
+                raise ValueError(f"{what}: strides {OVERLAP}, got {desc.strides}")
+        elif violations := list(desc.violations(written=True)):
+            raise DescriptorError(what, violations)
         tensors.append(laid_out(result, desc.strides, desc.items_up_to_last))
     return tensors
 

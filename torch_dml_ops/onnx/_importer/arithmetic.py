@@ -64,12 +64,20 @@ def sub(A: Tensor, B: Tensor) -> Tensor:
 @kept_by_fx
 def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
     check_broadcast("Where", condition, X, Y)
-    return torch.where(condition, X, Y)
+    return as_dtype(X.dtype, torch.where(condition, signed(X), signed(Y)))
 
 
 @kept_by_fx
-def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, like: Tensor | None = None) -> Tensor:
-    """`like` has the dtype and the device of a constant `start`, which is a number here."""
+def range_(
+    start: Tensor | int,
+    limit: Tensor | int,
+    delta: Tensor | int,
+    *,
+    like: Tensor | None = None,
+    beside: Tensor | None = None,
+) -> Tensor:
+    """`like` has the dtype and the device of a constant `start`, which is a number here, and `beside` the device of
+    what is made of sizes."""
     begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
     if known_true(step == 0):
         raise ValueError("Range: delta must not be 0")
@@ -77,7 +85,7 @@ def range_(start: Tensor | int, limit: Tensor | int, delta: Tensor | int, *, lik
     check_size("Range", [count], 8)
     tensors = [given for given in (like, start, limit, delta) if isinstance(given, Tensor)]
     if not tensors:  # numbers that are no tensors are sizes
-        return torch.arange(count) * step + begin
+        return torch.arange(count, device="cpu" if beside is None else beside.device) * step + begin
     return (torch.arange(count, device=tensors[0].device) * step + begin).to(tensors[0].dtype)
 
 

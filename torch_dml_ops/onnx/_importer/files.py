@@ -229,9 +229,14 @@ def tensor_of(proto: TensorProto, folder: Path | None) -> Tensor:
         raise
     except Exception as error:  # whatever the data are not fit for
         raise ValueError(f"from_onnx: {what} must have data that fit its sizes and type: {line_of(error)}") from None
-    tensor = torch.empty(array.size, dtype=dtype)
+    tensor = torch.empty(array.size, dtype=dtype, device="cpu")
     tensor.view(torch.uint8).numpy()[:] = array.reshape(-1).view(np.uint8)  # NumPy lacks bfloat16 and float8
     return tensor.reshape(array.shape)
+
+
+def zero() -> Tensor:
+    """The value of a ConstantOfShape that has none."""
+    return torch.zeros(1, dtype=torch.float32, device="cpu")
 
 
 def line_of(error: Exception) -> str:

@@ -30,6 +30,7 @@ from torch_dml_ops.onnx._importer.files import (
     read_model,
     tensor_of,
     type_name,
+    zero,
 )
 from torch_dml_ops.onnx._importer.inputs import constant_numbers
 
@@ -446,9 +447,9 @@ class _Importer:
         if kind == "value":
             return Constant(name, value, self._folder)
         if kind in ("value_int", "value_ints"):
-            return Constant(name, torch.tensor(value, dtype=torch.int64), None)
+            return Constant(name, torch.tensor(value, dtype=torch.int64, device="cpu"), None)
         if kind in ("value_float", "value_floats"):
-            return Constant(name, torch.tensor(value, dtype=torch.float32), None)
+            return Constant(name, torch.tensor(value, dtype=torch.float32, device="cpu"), None)
         raise NotImplementedError(f"from_onnx: {label} must be a Constant of dense numbers, got {kind}")
 
     def _add_on_sizes(
@@ -490,10 +491,12 @@ class _Importer:
         if op == "Cast":
             attributes["to"] = dtype_of(label, attributes["to"])
         elif op == "ConstantOfShape":
-            value = attributes.get("value", torch.zeros(1))
+            value = attributes.get("value", zero())
             attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
         elif op == "Range" and isinstance(inputs[0], Constant):
             attributes["like"] = self._tensor(inputs[0])
+        elif op == "Range" and all(isinstance(value, SizesNode) for value in inputs):
+            (attributes["beside"],) = self._first_input()  # which sizes have, as they are of a tensor
         call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
         if op != "Split":
             self._values[node.output[0]] = call
@@ -551,10 +554,14 @@ class _Importer:
         if isinstance(value, fx.Node):
             return value
         if isinstance(value, SizesNode):
-            return self._graph.call_function(sizes.as_tensor, (value.node,))
+            return self._graph.call_function(sizes.as_tensor, (value.node, *self._first_input()))
         if value not in self._registered:
             self._registered[value] = self._graph.get_attr(self._register(value))
         return self._registered[value]
+
+    def _first_input(self) -> tuple[fx.Node, ...]:
+        """On whose device tensors are."""
+        return tuple(self._graph.find_nodes(op="placeholder"))[:1]
 
     def _register(self, constant: Constant) -> str:
         name = _identifier(constant.name)

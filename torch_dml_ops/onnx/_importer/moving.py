@@ -259,7 +259,8 @@ def pad(
         return torch.constant_pad_nd(data, before_and_after, value)
     inside = torch.constant_pad_nd(torch.ones_like(data, dtype=torch.bool), before_and_after, False)
     # Not the number that it holds, which has no gradient.
-    return torch.where(inside, torch.constant_pad_nd(data, before_and_after), constant_value.reshape(()))
+    padded = torch.constant_pad_nd(signed(data), before_and_after)
+    return as_dtype(data.dtype, torch.where(inside, padded, signed(constant_value).reshape(())))
 
 
 def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
@@ -270,7 +271,7 @@ def _extended(x: Tensor, d: int, before: int, after: int, mode: str) -> Tensor:
     size = x.shape[d]
     if known_true(before + after == 0):
         return x
-    most = size - 1 if mode == "reflect" else 0 if known_true(size == 0) else 2**63
+    most = 0 if known_true(size == 0) else size - 1 if mode == "reflect" else 2**63
     if known_true(before > most) or known_true(after > most):
         raise ValueError(
             f"Pad: pads of mode {mode} must be at most {text(most)} for axis {d}, of which it keeps {text(size)}, got "

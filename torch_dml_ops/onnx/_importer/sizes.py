@@ -35,8 +35,9 @@ def size(data: Tensor) -> int:
 
 
 @kept_by_fx
-def as_tensor(sizes: Sizes) -> Tensor:
-    return torch.tensor(sizes, dtype=torch.int64)
+def as_tensor(sizes: Sizes, beside: Tensor | None = None) -> Tensor:
+    """On the device of another tensor, or on the CPU."""
+    return torch.tensor(sizes, dtype=torch.int64, device="cpu" if beside is None else beside.device)
 
 
 @kept_by_fx
@@ -83,6 +84,8 @@ def unsqueeze(data: int, axes: Numbers) -> tuple[int, ...]:
 @kept_by_fx
 def reshape(data: Sizes, shape: Sequence[int], *, allowzero: int = 0) -> Sizes:
     numbers = data if isinstance(data, tuple) else (data,)
+    if shape == (0,) and isinstance(data, tuple) and not allowzero:
+        shape = (len(numbers),)
     if shape not in ((), (-1,), (len(numbers),)) or (shape == () and len(numbers) != 1):
         raise ValueError(f"Reshape: shape must hold {len(numbers)} elements, got {shown(shape)}")
     return numbers if shape else numbers[0]
