@@ -1669,6 +1669,17 @@ def test_a_constant_of_a_shape_is_float32_whatever_the_default_is() -> None:
         torch.set_default_dtype(dtype)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_gathering_one_index_compiles(dtype: str) -> None:
+    """As exporters write x[:, 0]."""
+    module = from_onnx(
+        parsed(f"g (float[N, T] x) => (float[N] y) <{dtype} i = {{-2}}> {{ y = Gather <axis = 1> (x, i) }}")
+    )
+    x = torch.arange(6.0).reshape(2, 3)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
+    assert compiled(x).tolist() == module(x).tolist() == [1, 4]
+
+
 def test_where_and_pad_of_unsigned_numbers_compile() -> None:
     x, condition = torch.arange(3).to(torch.uint16), torch.tensor([True, False, True])
     of_where = parsed("g (bool[N] c, uint16[N] a, uint16[N] b) => (uint16[N] y) { y = Where (c, a, b) }")

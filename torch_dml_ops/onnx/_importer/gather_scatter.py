@@ -28,8 +28,11 @@ HALVES = (torch.float16, torch.bfloat16)
 def gather(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
     d = axis_of("Gather: axis", axis, data.dim())
     before: list[slice | Tensor] = [slice(None)] * d
+    places = _as_int64("Gather", indices)
     try:
-        return data[(*before, _as_int64("Gather", indices))]
+        if places.dim() == 0:  # torch would read the number, for which one waits for a GPU, and a compiled graph ends
+            return data[(*before, places[None])].squeeze(d)
+        return data[(*before, places)]
     except IndexError:  # of the CPU: on a GPU, nobody waits for what the kernel finds
         _check_range("Gather", indices, data.shape[d])
         raise
