@@ -8,9 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from host_build import ROOT, program
 from processes import file_of_tests, run_program, run_python, started
 
@@ -33,17 +35,24 @@ needs_clang = needs("clang++", "clang")
 on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="has a counterpart only on x86-64")
 
 
+@pytest.fixture
+def one_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each takes up to 14 GB: two at once took more than a machine had."""
+    with FileLock(tmp_path_factory.getbasetemp().parent / "emulator.lock"):
+        yield
+
+
 @needs_aarch64
 @needs_qemu_aarch64
 @pytest.mark.parametrize("plans", [(CASES // 10, 0), ("alignments", "cpu")], ids=["random", "alignments"])
-def test_plans_on_aarch64(plans: tuple[int | str, ...]) -> None:
+def test_plans_on_aarch64(plans: tuple[int | str, ...], one_emulator: None) -> None:
     assert run_program("qemu-aarch64", program("kernels_fuzz_aarch64"), *plans).endswith(" cases right\n")
 
 
 @on_x86_64
 @needs_qemu_x86_64
 @pytest.mark.parametrize("processor", ["Nehalem", "Haswell"])  # without AVX, and with AVX2 but not AVX-512
-def test_random_plans_on_older_x86_64(processor: str) -> None:
+def test_random_plans_on_older_x86_64(processor: str, one_emulator: None) -> None:
     emulator = ["qemu-x86_64", "-cpu", processor]
     assert run_program(*emulator, program("kernels_fuzz_x86_64"), CASES // 10, 0, "cpu").endswith(" cases right\n")
 

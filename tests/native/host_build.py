@@ -99,7 +99,10 @@ def programs() -> dict[str, Program]:
         "kernels_fuzz": Program(_with(PLAIN, *fuzz)),
         "kernels_fuzz_sanitized": Program(_with(SANITIZED, *fuzz), SANITIZERS, built_for="test-all"),
         "kernels_fuzz_covered": Program(
-            [*_with(PLAIN, fuzz[0]), *_with(COVERED, *kernels)], ("-lgcov",), built_for="test-all"
+            # first, so that what is inline is theirs
+            [*_with(COVERED, *kernels), *_with(PLAIN, fuzz[0])],
+            ("-lgcov",),
+            built_for="test-all",
         ),
         "kernels_fuzz_threads": Program(_with(THREADS, *fuzz), ("-fsanitize=thread",), built_for=""),
         "kernels_fuzz_threads_faulty": Program(_with(THREADS, *with_fault), ("-fsanitize=thread",), built_for=""),
