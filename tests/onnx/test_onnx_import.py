@@ -1636,6 +1636,7 @@ def test_what_stands_in_for_torchvision_is_taken_away() -> None:
         "b = Less (n, t) y = Where (b, n, t)",
         "y = Concat <axis = 0> (n, t)",
         "z = Constant <value_int = 0> () s = Squeeze (t) o = Div (s, s) w = Sub (o, o) y = Range (w, s, o)",
+        "o = Constant <value_int = 1> () s = Squeeze (t) w = Sub (s, s) y = Range (w, s, o)",
         "y = Identity (t)",
         "y = ConstantOfShape <value = int64[1] {7}> (t)",
         "c = Constant <value_ints = [1, 2]> () y = Sub (n, c)",
@@ -1656,6 +1657,12 @@ def test_sizes_and_constants_are_on_the_device_of_the_input(nodes: str) -> None:
         torch.set_default_dtype(dtype)
     y = module.to("meta")(*(tensor.to("meta") for tensor in inputs))
     assert (y.device.type, y.shape, y.dtype) == ("meta", expected.shape, expected.dtype)
+
+
+def test_a_range_by_sizes_of_a_model_without_inputs() -> None:
+    """An initializer is not an input, and its sizes are known only by its type."""
+    nodes = "t = Shape (c) s = Squeeze (t) o = Div (s, s) w = Sub (o, o) y = Range (w, s, o)"
+    assert from_onnx(parsed(f"g () => (int64[M] y) <float[3] c = {{1, 2, 3}}> {{ {nodes} }}"))().tolist() == [0, 1, 2]
 
 
 def test_a_constant_of_a_shape_is_float32_whatever_the_default_is() -> None:

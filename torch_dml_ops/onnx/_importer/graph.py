@@ -495,8 +495,8 @@ class _Importer:
             attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
         elif op == "Range" and isinstance(inputs[0], Constant):
             attributes["like"] = self._tensor(inputs[0])
-        elif op == "Range" and all(isinstance(value, SizesNode) for value in inputs):
-            (attributes["beside"],) = self._first_input()  # which sizes have, as they are of a tensor
+        elif op == "Range" and isinstance(inputs[0], SizesNode):
+            attributes["beside"] = self._first_input()
         call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
         if op != "Split":
             self._values[node.output[0]] = call
@@ -554,14 +554,14 @@ class _Importer:
         if isinstance(value, fx.Node):
             return value
         if isinstance(value, SizesNode):
-            return self._graph.call_function(sizes.as_tensor, (value.node, *self._first_input()))
+            return self._graph.call_function(sizes.as_tensor, (value.node, self._first_input()))
         if value not in self._registered:
             self._registered[value] = self._graph.get_attr(self._register(value))
         return self._registered[value]
 
-    def _first_input(self) -> tuple[fx.Node, ...]:
+    def _first_input(self) -> fx.Node | None:
         """On whose device tensors are."""
-        return tuple(self._graph.find_nodes(op="placeholder"))[:1]
+        return next(iter(self._graph.find_nodes(op="placeholder")), None)
 
     def _register(self, constant: Constant) -> str:
         name = _identifier(constant.name)
