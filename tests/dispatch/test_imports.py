@@ -233,3 +233,26 @@ def test_the_interface_is_what_dir_lists_and_its_modules_come_when_they_are_used
         "False False",
         "torch_dml_ops.viz needs matplotlib: pip install matplotlib",
     ]
+
+
+A_DTENSOR = """
+import contextlib, sys, torch
+if sys.argv[1] == "before":
+    import torch.distributed.tensor
+import torch_dml_ops
+import torch.distributed.tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+print("torch_dml_ops.distributed" in sys.modules)
+torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+with torch.inference_mode() if sys.argv[1] == "before" else contextlib.nullcontext():
+    x = torch.distributed.tensor.DTensor.from_local(torch.arange(3), mesh, [torch.distributed.tensor.Shard(0)])
+    print(torch.ops.torch_dml_ops.slice1(x, [0], [3], [-1]).to_local().tolist())
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_rules_for_dtensors_are_there_before_a_call_whenever_torch_has_loaded_its_own(when: str) -> None:
+    """In inference mode a call meets none of the package's code before torch looks for the rules."""
+    assert run_python("-c", A_DTENSOR, when).splitlines() == [str(when == "before"), "[2, 1, 0]"]

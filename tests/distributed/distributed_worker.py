@@ -36,9 +36,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import torch_dml_ops as dml
 from torch_dml_ops._operators.definitions import OPERATORS
 
-assert "torch_dml_ops.distributed" not in sys.modules  # the rules come with the first DTensor
-
-
 def distribute_tensor(whole: Tensor, mesh: DeviceMesh, placements: Sequence[Placement] | None = None) -> DTensor:
     """Every rank has the whole tensor, so nothing is sent: gloo cannot send every dtype."""
     return torch.distributed.tensor.distribute_tensor(whole, mesh, placements, src_data_rank=None)
@@ -650,6 +647,18 @@ def check_ranks_do_not_run_code_compiled_for_another(meshes: Sequence[DeviceMesh
         time.sleep(0.05)
     compiled = torch.compile(lambda x: dml.slice1(x, [0, 3], [8, 9], [-1, -2]), fullgraph=True)
     assert is_part_of(compiled(x), dml.slice1(whole, [0, 3], [8, 9], [-1, -2]))
+
+
+def check_equal_meshes_send_by_their_own_groups(meshes: Sequence[DeviceMesh]) -> None:
+    """One that was made by hand is destroyed, another takes its place."""
+    whole = torch.arange(3 * dist.get_world_size())
+    for _ in range(2):
+        group = dist.new_group()
+        mesh = DeviceMesh.from_group(group, "cpu")
+        x = distribute_tensor(whole, mesh, [Shard(0)])
+        reversed_ = dml.slice1(x, [0], [len(whole)], [-1])
+        assert same_bits(reversed_.to_local(), distribute_tensor(whole.flip(0), mesh, [Shard(0)]).to_local())
+        dist.destroy_process_group(group)
 
 
 # torch 2.11 gives the result of a compiled function with dynamic sizes other strides, if its rule makes them anew.

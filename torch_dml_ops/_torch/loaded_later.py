@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-from torch_dml_ops._torch.autograd import preparations
+from torch_dml_ops._torch.autograd import preparations, prepare
 
 
 def _load_rules_for_dtensors() -> None:
@@ -13,3 +13,4 @@ def _load_rules_for_dtensors() -> None:
 
 
 preparations.append(_load_rules_for_dtensors)
+prepare()  # for what is imported already

@@ -1,7 +1,10 @@
 """The operators on PyTorch's DTensors: how they are placed, and what the ranks send each other.
 
-Importing this module registers the rules; the package imports it by itself when an operator first meets a DTensor. The
-numbers of a call (offsets, sizes, axes) are those of the whole tensor, and so are those in an error's sentence. For
+Importing this module registers the rules. The package imports it by itself, at once where ``torch.distributed.tensor``
+has been imported before it, and otherwise with the first call after that (but for one by ``torch.ops`` in inference
+mode, which meets nothing of the package: import this module before that).
+
+The numbers of a call (offsets, sizes, axes) are those of the whole tensor, and so are those in an error's sentence. For
 each dimension of the device mesh:
 
 * What is replicated stays so.

@@ -209,25 +209,22 @@ def spec_like(like: DTensor, placements: Placements, meta: Any) -> Any:
 
 _plans: dict[Any, Plan] = {}
 _MOST_PLANS = 4096  # more than a model has calls; then they are made anew
-_plans_are_of: Any = None  # the default process group; after another one was set up, equal meshes have other groups
 
 
 def plan(signature: Signature, tensors: Sequence[DTensor], numbers: tuple[Any, ...]) -> Plan:
-    key: list[Any] = [signature.name, numbers]
+    # The mesh itself, which its plan keeps alive: equal ones may have other process groups.
+    key: list[Any] = [signature.name, numbers, id(tensors[0].device_mesh)]
     for t in tensors:
         local = t._local_tensor
         if not has_data(local):  # something traces: sizes may be symbols
             _keep_compiled_code_of_ranks_apart()
             return _make_plan(signature, tensors, numbers)
         key += t._spec, local.shape
-    global _plans_are_of
     found = tuple(key)
-    world = torch.distributed.group.WORLD
-    plan = _plans.get(found) if world is _plans_are_of else None
+    plan = _plans.get(found)
     if plan is None:
-        if world is not _plans_are_of or len(_plans) >= _MOST_PLANS:
+        if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-            _plans_are_of = world
         plan = _plans[found] = _make_plan(signature, tensors, numbers)
     return plan
 
