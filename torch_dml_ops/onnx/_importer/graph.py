@@ -253,6 +253,7 @@ def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR
     context.ir_version, context.opset_imports = ir_version, {"": opset}
     checked = NodeProto()
     checked.CopyFrom(node)
+    checked.domain = ""  # or its other name, "ai.onnx"
     for tensor in external_tensors(checked):  # which the checker would look for in the current folder
         tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))
     try:
