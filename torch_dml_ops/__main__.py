@@ -169,6 +169,8 @@ def _model(arguments: argparse.Namespace) -> int:
         _tell(f"{arguments.model}: there is not enough memory to {arguments.command} it")
         return 1
     except (ImportError, OSError) as error:
+        if isinstance(error, OSError) and error.filename is None:
+            raise  # of the standard output
         _tell(error)
         return 1
     except ModelError as error:

@@ -531,6 +531,27 @@ def test_a_file_keeps_its_mode(folder: Path) -> None:
     assert modes[1] == modes[2]
 
 
+@pytest.mark.parametrize(
+    ("target", "room"),  # the header of a .npy has 128 bytes
+    [("full.dat", 0), ("full.dat", 23), ("full.npy", 0), ("full.npy", 100), ("full.npy", 128), ("full.npy", 151)],
+)
+def test_a_file_without_room_is_an_error_that_names_it_and_leaves_the_old_one(
+    folder: Path, target: str, room: int
+) -> None:
+    resource = pytest.importorskip("resource", reason="needs Python's module resource, to limit the size of files")
+    (folder / target).write_bytes(before := bytes(range(12)))
+    model = written(folder, target)
+    least, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
+    try:
+        with pytest.raises(OSError, match=rf"File too large: '.*/{target}'$"):
+            model.run(file=io.StringIO())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (least, most))
+    assert (folder / target).read_bytes() == before
+    assert not list(folder.rglob(".*"))
+
+
 def test_one_file_several_times(folder: Path) -> None:
     model = good()
     command = {"type": "writeFile", "targetPath": "deep/x.npy"}
@@ -942,7 +963,7 @@ def test_the_report_stays_what_it_was(capsys: pytest.CaptureFixture[str]) -> Non
     assert labels == list(report())
 
 
-def test_files_that_cannot_be_read_or_written(
+def test_files_and_memory_that_are_not_there(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["run", str(folder / "none.json")]) == 1
@@ -956,16 +977,6 @@ def test_files_that_cannot_be_read_or_written(
         load(folder, good())
         assert main(["run", str(folder / "model.json")]) == 1
         assert capsys.readouterr().err == f"{folder / 'model.json'}: there is not enough memory to run it\n"
-    load(folder, good())
-
-    def full_disk(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "save", full_disk)
-    assert main(["run", str(folder / "model.json")]) == 1
-    assert capsys.readouterr() == ("", "[Errno 28] No space left on device\n")
-    assert not (folder / "before.npy").exists()
-    assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 
 def test_models_that_are_no_files(folder: Path) -> None:

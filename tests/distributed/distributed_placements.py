@@ -127,7 +127,8 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
     plan = _plans._plans[key]
     assert traffic("slice1", x, [0], [9], [-1]).received == (0 if rank == 1 else 12)
     dml.slice1(x, [0], [9], [-1])
-    assert _plans._plans.keys() == {*earlier, key} and _plans._plans[key] is plan
+    assert _plans._plans.keys() == {*earlier, key}
+    assert _plans._plans[key] is plan
     for arguments, sentence in {
         ("split", x): "traffic: split must have its arguments, input, split_sizes, axis, got 1",
         ("split", x, (4.0, 5), 0): "split: split_sizes[0] must be a whole number, got 4.0",

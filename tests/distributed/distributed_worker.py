@@ -36,6 +36,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import torch_dml_ops as dml
 from torch_dml_ops._operators.definitions import OPERATORS
 
+
 def distribute_tensor(whole: Tensor, mesh: DeviceMesh, placements: Sequence[Placement] | None = None) -> DTensor:
     """Every rank has the whole tensor, so nothing is sent: gloo cannot send every dtype."""
     return torch.distributed.tensor.distribute_tensor(whole, mesh, placements, src_data_rank=None)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TextIO
 
 import torch
@@ -153,10 +154,13 @@ class WriteFile:
                     os.fchmod(to.fileno(), stat.S_IMODE(self.target.stat().st_mode))
                 if self.target.suffix.lower() == ".npy":
                     values = resources[self.resource].values(buffer)
-                    np.save(to, values if self.dimensions is None else values.reshape(self.dimensions))
+                    values = values if self.dimensions is None else values.reshape(self.dimensions)
+                    np.save(SimpleNamespace(write=to.write), values)  # ndarray.tofile loses what finds no room
                 else:
-                    buffer.cpu().numpy().tofile(to)
+                    to.write(buffer.cpu().numpy().data)
             unfinished.replace(self.target)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), str(self.target)) from None
         finally:
             unfinished.unlink(missing_ok=True)
         name, target_path = printable(self.resource), printable(self.target_path)
