@@ -377,6 +377,20 @@ def test_layouts_of_results(function: str, given: str) -> None:
         assert result.stride() == tuple(2 * s for s in want.stride())
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("policy", [TensorPolicy.default(), TensorPolicy.interleaved_channel()], ids=str)
+def test_layouts_of_exported_results_follow_the_sizes(policy: TensorPolicy, strict: bool, fresh_compiler: None) -> None:
+    class Halved(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return directml.join(directml.split(x, 1, [1, 2], tensor_policy=policy), 1, tensor_policy=policy)
+
+    sizes = {0: torch.export.Dim("n"), 3: torch.export.Dim("width")}
+    exported = torch.export.export(Halved(), (IMAGE,), dynamic_shapes=(sizes,), strict=strict).module()
+    for x in (IMAGE, torch.arange(7 * 3 * 4 * 6.0).reshape(7, 3, 4, 6)):
+        assert torch.equal(exported(x), x)
+        assert exported(x).stride() == Halved()(x).stride()
+
+
 @pytest.mark.parametrize("sizes", [[4], [2, 3], [2, 3, 4], [2, 3, 4, 5], [2, 3, 4, 5, 6]])
 def test_interleaved_channel(sizes: list[int]) -> None:
     """NC, NWC, NHWC, NDHWC."""

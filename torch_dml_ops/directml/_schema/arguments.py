@@ -16,9 +16,10 @@ T = TypeVar("T")
 
 
 def integers(name: str, values: Any) -> tuple[int, ...]:
-    """Numbers as `integer` has them, of any iterable."""
+    """Numbers as `integer` has them, of any iterable; those that are traced stay symbolic."""
     entries = listed(name, values, "whole numbers", as_list(values))
-    return tuple(v if type(v) is int else integer(f"{name}[{k}]", v) for k, v in enumerate(entries))
+    kept = int, torch.SymInt
+    return tuple(v if type(v) in kept else integer(f"{name}[{k}]", v) for k, v in enumerate(entries))
 
 
 def listed(name: str, values: Any, of: str, way_out: str = "") -> list[Any]:
