@@ -121,8 +121,13 @@ def _example(name: str | None) -> int:
         _tell(f"example: name must be one of {', '.join(examples)}, got {name}")
         return 2
     try:
-        with open(name, "x") as file:
-            file.write(examples[name].read_text())
+        with open(name, "xb") as file:
+            try:
+                file.write(examples[name].read_bytes())
+                file.flush()
+            except OSError:  # there is no room, and a part of it would be in the way of the next attempt
+                os.unlink(name)
+                raise
     except FileExistsError:
         _tell(f"example: {name} exists already; remove it, or call this in another folder")
         return 1

@@ -100,6 +100,14 @@ def test_examples_can_be_tried_from_any_folder(command: Command) -> None:
     assert (status, said.startswith("example: name must be one of chain.json, ")) == (2, True)
     Path("chain.json").symlink_to("missing/chain.json")
     assert command("example", "chain.json")[0] == 1
+    resource = pytest.importorskip("resource", reason="needs Python's module resource, to limit the size of files")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        assert command("example", "split.json") == (1, "split.json: File too large\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not Path("split.json").exists()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
