@@ -88,6 +88,14 @@ OPERATORS = {
     "Upsample": OnnxOperator(resize.upsample, numbers=("scales",), since=7),
     "Where": OnnxOperator(arithmetic.where, since=9),
 }
+# The operators whose results share no memory with their inputs.
+COPYING = frozenset(
+    OPERATORS[op].on_tensors
+    for op in (
+        "Compress", "Concat", "GatherElements", "GatherND", "ReverseSequence", "Scatter", "ScatterElements",
+        "ScatterND", "Slice", "Split", "Trilu", "Where",
+    )
+)  # fmt: skip
 RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
@@ -198,8 +206,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
         TypeError: a ``model`` that is neither a path nor a model.
         OSError: a file that cannot be read.
 
-    Slice, Split, Concat and ReverseSequence copy; the others may return a view, as in torch. Sources: the `operators
-    <https://onnx.ai/onnx/operators/>`_ of ONNX.
+    Slice, Split, Concat and ReverseSequence copy; the others may return a view of an input, as in torch. Sources: the
+    `operators <https://onnx.ai/onnx/operators/>`_ of ONNX.
 
     >>> import onnx.parser, torch, torch_dml_ops.onnx
     >>> model = onnx.parser.parse_model('''
@@ -296,13 +304,19 @@ def _require_tensors(names: Sequence[str], module: nn.Module, args: Sequence[Any
         require_tensor(f"OnnxGraph: {name}", value)
 
 
+class _Tracer(fx.Tracer):
+    """What records the graph again where it is restored from a pickle: the buffers too, and what is made of them."""
+
+    proxy_buffer_attributes = True
+
+
 class _Importer:
     """Goes through a graph once and writes down what is to be called."""
 
     def __init__(self, model: ModelProto, folder: Path | None) -> None:
         self._model, self._folder = model, folder
         self._opset = max(opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS)
-        self._graph = fx.Graph()
+        self._graph = fx.Graph(tracer_cls=_Tracer)
         self._root = fx.GraphModule(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
         self._values: dict[str, Value] = {}
         self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
@@ -325,7 +339,7 @@ class _Importer:
             if output.name not in self._values:
                 raise ValueError(f"from_onnx: output {shown(output.name)} must be the output of a node, and is of none")
             self._check_type(f"output {shown(output.name)}", output)
-            results.append(self._tensor(self._values[output.name]))
+            results.append(self._apart(self._tensor(self._values[output.name])))
         self._graph.output(results[0] if len(results) == 1 else tuple(results))
         self._graph.eliminate_dead_code()
         module = fx.GraphModule(self._root, self._graph, class_name="OnnxGraph")
@@ -559,6 +573,14 @@ class _Importer:
         if value not in self._registered:
             self._registered[value] = self._graph.get_attr(self._register(value))
         return self._registered[value]
+
+    def _apart(self, result: fx.Node) -> fx.Node:
+        """A copy of what may lie in a tensor that the module holds, which the caller would write to."""
+        data: Any = result
+        while isinstance(data, fx.Node) and data.op == "call_function" and data.target not in COPYING:
+            data = data.args[0]
+        is_held = isinstance(data, fx.Node) and data.op == "get_attr"
+        return self._graph.call_function(torch.clone, (result,)) if is_held else result
 
     def _first_input(self) -> fx.Node | None:
         """On whose device tensors are."""
