@@ -249,10 +249,25 @@ class Compiler:
 compiler = functools.cache(Compiler)
 
 
+@functools.cache
+def equivalents(file: str) -> dict[tuple[str, ...], str]:
+    """By the line and what becomes of it, without their white space: why nothing could notice it."""
+    lines = {" ".join(line.split()) for line in source(file).splitlines()}
+    result: dict[tuple[str, ...], str] = {}
+    for text, becomes, reason in EQUIVALENT_CHANGES.get(file, ()):
+        before, replaced, after = re.split("[«»]", text)
+        found = before + replaced + after
+        (line,) = {found} & lines or {line for line in lines if found in line}
+        changed = line.replace(found, before + becomes + after)
+        result[line, " ".join(changed.split())] = reason
+    return result
+
+
 def reason_of(mutant: Mutant) -> str:
     """Why nothing could notice it, or nothing."""
-    key = tuple(" ".join(text.split()) for text in mutant.shown)
-    known = EQUIVALENT.get(mutant.text) or EQUIVALENT_CHANGES.get(mutant.file, {}).get(key)
+    known = EQUIVALENT.get(mutant.text) or equivalents(mutant.file).get(
+        tuple(" ".join(text.split()) for text in mutant.shown)
+    )
     if known or mutant.text:
         return known or ""
     return "the same machine code" if mutant.is_cpp and compiler().same_code(mutant) else ""
