@@ -228,6 +228,13 @@ def left_behind(calls: Sequence[Callable[[], Any]], times: int = 60, count_nones
     return grown
 
 
+@pytest.fixture(scope="module", autouse=True)
+def others_objects_stay() -> None:
+    """What the tests before these have made is not gone through each time that something is counted."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
