@@ -996,6 +996,34 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert [sentence for sentence in sentences if not re.fullmatch(r"from_onnx: [^\n]{,388}", sentence)] == []
 
 
+OF_MANY_NAMES = """<ir_version: 10, opset_import: ["": 18, "our": 1], producer_name: "producer">
+main (float[rows, 4] given) => (float[m, 4] result) <float[1] held = {1.0}, int64[1] starts = {1}> {
+    ends = Constant <value_ints = [9]> ()
+    part = our.twice (given)
+    result = Slice (part, starts, ends)
+}
+<domain: "our", opset_import: ["": 18]> twice (inside) => (made) { made = Concat <axis = 0> (inside, inside) }"""
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    """Wherever the bytes of the model have one."""
+    model = onnx.parser.parse_model(OF_MANY_NAMES)
+    model.graph.node[0].name, model.graph.node[1].doc_string = "first", "about"
+    assert from_onnx(model)(torch.ones(2, 4)).shape == (3, 4)
+    content, refused, taken = model.SerializeToString(), [], []
+    for name in sorted({*re.findall(r"\w{3,}", OF_MANY_NAMES), "first", "about"}):
+        for match in re.finditer(rf"\b{name}\b".encode(), content):
+            (tmp_path / "a.onnx").write_bytes(content[: match.start()] + b"\xff" * len(name) + content[match.end() :])
+            try:
+                from_onnx(tmp_path / "a.onnx")
+                taken.append(name)
+            except ValueError as error:
+                refused.append(str(error).partition("\\xff")[0])
+    assert {*refused} == {"from_onnx: the names in the model must be UTF-8, got b'"}
+    assert len(refused) > 20
+    assert taken == ["about", "our", "producer"]  # in the list of opsets
+
+
 def test_what_is_no_model(tmp_path: Path) -> None:
     file = tmp_path / "a.onnx"
     for content in (b"no model", b"\x08"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -182,26 +183,32 @@ def _overload(of: Any) -> str:
     return getattr(of, "overload", "")
 
 
+def _parts(message: Any) -> Iterator[Any]:
+    """It and the messages that it holds, but not those of a tensor, whose data would be copied."""
+    waiting = [message]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        for field, value in () if isinstance(part, TensorProto) else part.ListFields():
+            if field.message_type:
+                waiting.extend([value] if hasattr(value, "ListFields") else value)
+
+
 def _names(model: ModelProto) -> Iterator[str | bytes]:
-    for named in (*model.graph.input, *model.graph.output, *model.graph.initializer):
-        yield named.name
-    for node in model.graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
+    for part in itertools.chain(*map(_parts, (model.graph, *model.functions))):
+        if isinstance(part, TensorProto):
+            yield part.name
+            continue
+        for field, value in part.ListFields():
+            if field.type == field.TYPE_STRING and field.name != "doc_string":
+                yield from [value] if isinstance(value, (str, bytes)) else value
 
 
 def external_tensors(message: Any) -> Iterator[TensorProto]:
     """Those with data in other files, wherever the message holds them."""
-    waiting = [message]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, TensorProto):
-            if external_data_helper.uses_external_data(part):
-                yield part
-            continue
-        for field, value in part.ListFields():
-            if field.message_type:
-                waiting.extend([value] if hasattr(value, "ListFields") else value)
+    for part in _parts(message):
+        if isinstance(part, TensorProto) and external_data_helper.uses_external_data(part):
+            yield part
 
 
 def _check_location(tensor: TensorProto, folder: Path | None) -> None:
