@@ -177,6 +177,7 @@ def test_reverse_subsequences(case: Any, with_values: bool) -> None:
     across = 1 if axis == len(sizes) - 1 else 0
     for index in np.ndindex(lengths.shape):
         assert drawn.text("lengths", index) == str(int(lengths[index]))
+        assert to_rgb(drawn.fill("lengths", index)) == to_rgb(_picture.LENGTH_FILL)  # as in the legend
         if axis >= len(sizes) - 2:  # beside its row, or below its column
             assert drawn.middle("lengths", index)[across] == pytest.approx(drawn.middle("input", index)[across])
 

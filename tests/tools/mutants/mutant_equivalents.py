@@ -114,6 +114,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("> strides(sizes«.size()»);", "", "each is set in the loop"),
     ],
     "csrc/ops/overlap.cpp": [
+        ("return {«Overlap::kNone, 0, 0»};", "", "the same value"),
         ("views[a].address «<» views[b", ">", "all views are one group then, in which every pair is found too"),
         (".insert(terms.«end»(), b.terms", "begin", "the terms of a sum in another order"),
         (
@@ -152,6 +153,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("«@staticmethod»", "", "it is called on the class alone"),
     ],
     "torch_dml_ops/_torch/private.py": [
+        ('"the sizes and strides «in» it"', "not in", "a word that only people read"),
         ("compared; torch 2.«11» lacks it", "(11+1)", "a word that only people read"),
         ("formula becomes, «and» what it", "or", "a word that only people read"),
         ('Pointwise.create": "«a formula as a new buffer»",', "", "a word that only people read"),
@@ -200,6 +202,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ),
     ],
     "torch_dml_ops/onnx/_importer/moving.py": [
+        ("def depth_to_space(input: Tensor, «*, blocksize: int»", "blocksize: int, *", "it is called by names alone"),
         ("data: Tensor, «*, »perm: Sequence", "", "its only caller gives it by name"),
         (
             "space_to_depth(input: Tensor«, *, blocksize: int», mode: str",
@@ -215,6 +218,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("dispatchables: dict[str«, Any»]", "", "what a dictionary holds is not read of its type"),
     ],
     "csrc/kernels/cuda/access_pattern.h": [
+        ("vec.include(copy.dims.size() «==» 1", "<=", "a copy has at least one dimension here"),
         ("kThreadsPerBlock «*» kItemsPerThread", "%", "it chooses among ways with equal results"),
         ("vec.value() == «4» * launches", "(4+1)", "it chooses among ways with equal results"),
     ],
@@ -259,5 +263,15 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
     ],
     "torch_dml_ops/directml/_schema/structs.py": [
         ("«@dataclass(frozen=True)»", "pass", "whatever inherits it is a dataclass, and it has no fields"),
+    ],
+    "torch_dml_ops/directml/_schema/json_documents.py": [
+        (
+            'str: "a string"«, list: "an array", dict: "an object"»}',
+            ' , dict: "an object", list: "an array"',
+            "a dictionary that is only looked up",
+        ),
+    ],
+    "torch_dml_ops/onnx/_importer/graph.py": [
+        ('if op «==» "Cast":', "<=", "the one operator that comes before is of sizes alone"),
     ],
 }
