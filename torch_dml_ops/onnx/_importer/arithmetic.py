@@ -10,6 +10,7 @@ from torch_dml_ops._torch.symbols import known_true
 from torch_dml_ops.onnx._importer.inputs import (
     as_dtype,
     check_broadcast,
+    check_one_dtype,
     check_size,
     is_whole,
     kept_by_fx,
@@ -36,7 +37,9 @@ def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
 def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     if not is_whole(input.dtype):
         raise ValueError(f"Clip: input must have a dtype of whole numbers, got {dtype_name(input.dtype)}")
-    for name, limit in (("min", min), ("max", max)):
+    limits = {"min": min, "max": max}
+    check_one_dtype("Clip", "input", input, limits)
+    for name, limit in limits.items():
         if limit is not None and (limit.dim() > 1 or not known_true(limit.numel() == 1)):
             raise ValueError(f"Clip: {name} must be one number, got {shown(limit)}")
     result = _ordered(input)
@@ -49,20 +52,21 @@ def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) ->
 
 @kept_by_fx
 def less(A: Tensor, B: Tensor) -> Tensor:
-    _check_whole("Less", A)
-    check_broadcast("Less", A, B)
+    _check_numbers("Less", A, B)
     return torch.lt(_ordered(A), _ordered(B))
 
 
 @kept_by_fx
 def sub(A: Tensor, B: Tensor) -> Tensor:
-    _check_whole("Sub", A)
-    check_broadcast("Sub", A, B)
+    _check_numbers("Sub", A, B)
     return as_dtype(A.dtype, torch.sub(signed(A), signed(B)))
 
 
 @kept_by_fx
 def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
+    if condition.dtype != torch.bool:
+        raise ValueError(f"Where: condition must have dtype bool, got {dtype_name(condition.dtype)}")
+    check_one_dtype("Where", "X", X, {"Y": Y})
     check_broadcast("Where", condition, X, Y)
     return as_dtype(X.dtype, torch.where(condition, signed(X), signed(Y)))
 
@@ -83,15 +87,20 @@ def range_(
         raise ValueError("Range: delta must not be 0")
     count = larger((end - begin + step + (1 if step < 0 else -1)) // step, 0)
     check_size("Range", [count], 8)
-    tensors = [given for given in (like, start, limit, delta) if isinstance(given, Tensor)]
+    given = {"start": start if like is None else like, "limit": limit, "delta": delta}
+    tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     if not tensors:  # numbers that are no tensors are sizes
         return torch.arange(count, device="cpu" if beside is None else beside.device) * step + begin
-    return (torch.arange(count, device=tensors[0].device) * step + begin).to(tensors[0].dtype)
+    first, of_first = next(iter(tensors.items()))
+    check_one_dtype("Range", first, of_first, tensors)
+    return (torch.arange(count, device=of_first.device) * step + begin).to(of_first.dtype)
 
 
-def _check_whole(op: str, tensor: Tensor) -> None:
-    if not is_whole(tensor.dtype):
-        raise ValueError(f"{op}: inputs must have a dtype of whole numbers, got {dtype_name(tensor.dtype)}")
+def _check_numbers(op: str, A: Tensor, B: Tensor) -> None:
+    if not is_whole(A.dtype):
+        raise ValueError(f"{op}: inputs must have a dtype of whole numbers, got {dtype_name(A.dtype)}")
+    check_one_dtype(op, "A", A, {"B": B})
+    check_broadcast(op, A, B)
 
 
 _HIGHEST_BIT = -(2**63)

@@ -14,6 +14,7 @@ from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
     as_dtype,
     axis_of,
+    check_one_dtype,
     kept_by_fx,
     numbers,
     signed,
@@ -119,10 +120,7 @@ def _as_int64(op: str, indices: Tensor) -> Tensor:
 def _check_updates(op: str, data: Tensor, updates: Tensor, sizes: Sequence[int]) -> None:
     if updates.dim() != len(sizes) or any(known_true(m != n) for m, n in zip(updates.shape, sizes, strict=True)):
         raise ValueError(f"{op}: updates must have sizes {text(sizes)}, got {text(updates.shape)}")
-    if updates.dtype != data.dtype:
-        raise ValueError(
-            f"{op}: updates must have dtype {dtype_name(data.dtype)}, as data has, got {dtype_name(updates.dtype)}"
-        )
+    check_one_dtype(op, "data", data, {"updates": updates})
 
 
 def _check_range(op: str, indices: Tensor, size: int) -> None:

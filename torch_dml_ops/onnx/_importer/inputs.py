@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from math import prod
 from typing import Any, ParamSpec, TypeVar
@@ -122,6 +122,14 @@ def check_broadcast(op: str, *tensors: Tensor) -> None:
     sizes = [tensor.shape for tensor in tensors]
     if not may_broadcast(*sizes):
         raise ValueError(f"{op}: inputs must have sizes that broadcast, got {' and '.join(map(text, sizes))}")
+
+
+def check_one_dtype(op: str, first: str, like: Tensor, others: Mapping[str, Tensor | None]) -> None:
+    """Where ONNX has them of one type."""
+    for name, tensor in others.items():
+        if tensor is not None and tensor.dtype != like.dtype:
+            wanted, given = dtype_name(like.dtype), dtype_name(tensor.dtype)
+            raise ValueError(f"{op}: {name} must have dtype {wanted}, as {first} has, got {given}")
 
 
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}

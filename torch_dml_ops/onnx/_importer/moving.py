@@ -21,6 +21,7 @@ from torch_dml_ops.onnx._importer.inputs import (
     as_dtype,
     axes_of,
     axis_of,
+    check_one_dtype,
     check_size,
     kept_by_fx,
     larger,
@@ -231,6 +232,7 @@ def pad(
     mode: str = "constant",
     value: float = 0,
 ) -> Tensor:
+    check_one_dtype("Pad", "data", data, {"constant_value": constant_value})
     pads = numbers("Pad: pads", pads)
     chosen = axes_of("Pad: axes", range(data.dim()) if axes is None else axes, data.dim())
     if len(pads) != 2 * len(chosen):
