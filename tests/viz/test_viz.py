@@ -504,6 +504,29 @@ def test_a_descriptor_that_breaks_a_rule() -> None:
 # Matplotlib.
 
 
+def test_what_is_drawn_grows_with_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All distances do, but the one below a title."""
+    drawn: list[_picture.Panel] = []
+    monkeypatch.setattr(viz.plots, "draw", lambda _, panels, *__, **___: drawn.extend(panels))
+    for plot, cases in (
+        (viz.plot_slice1, WINDOWS),
+        (viz.plot_split, SPLITS),
+        (viz.plot_reverse_subsequences, [(sizes, torch.tensor(lengths), axis) for sizes, lengths, axis in REVERSALS]),
+    ):
+        for sizes, *arguments in cases:
+            plot(numbered(sizes), *arguments)
+    assert drawn
+    for panel in drawn:
+        small, large = (_picture._Geometry(panel, _picture._Style.of([panel], points)) for points in (6.0, 12.0))
+        for index in np.ndindex(panel.sizes):
+            places = [np.subtract(g.corner(index), (0, g.top)) for g in (small, large)]
+            assert 2 * places[0] == pytest.approx(places[1])
+        assert (2 * small.width, 2 * (small.height - small.top)) == pytest.approx(
+            (large.width, large.height - large.top)
+        )
+        assert 2 * (small.top - 0.06) == pytest.approx(large.top - 0.06)
+
+
 def test_settings_are_neither_changed_nor_used() -> None:
     expected = pixels(viz.plot_slice1(*WINDOWS[1]))
     strange = {"text.usetex": True, "font.size": 30, "lines.linewidth": 9, "figure.dpi": 17, "font.family": "serif"}
