@@ -16,6 +16,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("const auto count = «int64_t»(copies.", "int32_t", "a chunk has fewer items"),
     ],
     "csrc/kernels/cpu/chunk_writer.h": [
+        ("!contiguous_source || gap «<» 0", "==", "a hint to the processor"),
         ("src, bytes, 0, «0»};", "(0-1)", "there is one row"),
         ("::min(n, std::«max»<int64_t", "min", "so many rows are staged at once, with equal results"),
         ("(end - begin) «* each »< kMinBytes", "", "it chooses among ways with equal results"),
@@ -80,6 +81,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("«__builtin_cpu_init()»;", "", "the compiler's own constructor has done so before any of ours"),
     ],
     "csrc/kernels/cuda/affine_copy.cu": [
+        ("const «int64_t» src_step = kStep", "int32_t", "offsets of lines fit 32 bits"),
         ("«if constexpr (sizeof(Item) < 4)»", "/*if constexpr (sizeof(Item) < 4)*/", "no others are moved that way"),
         ("= batch.copies« * chunks»;", "", "it chooses among ways with equal results"),
         ("«else»", "/*else*/", "the branches before it return"),
@@ -143,6 +145,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("the examples of «model files,» or write one", "mFalse", "a word that only people read"),
     ],
     "torch_dml_ops/_compile/rule.py": [
+        ("«»else:", "continue; ", "the loop's body ends there"),
         ('1" else 32 << «20»', "(20+1)", "a bound of tuning"),
         ('"«the result is reduced» and never', "tTrue", "a word that only people read"),
         (".arguments[2] «!=» self.innermost", "<", "no axis is larger than the innermost"),
@@ -248,6 +251,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("«raise»", "pass", "torch raises IndexError for an index out of range alone, which is refused before"),
     ],
     "csrc/ops/check.cpp": [
+        ("if («int64_t»(k) != except && given", "int32_t", "there are fewer tensors"),
         (
             '«if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch»',
             '/*if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch*/',
@@ -273,5 +277,11 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
     ],
     "torch_dml_ops/onnx/_importer/graph.py": [
         ('if op «==» "Cast":', "<=", "the one operator that comes before is of sizes alone"),
+    ],
+    "csrc/kernels/cpu/inner_loops/strided.inl": [
+        ("for («int64_t» r = 0; r < t.rows", "int32_t", "a chunk has fewer rows"),
+    ],
+    "torch_dml_ops/directml/_graphs/wiring.py": [
+        ("«assert source is not None»", "pass", "it tells mypy what holds"),
     ],
 }
