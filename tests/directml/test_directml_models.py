@@ -90,6 +90,8 @@ def problems_of(folder: Path, model: Any, **options: Any) -> list[str]:
     problems = [str(problem) for problem in caught.value.problems]
     more = [f"and {len(problems) - 100} more; the attribute problems has them all"] if len(problems) > 100 else []
     assert str(caught.value).splitlines() == problems[:100] + more
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.problems) == (str(caught.value), caught.value.problems)
     return problems
 
 

@@ -134,10 +134,11 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
         ("split", x, (4.0, 5), 0): "split: split_sizes[0] must be a whole number, got 4.0",
         ("split", torch.zeros(9), (4, 5), 0): "traffic: input must be a DTensor, got a plain tensor; call "
         "distribute_tensor on it",
+        ("roll", x): "traffic: op must be one of slice1, slice_grad, split, join, reverse_subsequences, got 'roll'",
     }.items():
         try:
             traffic(*arguments)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             said = str(error)
         assert said == sentence
 

@@ -121,6 +121,12 @@ def reversals(x: Tensor, rows: Tensor, column: Tensor, across: Tensor) -> list[T
     ]
 
 
+def test_reversals_of_nothing() -> None:
+    lengths = torch.zeros(2, 1, 0, dtype=torch.int64)
+    program = exports(lambda x, lengths: dml.reverse_subsequences(x, lengths, 1), [torch.zeros(2, 3, 0), lengths])
+    assert nodes(program) == ["Identity"]
+
+
 @pytest.mark.parametrize("opset", OPSETS)
 def test_reversals(opset: int) -> None:
     dtypes = DTYPES_OF_EXPORTS[2 * (opset - 17) % len(DTYPES_OF_EXPORTS)], oracle.LENGTH_DTYPES[opset % 4]

@@ -36,9 +36,7 @@ _PREFIXES = {
 class _Numbered(EnumMeta):
     """Of enumerations that are called with a number and give its member, or refuse it in one sentence."""
 
-    def __call__(cls, value: Any, *definition: Any, **options: Any) -> Any:
-        if definition or options:  # Enum's functional form, which defines another enumeration
-            return super().__call__(value, *definition, **options)
+    def __call__(cls, value: Any) -> Any:  # type: ignore[override]
         number, numbers = integer(cls.__name__, value), [int(member) for member in _members(cls).values()]
         if issubclass(cls, IntFlag) and ~sum(numbers) <= number <= sum(numbers):
             return super().__call__(number & sum(numbers))  # ~flag is a negative number in Python
