@@ -78,6 +78,19 @@ def small(tmp_path, monkeypatch):
         function.cache_clear()
 
 
+def test_statements_that_no_test_runs_are_told(small):
+    line = HALVES.split("\n").index("        raise ValueError") + 1
+    every = dict.fromkeys(mutant_reach.product_files(), -1)
+    reached = {"half": {"halves.py": ~(1 << line)}, "other": {"csrc/sum.cpp": -1}}
+    tests = {name: mutant_reach.Reached(1.0, places=places) for name, places in reached.items()}
+    assert [*mutant_reach.run_by_none(tests)] == [f"halves.py:{line}: raise ValueError"]
+    assert [*mutant_reach.run_by_none({"all": mutant_reach.Reached(1.0, places=every)})] == []
+    none = [*mutant_reach.run_by_none({})]
+    assert "halves.py:11: return n // 2" in none
+    assert "csrc/sum.cpp:7: if (k == 2) continue;" in none
+    assert not any("kStep = 1" in line or "LEAST = 1" in line for line in none)
+
+
 SUM = """#include <cstdio>
 #include <cstdlib>
 constexpr int kStep = 1;

@@ -6,6 +6,7 @@ import ast
 import functools
 import hashlib
 import mmap
+import operator
 import os
 import pickle
 import re
@@ -198,6 +199,31 @@ def words_in_functions(file: str) -> dict[int, set[str]]:
     functions = (n for n in ast.walk(ast.parse(source(file))) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
     lines = {k for function in functions for k in range(function.body[0].lineno, function.body[-1].end_lineno + 1)}
     return {k: {*re.findall(r"\w+", line)} for k, line in enumerate(source(file).split("\n"), 1) if k in lines}
+
+
+def run_by_none(tests: Mapping[str, Reached]) -> Iterator[str]:
+    """The statements in functions that no test was seen to run. (In a process that has another's end, none is.)"""
+    for file in product_files():
+        seen = functools.reduce(operator.or_, (test.places.get(file, 0) for test in tests.values()), 0)
+        text = source(file)
+        if file.endswith(".py"):
+            functions = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+            within = {id(n): n for function in functions for body in function.body for n in ast.walk(body)}
+            places = {
+                node.lineno: bits(node.lineno, node.lineno if hasattr(node, "body") else node.end_lineno or node.lineno)
+                for node in within.values()
+                if isinstance(node, ast.stmt)
+                and not isinstance(node, ast.FunctionDef | ast.Global | ast.Nonlocal)
+                and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+            }
+        else:
+            nodes = [(k, n) for k, n in enumerate(statements(file)) if n.type != "compound_statement"]
+            places = {text.count("\n", 0, n.start_byte) + 1: 1 << k for k, n in nodes}
+        yield from (
+            f"{file}:{line}: {text.splitlines()[line - 1].strip()}"
+            for line, place in sorted(places.items())
+            if not seen & place
+        )
 
 
 def last_line(mutant: Mutant) -> int:

@@ -281,6 +281,7 @@ def main() -> int:
         print(f"SAMPLE={options.sample} SEED={options.seed}")
         subprocess.run([sys.executable, "host_build.py", "test"], cwd=COPY / "tests" / "native", check=True)
         tests = recorded(options.jobs)
+        print("no test runs", *mutant_reach.run_by_none(tests), sep="\n  ", flush=True)
         runs = [run for mutant in chosen for run in runs_of(mutant, tests)]
     else:
         command = [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(*l.simd_levels())"]
