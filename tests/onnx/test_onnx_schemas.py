@@ -433,6 +433,23 @@ def test_every_operator_is_recorded_again_as_it_was(schema: OpSchema) -> None:
     assert not form.feeds or schema.name in COMPUTE
 
 
+@pytest.mark.parametrize("name", sorted(MAKE_AS_MUCH))
+def test_results_beyond_64_bits(name: str) -> None:
+    schema = onnx.defs.get_schema(name, 9 if name == "Upsample" else newest_opset())
+    numbers = {"Resize": "sizes", "Tile": "repeats", "Upsample": "scales"}
+    numbers |= dict.fromkeys(("CenterCropPad", "Expand"), "shape")
+    of_data = [sizes for sizes in VALID[name].values() if isinstance(sizes, tuple)]
+    values: dict[str, Any] = {**VALID[name], numbers.get(name, "input"): [2**62] * len((*of_data, (1, 1))[0])}
+    if name == "CenterCropPad":
+        del values["axes"]
+    values |= {"scales": None} if name == "Resize" else {}
+    dtypes = {key: dtypes[0] for key, dtypes in dtypes_of(schema).items()}
+    form = form_of(schema, values, dtypes, constant=name == "Resize")
+    given, _ = of_importer(from_onnx, form)
+    assert isinstance(given, str)
+    assert "must have less than 2**63 bytes" in given
+
+
 @pytest.mark.parametrize("schema", filter(is_newest, versions()), ids=lambda schema: schema.name)
 def test_tensors_of_other_dtypes_than_declared(schema: OpSchema) -> None:
     """They are moved as well, if all that ONNX has of one type has one dtype."""
