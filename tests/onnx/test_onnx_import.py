@@ -1319,6 +1319,10 @@ REFUSED_WHEN_RUN: dict[str, list[tuple[str, Any]]] = {
             "indices must have a last axis of 1 to 2, as many as data has axes, got sizes [1, 1, 3]",
             on([[[0, 0, 0]]]),
         ),
+        (
+            "indices must have a last axis of 1 to 1, as many as data has axes besides batch_dims, got sizes [2, 2]",
+            on([[0, 0], [0, 0]], batch_dims=1),
+        ),
     ],
     "ScatterND": [("updates must have dtype float32, as data has, got int64", on([[0]], [[1, 1, 1]]))],
     "ScatterElements": [
@@ -1342,6 +1346,7 @@ REFUSED_WHEN_RUN: dict[str, list[tuple[str, Any]]] = {
         ("sizes[1] must be at least 1, got 0", on([], [], [4, 0])),
         ("sizes must have length 2, one for each axis, got 3", on([], [], [4, 0, 1])),
         ("one of scales and sizes must be given, got both", on([], [2.0, 2.0], [4, 6])),
+        ("sizes[0] must be 0, as that axis has no elements, got 4", on([], [], [4, 6], x=np.zeros((0, 3), np.float32))),
         ("sizes[0] must be at least 1, got 0", on([], [], [0, 3], keep_aspect_ratio_policy="not_larger")),
         (
             "one of sizes must be at least 1, got [0, -1]",

@@ -35,13 +35,6 @@ _CONVERTED = frozenset({torch.float16, torch.bfloat16, torch.bool})
 _WHOLE_VECTORS = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32})
 
 _aten = torch.ops.aten
-_REDUCTIONS = frozenset(
-    {
-        *(_aten.sum.default, _aten.sum.dim_IntList, _aten.mean.default, _aten.mean.dim, _aten.var_mean.correction),
-        *(_aten.amax.default, _aten.amin.default, _aten.max.default, _aten.min.default, _aten.prod.default),
-        *(_aten.prod.dim_int, _aten.any.default, _aten.any.dim, _aten.argmax.default, _aten.argmin.default),
-    }
-)
 _TOTALS = frozenset({_aten.sum.default, _aten.mean.default})
 # Tagged as pointwise, but a loop of these alone converts nothing: they move bits, or change the sign's.
 _MOVES = frozenset({_aten.clone.default, _aten.neg.default, _aten.abs.default})
@@ -84,9 +77,17 @@ def _is_pointwise(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
 
 
+def _is_reduction(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.reduction in node.target.tags
+
+
+def _is_total(node: torch.fx.Node) -> bool:
+    return node.target in _TOTALS
+
+
 def _computes(node: torch.fx.Node) -> bool:
     """Whether it is a computation, element by element or a reduction, for which Inductor generates code."""
-    return _is_pointwise(node) or node.target in _REDUCTIONS
+    return _is_pointwise(node) or _is_reduction(node)
 
 
 def _converts(node: torch.fx.Node) -> bool:
@@ -105,10 +106,10 @@ def _loop(node: torch.fx.Node) -> set[torch.fx.Node]:
     return seen
 
 
-def _ends_in(reductions: frozenset[Any], node: torch.fx.Node) -> bool:
+def _ends_in(is_end: Callable[[torch.fx.Node], bool], node: torch.fx.Node) -> bool:
     """Whether all that is made of a result ends in these, so that nothing is stored in its size."""
     loop = _loop(node)
-    return bool(loop) and all(_is_pointwise(reader) or reader.target in reductions for reader in loop)
+    return bool(loop) and all(_is_pointwise(reader) or is_end(reader) for reader in loop)
 
 
 def _is_formula(tensor: IR) -> bool:
@@ -200,7 +201,7 @@ class Call:
         return bool(readers) and all(_computes(reader) or _is_ours(reader) for reader in readers)
 
     def is_reduced(self) -> bool:
-        return _ends_in(_REDUCTIONS, self.node)
+        return _ends_in(_is_reduction, self.node)
 
     def is_cached(self) -> bool:
         return sum(_bytes(t) for t in self.results) < CACHED
@@ -246,7 +247,7 @@ class SliceGrad(Call):
     formula = staticmethod(formulas.slice_grad)
 
     def is_total_of_masked(self) -> bool:
-        return _ends_in(_TOTALS, self.node)
+        return _ends_in(_is_total, self.node)
 
     def keeps_vectors(self, d: int) -> bool:
         grad_output, input_sizes, *_, strides = self.arguments  # a mask is computed for each element of a vector

@@ -93,6 +93,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("if («same_chunks») {", "0==1", "it chooses among ways with equal results"),
     ],
     "csrc/kernels/cuda/reverse_copy.cu": [
+        ("if (kVecSize «==» 1 || params.vector_loads", "<", "it chooses among ways with equal results"),
         ("auto bytes = [&](«int64_t» columns) { return columns", "int32_t", "a panel has fewer columns"),
         (
             "«i = size; // with nothing to store; a compiler takes stores under a condition apart with 64-bit offsets»",
@@ -151,6 +152,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         (".arguments[2] «!=» self.innermost", "<", "no axis is larger than the innermost"),
     ],
     "torch_dml_ops/_operators/definitions.py": [
+        ("Numbers = Sequence[«int»] # some", "0", "annotations alone have the name, and they are not evaluated"),
         ("«@staticmethod»", "pass", "it is called on the class alone"),
         ("ClassVar[Callable[«..., tuple[Any, ...]»]]", "tuple[Any, ...], ...", "an annotation that is not evaluated"),
         ("«@staticmethod»", "", "it is called on the class alone"),
@@ -184,6 +186,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ('if name «!=» "path" and', "<", "of the three names, the same two are meant"),
     ],
     "torch_dml_ops/directml/tensor_desc.py": [
+        ("if len(numbers) <= «64»:", "1", "the same product, in another order"),
         ("strides) if stride «=»= 0 and self", "<", "negative strides were refused before"),
         ("JsonPath = (), «*, »written:", "", "it is called by names alone"),
     ],
@@ -279,6 +282,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ('if op «==» "Cast":', "<=", "the one operator that comes before is of sizes alone"),
     ],
     "csrc/kernels/cpu/inner_loops/strided.inl": [
+        ("kMostBytes = 12 «*» kVectorBytes", "-", "it chooses among ways with equal results"),
         ("for («int64_t» r = 0; r < t.rows", "int32_t", "a chunk has fewer rows"),
     ],
     "torch_dml_ops/directml/_graphs/wiring.py": [
