@@ -43,6 +43,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("* kHuge - 1) = «0»;", "-1", "the byte is written over"),
     ],
     "csrc/kernels/cpu/inner_loops/copy.inl": [
+        ("segment.bytes, «aligns(segment.bytes),» batch.prefetch", "", "it chooses among ways with equal results"),
         ("for («int64_t» rows = t", "int32_t", "a chunk has fewer rows"),
         (
             "«if (ahead) prefetch_row(src + at + ahead, 4 * kVectorBytes);»",
