@@ -168,6 +168,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("«»yield from same_sizes(LENGTHS", "continue; ", "the loop's body ends there"),
     ],
     "torch_dml_ops/directml/_models/initial_values.py": [
+        ("«@cache»", "pass", "it only takes longer"),
         ("def write(«self,» memory:", "", "a protocol, which only type checkers read"),
         ("«@property»", "pass", "a protocol is for type checkers"),
         ("«Bytes = NDArray[np.uint8]»", "pass", "annotations alone have the name, and they are not evaluated"),
