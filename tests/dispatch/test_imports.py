@@ -252,6 +252,11 @@ torch.distributed.destroy_process_group()
 """
 
 
+def test_a_torch_whose_dtensors_cannot_be_imported() -> None:
+    program = "import sys; sys.modules['torch.distributed.tensor'] = None; import torch, torch_dml_ops as dml; "
+    assert run_python("-c", f"{program}print(dml.split(torch.arange(2), [1, 1], 0)[1].item())") == "1\n"
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_rules_for_dtensors_are_there_before_a_call_whenever_torch_has_loaded_its_own(when: str) -> None:
     """In inference mode a call meets none of the package's code before torch looks for the rules."""

@@ -120,15 +120,22 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
     a group a plan is made once."""
     from torch_dml_ops.distributed import _plans, traffic
 
-    earlier = set(_plans._plans)
+    def made() -> list[Any]:
+        return [kept for key, kept in _plans._plans.items() if earlier.get(key) is not kept]
+
+    earlier = dict(_plans._plans)
     x = empty(9, device_mesh=init_device_mesh("cpu", (3,)), placements=[Shard(0)])
     dml.slice1(x, [0], [9], [-1])
-    (key,) = _plans._plans.keys() - earlier
-    plan = _plans._plans[key]
+    assert len(made()) == 1
     assert traffic("slice1", x, [0], [9], [-1]).received == (0 if rank == 1 else 12)
+    earlier = dict(_plans._plans)
     dml.slice1(x, [0], [9], [-1])
-    assert _plans._plans.keys() == {*earlier, key}
-    assert _plans._plans[key] is plan
+    assert made() == []
+    named = init_device_mesh("cpu", (1, 3), mesh_dim_names=("one", "three"))
+    for again in (False, True):  # a part of the mesh, made anew each time
+        dml.slice1(empty(9, device_mesh=named["three"], placements=[Shard(0)]), [0], [9], [-1])
+        assert len(made()) == (not again)
+        earlier = dict(_plans._plans)
     for arguments, sentence in {
         ("split", x): "traffic: split must have its arguments, input, split_sizes, axis, got 1",
         ("split", x, (4.0, 5), 0): "split: split_sizes[0] must be a whole number, got 4.0",

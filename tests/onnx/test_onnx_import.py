@@ -1497,6 +1497,31 @@ def test_autocast_leaves_tensors_of_several_dtypes(node: str) -> None:
         assert by_onnx2torch(model)(torch.eye(2)).dtype == torch.float32
 
 
+@pytest.mark.parametrize(
+    "node", ["Where (c, a, z)", "Where (c, z, a)", "Where (c, a, t)", "Where (c, t, a)", "Pad (a, p, z)"]
+)
+def test_floating_point_tensors_of_several_dtypes(node: str) -> None:
+    """In a module that was converted, but for what its Cast makes, and in onnx2torch under autocast."""
+
+    def model(given: str, a: str) -> ModelProto:
+        return parsed(f"""
+        mixed ({given} s, bool[3] c) => (float[N] y)
+        <float z = {{-1}}, float[3] t = {{4, 5, 6}}, float[3, 3] e = {{1, 0, 0, 0, 1, 0, 0, 0, 1}},
+        int64[2] p = {{0, 1}}> {{
+            a = {a}
+            y = {node}
+        }}""")
+
+    cast, c = from_onnx(model("uint8[3]", "Cast <to = 1> (s)")), torch.tensor([True, False, True])
+    s = torch.tensor([1, 2, 3], dtype=torch.uint8)
+    wanted = cast(s, c)
+    for dtype in (torch.float16, torch.float64, torch.bfloat16):
+        assert cast.to(dtype)(s, c).double().equal(wanted.double())
+    module = by_onnx2torch(model("float[3]", "MatMul (s, e)"))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert module(s.float(), c).equal(wanted)
+
+
 def halving(*outputs: str) -> ModelProto:
     given = ", ".join(f"float[{name.upper()}] {name}" for name in outputs)
     return parsed(f"halving (float[N] x) => ({given}) {{ a, b = Split <num_outputs = 2> (x) c = Identity (b) }}")

@@ -472,7 +472,9 @@ def test_tensors_other_than_declared(schema: OpSchema) -> None:
                     lambda _, module=module: module,
                     Form(form.model, {**form.feeds, name: np.zeros(array.shape, dtype)}),
                 )
-                is_alone = of_one_type[types[name[:-1]]] == 1 or dtype == array.dtype
+                floating = {dtype.name, array.dtype.name} <= {"bfloat16", "float16", "float32", "float64"}
+                is_mixed = floating and schema.name in ("Pad", "Where")  # as in a module that was converted in part
+                is_alone = of_one_type[types[name[:-1]]] == 1 or dtype == array.dtype or is_mixed
                 is_sentence = isinstance(given, str) and re.fullmatch(OUR_SENTENCE, given)
                 assert is_sentence or (isinstance(given, list) and is_alone), (
                     f"{name} of {dtype}, {given}: {helper.printable_graph(form.model.graph)}"

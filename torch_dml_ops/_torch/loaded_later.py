@@ -7,7 +7,7 @@ from torch_dml_ops._torch.autograd import preparations, prepare
 
 
 def _load_rules_for_dtensors() -> None:
-    if "torch.distributed.tensor" in sys.modules:
+    if sys.modules.get("torch.distributed.tensor") is not None:
         import_module("torch_dml_ops.distributed")
         preparations.clear()
 

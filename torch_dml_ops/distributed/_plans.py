@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Replicate, Shard
 
 from torch_dml_ops._operators.definitions import OPERATORS
@@ -207,26 +208,33 @@ def spec_like(like: DTensor, placements: Placements, meta: Any) -> Any:
     return spec
 
 
-_plans: dict[Any, Plan] = {}
+_plans: dict[Any, tuple[DeviceMesh, Any, Plan]] = {}  # with the mesh that it was made for, and that one's groups
 _MOST_PLANS = 4096  # more than a model has calls; then they are made anew
 
 
 def plan(signature: Signature, tensors: Sequence[DTensor], numbers: tuple[Any, ...]) -> Plan:
-    # The mesh itself, which its plan keeps alive: equal ones may have other process groups.
-    key: list[Any] = [signature.name, numbers, id(tensors[0].device_mesh)]
+    key: list[Any] = [signature.name, numbers]
     for t in tensors:
         local = t._local_tensor
         if not has_data(local):  # something traces: sizes may be symbols
             _keep_compiled_code_of_ranks_apart()
             return _make_plan(signature, tensors, numbers)
         key += t._spec, local.shape
-    found = tuple(key)
-    plan = _plans.get(found)
-    if plan is None:
+    found, mesh = tuple(key), tensors[0].device_mesh
+    kept = _plans.get(found)
+    # Equal meshes may have other process groups, in which this rank may be another.
+    if kept is None or (kept[0] is not mesh and kept[1] != _groups(mesh)):
         if len(_plans) >= _MOST_PLANS:
             _plans.clear()
-        plan = _plans[found] = _make_plan(signature, tensors, numbers)
-    return plan
+        kept = _plans[found] = mesh, _groups(mesh), _make_plan(signature, tensors, numbers)
+    return kept[2]
+
+
+def _groups(mesh: DeviceMesh) -> Any:
+    try:
+        return mesh.get_all_groups()
+    except Exception:  # of a rank outside of the mesh
+        return None
 
 
 def _keep_compiled_code_of_ranks_apart() -> None:

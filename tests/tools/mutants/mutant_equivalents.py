@@ -16,6 +16,7 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
         ("const auto count = «int64_t»(copies.", "int32_t", "a chunk has fewer items"),
     ],
     "csrc/kernels/cpu/chunk_writer.h": [
+        ("ChunkWriter(«int64_t» item_size", "int32_t", "an item has at most 16 bytes"),
         ("!contiguous_source || gap «<» 0", "==", "a hint to the processor"),
         ("src, bytes, 0, «0»};", "(0-1)", "there is one row"),
         ("::min(n, std::«max»<int64_t", "min", "so many rows are staged at once, with equal results"),

@@ -15,6 +15,7 @@ from torch_dml_ops.onnx._importer.inputs import (
     is_whole,
     kept_by_fx,
     larger,
+    may_mix,
     number,
     signed,
 )
@@ -66,8 +67,10 @@ def sub(A: Tensor, B: Tensor) -> Tensor:
 def where(condition: Tensor, X: Tensor, Y: Tensor) -> Tensor:
     if condition.dtype != torch.bool:
         raise ValueError(f"Where: condition must have dtype bool, got {dtype_name(condition.dtype)}")
-    check_one_dtype("Where", "X", X, {"Y": Y})
     check_broadcast("Where", condition, X, Y)
+    if may_mix(X, Y):
+        return torch.where(condition, X, Y)
+    check_one_dtype("Where", "X", X, {"Y": Y})
     return as_dtype(X.dtype, torch.where(condition, signed(X), signed(Y)))
 
 

@@ -132,6 +132,11 @@ def check_one_dtype(op: str, first: str, like: Tensor, others: Mapping[str, Tens
             raise ValueError(f"{op}: {name} must have dtype {wanted}, as {first} has, got {given}")
 
 
+def may_mix(*tensors: Tensor) -> bool:
+    """Whether torch computes with them as one type: of floating-point numbers, where a module was converted in part."""
+    return all(tensor.is_floating_point() and tensor.itemsize > 1 for tensor in tensors)
+
+
 _SIGNED = {torch.uint16: torch.int16, torch.uint32: torch.int32, torch.uint64: torch.int64}
 
 

@@ -26,6 +26,7 @@ from torch_dml_ops.onnx._importer.inputs import (
     kept_by_fx,
     larger,
     may_broadcast,
+    may_mix,
     number,
     numbers,
     signed,
@@ -232,6 +233,8 @@ def pad(
     mode: str = "constant",
     value: float = 0,
 ) -> Tensor:
+    if constant_value is not None and may_mix(data, constant_value):
+        constant_value = constant_value.to(data.dtype)
     check_one_dtype("Pad", "data", data, {"constant_value": constant_value})
     pads = numbers("Pad: pads", pads)
     chosen = axes_of("Pad: axes", range(data.dim()) if axes is None else axes, data.dim())
