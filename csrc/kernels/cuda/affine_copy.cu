@@ -55,7 +55,7 @@ constexpr int kVecSizeOf = [] {
 
 // Windows in many dimensions take as many registers as 64-bit offsets.
 template <class Offset, int kRank, AccessPattern kAccess>
-constexpr int kMinBlocksOf =
+[[maybe_unused]] constexpr int kMinBlocksOf =
     kMinBlocksPerSM<std::conditional_t<is_windowed(kAccess) && (kRank > int(kMatrixRank)), int64_t, Offset>>;
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   }
 }
 
-constexpr int kInterleavedBlocks = std::min(5, kMaxBlocksPerSM);  // that an SM runs at once, at least
+[[maybe_unused]] constexpr int kInterleavedBlocks = std::min(5, kMaxBlocksPerSM);  // that an SM runs at once, at least
 
 // Where an item is in shared memory: with 4 bytes between every 128, so that items of successive rows are in different
 // banks.

@@ -158,26 +158,31 @@ void copy_spilling_rows(const Tile t) {
   int64_t row = 0;
   const auto next = [&](int64_t rows) { row += rows, dst += rows * t.n, src += rows * t.src_row_stride; };
   const auto move_items = [&](int64_t to) {
-    for (; row < to; next(1))
+    while (row < to) {
       for (int64_t i = 0; i < t.n; ++i) dst[i] = src[i * kStep];
+      next(1);
+    }
   };
   move_items(begin);
   // Vectors are loaded before the first of them is stored: it spills to where the next row is loaded from, but for what
   // is often a multiple of 4 KB, for which processors let the load wait. [case stride -1 of a last axis of 3, 4 MB]
   constexpr int64_t kTogether = 4;
   if constexpr (kItems > 2)  // rows have at least 3
-    for (; items == kItems && row + kTogether <= end; next(kTogether)) {
+    while (items == kItems && row + kTogether <= end) {
       decltype(load_in_steps<T, kStep, kBytes>(src)) vectors[kTogether];
       for (int64_t k = 0; k < kTogether; ++k) vectors[k] = load_in_steps<T, kStep, kBytes>(src + k * t.src_row_stride);
       for (int64_t k = 0; k < kTogether; ++k) std::memcpy(dst + k * t.n, &vectors[k], kBytes);
+      next(kTogether);
     }
   // Always read upwards. [case stride -2, last axis, 4 MB, out, rows of 333, float16]
-  for (; row < end; next(1))
+  while (row < end) {
     for (int64_t i = 0; i < items; i += kItems) {
       const int64_t at = kStep < 0 ? items - kItems - i : i;
       const auto vector = load_in_steps<T, kStep, kBytes>(src + at * kStep);
       std::memcpy(dst + at, &vector, kBytes);
     }
+    next(1);
+  }
   move_items(t.rows);
 }
 
