@@ -1,9 +1,9 @@
 // Runs a CUDA kernel's own source on the CPU, and what launches it, so that its tests need no GPU. Stands in for
 // <cuda_runtime.h>.
 //
-// Blocks run one after another. The threads of a block are fibers that take turns at each __syncthreads(). It finds
+// Blocks run one after another, and so do the threads of a block, which take turns at each __syncthreads(). It finds
 // wrong indices, accesses out of bounds (with AddressSanitizer, or loads where it is told what is readable), missing
-// barriers that the order of the fibers exposes, and accesses that are narrower, more, or further apart than they need
+// barriers that the order of the threads exposes, and accesses that are narrower, more, or further apart than they need
 // be (it counts them). It cannot find races that need real concurrency, errors of the memory model, or anything about
 // speed.
 //
@@ -91,40 +91,49 @@ inline std::mutex one_launch_at_a_time;
 inline ucontext_t scheduler;
 inline std::vector<ucontext_t> fibers;
 inline std::vector<std::vector<char>> stacks;
-inline std::vector<bool> finished;
-inline std::size_t current;
+inline std::size_t current;      // the fiber that runs
+inline bool waits;               // at a barrier, when it stops
+inline unsigned begun, threads;  // of the block
 inline std::function<void()> body;
 
-inline void barrier() { swapcontext(&fibers[current], &scheduler); }
+inline void barrier() {
+  const Index here = thread_index;
+  waits = true;
+  swapcontext(&fibers[current], &scheduler);
+  thread_index = here;
+}
 
+// What a fiber does: threads one after another. One that waits keeps it, and the next ones begin on another fiber.
 inline void fiber_main() {
-  body();
-  finished[current] = true;
+  while (begun < threads) {
+    thread_index = {reversed ? threads - 1 - begun : begun, 0, 0};
+    ++begun;
+    body();
+  }
+  waits = false;
   swapcontext(&fibers[current], &scheduler);
 }
 
-inline void run_block(int threads) {
+inline void run_block(unsigned of_threads) {
   constexpr std::size_t kStackBytes = 256 << 10;
-  const auto n = std::size_t(threads);
-  while (stacks.size() < n) stacks.emplace_back(kStackBytes);
-  fibers.assign(n, {});
-  finished.assign(n, false);
-  for (std::size_t i = 0; i < n; ++i) {
-    getcontext(&fibers[i]);
-    fibers[i].uc_stack.ss_sp = stacks[i].data();
-    fibers[i].uc_stack.ss_size = kStackBytes;
-    makecontext(&fibers[i], fiber_main, 0);
+  begun = 0;
+  threads = of_threads;
+  if (fibers.size() < threads) fibers.resize(threads);
+  std::vector<std::size_t> waiting;
+  const auto run = [&](std::size_t fiber) {
+    current = fiber;
+    swapcontext(&scheduler, &fibers[fiber]);
+    return waits;
+  };
+  for (std::size_t fiber = 0; begun < threads; ++fiber) {
+    if (stacks.size() == fiber) stacks.emplace_back(kStackBytes);
+    getcontext(&fibers[fiber]);
+    fibers[fiber].uc_stack.ss_sp = stacks[fiber].data();
+    fibers[fiber].uc_stack.ss_size = kStackBytes;
+    makecontext(&fibers[fiber], fiber_main, 0);
+    if (run(fiber)) waiting.push_back(fiber);
   }
-  for (bool left = true; left;) {  // a round from barrier to barrier
-    left = false;
-    for (std::size_t k = 0; k < n; ++k) {
-      current = reversed ? n - 1 - k : k;
-      if (finished[current]) continue;
-      thread_index = {unsigned(current), 0, 0};
-      swapcontext(&scheduler, &fibers[current]);
-      left |= !finished[current];
-    }
-  }
+  while (!waiting.empty()) std::erase_if(waiting, [&](std::size_t fiber) { return !run(fiber); });
 }
 
 inline void require(bool condition, const std::string& text) {
@@ -363,7 +372,7 @@ cudaError_t cudaLaunchKernel(void (*function)(Parameters), dim3 grid, dim3 block
     ++accesses.launches;
     for (unsigned b = 0; b < grid.x; ++b) {
       block_index = {b, 0, 0};
-      run_block(int(block.x));
+      run_block(block.x);
       ++accesses.blocks;
       sum_up(accesses.loads, block_loads);
       sum_up(accesses.stores, block_stores);
