@@ -212,6 +212,8 @@ def allocated() -> list[int]:
 
 def left_behind(calls: Sequence[Callable[[], Any]], times: int = 60, count_nones: bool = True) -> list[int]:
     """By so many of each of the calls, if that is more than a few: what `allocated` counts. What they raise goes."""
+    gc.collect()
+    gc.freeze()  # what is there already, or it is gone through each time that something is counted
     for _ in range(5):  # what is cached grows at first
         before = allocated()
         for call in calls:
@@ -226,13 +228,6 @@ def left_behind(calls: Sequence[Callable[[], Any]], times: int = 60, count_nones
         if tensors == 0 and blocks < times // 2 and abs(nones) < times // 2 and bytes_ < 24 * times:
             return []
     return grown
-
-
-@pytest.fixture(scope="module", autouse=True)
-def others_objects_stay() -> None:
-    """What the tests before these have made is not gone through each time that something is counted."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture
