@@ -77,7 +77,12 @@ int64_t any_size(int64_t item) {
 using Numbers = std::vector<int64_t>;
 
 Numbers any_sizes(int64_t item) {
-  if (chance(0.12)) return Numbers(std::size_t(any(9, 11)), 2);  // more than one launch takes
+  if (chance(0.12)) {  // more than one launch takes
+    if (chance(0.7)) return Numbers(std::size_t(any(9, 11)), 2);
+    Numbers sizes(9, 3);
+    sizes[std::size_t(any(0, 8))] = 2;
+    return sizes;
+  }
   Numbers sizes(std::size_t(any(1, chance(0.1) ? 11 : 4)));
   int64_t numel = 1;
   for (int64_t& n : sizes) {
@@ -92,7 +97,8 @@ const int64_t kPage = sysconf(_SC_PAGESIZE);
 
 // Strides in some order of dimensions; no two indices meet. The innermost is `inner`. Now and then there are gaps,
 // often such that rows of any length begin at multiples of a word or a vector, or, as often as `far` says, the
-// outermost dimension has so large a stride that its offsets just fit into 32 bits, or do not, or about a page of gap.
+// outermost dimension has so large a stride that its offsets just fit into 31 or 32 bits, or do not, or about a page of
+// gap.
 Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t inner, double far = 0.1) {
   constexpr int64_t kMostFar = 64;
   const std::vector<std::size_t> order = any_order(sizes.size(), chance(shuffled));
@@ -103,7 +109,7 @@ Numbers any_strides(const Numbers& sizes, int64_t item, double shuffled, int64_t
     const int64_t size = sizes[order[k]];
     if (k == 0 && size > 1 && size <= kMostFar && chance(far)) {
       const int64_t page = kPage / item, least = stride;
-      stride = chance(0.3) ? stride + page + any(-9, 30) : ((int64_t(1) << any(31, 32)) - any(-100, 3000)) / (size - 1);
+      stride = chance(0.3) ? stride + page + any(-9, 30) : ((int64_t(any(2, 4)) << 30) - any(-100, 3000)) / (size - 1);
       if (chance(0.5)) stride -= stride % page;  // so that each may begin or end with a page
       stride = std::max(stride, least);
     }
@@ -347,7 +353,7 @@ bool affine_case() {
 // The pieces of a split or a join: rows of one tensor, from or to pieces of it. Many are single items in turn, some are
 // as narrow as a vector, which may be written past their ends. Most are neighbours but for one thing at the most: a gap
 // behind each row, a piece's items apart, another order, a piece among rows of its own, one in every other row, two
-// whose rows reach into each other's, or gaps in the pieces too.
+// whose rows reach into each other's, gaps in the pieces too, or rows that are read again and again.
 bool pieces_case(int64_t item, bool narrow = chance(0.1)) {
   const bool ones = !narrow && chance(0.5), join = chance(0.6), backwards = chance(0.2);
   const int64_t count = ones ? any(2, chance(0.05)  ? 120
@@ -365,7 +371,7 @@ bool pieces_case(int64_t item, bool narrow = chance(0.1)) {
                     : k > 0 && chance(same) ? sizes.back()
                     : chance(0.4)           ? around_vectors(item)
                                             : any(1, chance(0.5) ? 4 : 200));
-  const int64_t oddity = chance(0.3) ? 0 : chance(narrow ? 0.7 : 0) ? 9 : chance(0.2) ? 5 : any(0, 9);
+  const int64_t oddity = chance(0.3) ? 0 : chance(narrow ? 0.7 : 0) ? any(9, 10) : chance(0.2) ? 5 : any(0, 10);
   const auto odd = [&](int64_t number) { return oddity == number || (oddity == 8 && chance(0.5)); };
   if (oddity == 6)
     sizes = {2, 2};
@@ -384,11 +390,15 @@ bool pieces_case(int64_t item, bool narrow = chance(0.1)) {
   int64_t at = 0;
   for (const std::size_t k : order) {
     const int64_t size = sizes[k], last = backwards ? size - 1 : 0;  // which of the source's items is read first
-    const int64_t pitch = k == sparse ? 2 * stride : stride, sign = backwards ? -1 : 1;
+    const int64_t sign = backwards ? -1 : 1;
+    int64_t pitch = k == sparse ? 2 * stride : stride;
     const int64_t place = at + (k == below ? rows * stride : 0);
     const Numbers sizes_of_piece{rows, size}, dense{size * apart, apart};
-    const Numbers strides = oddity == 9 ? any_rows(sizes_of_piece, item, narrow ? 0.6 : 0.1) : dense;
-    const Placed& piece = memory.emplace_back(sizes_of_piece, strides, item, any_offset(item));
+    Numbers strides = oddity == 9 ? any_rows(sizes_of_piece, item, narrow ? 0.6 : 0.1) : dense;
+    if (oddity == 10) (join ? strides[0] : pitch) = chance(0.5) ? 0 : any(0, size);
+    const int64_t to_a_page_s_end = (16 - size * item % 16) % 16;
+    const int64_t offset = strides[0] == 0 ? to_a_page_s_end : any_offset(item);
+    const Placed& piece = memory.emplace_back(sizes_of_piece, strides, item, offset);
     char* in_whole = whole.at({place + (join ? 0 : last * within)});
     if (join)
       copies[k] = {in_whole,
@@ -429,6 +439,21 @@ bool transposed_case(int64_t item) {
   return right("a transposed copy", plan, memory);
 }
 
+// A join of two matrices that are transposed.
+bool transposed_pieces_case(int64_t item, int64_t rows, const std::array<int64_t, 2>& widths) {
+  std::list<Placed> memory;
+  const Placed& whole = memory.emplace_back(Numbers{rows, widths[0] + widths[1]}, Numbers{widths[0] + widths[1], 1},
+                                            item, any_offset(item));
+  AffineCopies plan{item, {}};
+  for (const int64_t k : {0, 1}) {
+    const Placed& piece = memory.emplace_back(Numbers{widths[k], rows}, Numbers{rows, 1}, item, any_offset(item));
+    plan.copies.push_back({whole.at({0, k * widths[0]}),
+                           piece.first(),
+                           {plain_dim(rows, widths[0] + widths[1], 1), plain_dim(widths[k], 1, rows)}});
+  }
+  return right("a join of transposed pieces", plan, memory);
+}
+
 // A reversal of tensors of these sizes along an axis, each length being length_of(). Strides of lengths count no axis.
 template <class T, class LengthOf>
 bool reversal(const char* what, LengthType type, int64_t item, const Numbers& sizes, std::size_t axis,
@@ -458,7 +483,8 @@ bool reverse_case(LengthType type) {
   Numbers length_strides = any_strides(sizes, int64_t(sizeof(T)));
   for (int64_t& s : src_strides) s = chance(0.1) ? any(0, 2) : s;
   for (int64_t& s : length_strides) s = chance(0.3) ? any(0, 1) : s;
-  const auto axis = std::size_t(any(0, int64_t(sizes.size()) - 1));
+  const auto axis = chance(0.3) ? std::size_t(std::ranges::min_element(sizes) - sizes.begin())
+                                : std::size_t(any(0, int64_t(sizes.size()) - 1));
   return reversal<T>("reverse_copy", type, item, sizes, axis, {dst_strides, src_strides, length_strides},
                      {any_offset(item), any_offset(item)}, [&] {
                        return chance(0.05)  ? int64_t(random_bits())
@@ -507,9 +533,9 @@ bool row_reversal_case(int64_t item, int64_t src_offset, int64_t dst_offset, int
 }
 
 // Two matrices of n rows, each column of them reversed up to a length of its own; or one, whose rows may be far apart.
-bool panel_case(int64_t item, int64_t n, int64_t columns) {
-  const bool two = chance(0.6);
-  const double far = two ? 0.1 : 0.3;
+bool panel_case(int64_t item, int64_t n, int64_t columns, bool apart = false) {
+  const bool two = !apart && chance(0.6);
+  const double far = apart ? 1 : two ? 0.1 : 0.3;
   const Numbers sizes = two ? Numbers{2, n, columns} : Numbers{n, columns};
   const Numbers length_sizes = two ? Numbers{2, 1, columns} : Numbers{1, columns};
   const Numbers src_strides = any_strides(sizes, item, 0, chance(0.9) ? 1 : 2, far);
@@ -635,6 +661,27 @@ void alignment_cases() {
       choose_setting_of(k);
       return row_reversal_case(item, 0, 0, 12 * v + any(-1, 1), any(0, 12 * v));
     });
+    every("rows that are reversed, so short and many that not all of them are at once" + of_items, 8, [&](int k) {
+      choose_setting_of(k);
+      const Numbers sizes{any(60, 500), any(2, 3 * v)}, dense{sizes[1], 1};
+      return reversal<int64_t>("a short row", LengthType::kInt64, item, sizes, 1, {dense, dense, {1, 0}}, {0, 0},
+                               [&] { return any(0, sizes[1]); });
+    });
+    every("more dimensions than a launch takes, of which the axis has the least" + of_items, item == 4 ? 36 : 0,
+          [&](int k) {
+            choose_setting();
+            Numbers sizes(9, 3);
+            const auto axis = std::size_t(k % 9);
+            sizes[axis] = 2;
+            const Numbers strides = any_rows(sizes, item, 0);
+            return reversal<int32_t>("a reversal of many dimensions", LengthType::kInt32, item, sizes, axis,
+                                     {strides, strides, any_strides(sizes, 4, 1, 1, 0)}, {0, 0},
+                                     [&] { return any(0, 2); });
+          });
+    every("transposed pieces of long rows" + of_items, 4, [&](int k) {
+      choose_setting_of(k);
+      return transposed_pieces_case(item, 64 / item * any(1, 3), {any(300, 700), any(300, 700)});
+    });
     for (const int64_t stride : {-5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5}) {
       const std::string strided = of_items + ", stride " + std::to_string(stride);
       every("rows" + strided, 48, [&](int k) {
@@ -665,6 +712,10 @@ void alignment_cases() {
       choose_setting();
       tidy = true;
       return panel_case(item, any(2, 9), 32 + 4 * any(0, 8));
+    });
+    every("panels whose rows are far apart" + of_items, 24, [&](int k) {
+      choose_setting_of(k);
+      return panel_case(item, any(2, 64), any(1, 100), true);
     });
     for (const int64_t columns : {int64_t(32), int64_t(45), int64_t(96), int64_t(260), 128 + 24 / item}) {
       const int64_t few = 32 / item + 1;  // rows or columns that are left where vectors end
@@ -715,10 +766,8 @@ int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "alignments") {
     alignment_cases();
   } else {
-    for (const std::size_t bytes : {40 << 20, 1 << 20}) {
-      std::vector<char> memory(bytes);
-      cpu::prefault_huge_pages(memory.data(), int64_t(bytes), ragged_parallel_for);
-    }
+    for (const int64_t bytes : {40 << 20, (40 << 20) + 5000, 1 << 20})
+      cpu::prefault_huge_pages(Placed({bytes}, {1}, 1, 0).first(), bytes, ragged_parallel_for);
     const std::string seed = argc > 2 ? argv[2] : "0";
     every("random plans of seed " + seed, argc > 1 ? std::atoi(argv[1]) : 1000, [](int) { return run_case(); });
   }
