@@ -9,6 +9,7 @@ from torch_dml_ops.directml import (
     FeatureLevel,
     OperatorType,
     TensorDataType,
+    TensorDesc,
     TensorFlags,
     TensorType,
     check_support,
@@ -81,6 +82,14 @@ def test_flags_combine() -> None:
     assert both & ExecutionFlags.DISABLE_META_COMMANDS
     assert not both & ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION
     assert ExecutionFlags(7) & ~both == ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION
+    for flags in (ExecutionFlags, TensorFlags):
+        every = flags(sum(flags))
+        assert [~flags(k) for k in range(every + 1)] == [every - k for k in range(every + 1)]
+
+
+def test_flags_may_be_named_again() -> None:
+    desc = {"DataType": "FLOAT32", "Sizes": [2], "Flags": ["OWNED_BY_DML", "DML_TENSOR_FLAG_OWNED_BY_DML"]}
+    assert TensorDesc.from_json(desc) == TensorDesc(TensorDataType.FLOAT32, [2], flags=TensorFlags.OWNED_BY_DML)
 
 
 @pytest.mark.parametrize("name", ["UNKNOWN", "UINT4", "INT4"])

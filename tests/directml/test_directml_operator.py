@@ -391,6 +391,15 @@ def test_layouts_of_exported_results_follow_the_sizes(policy: TensorPolicy, stri
         assert exported(x).stride() == Halved()(x).stride()
 
 
+def test_layouts_of_compiled_results_of_any_sizes(fresh_compiler: None) -> None:
+    """A dimension of size 1 has a stride that may be another's."""
+    policy = TensorPolicy.interleaved_channel()
+    doubled = torch.compile(lambda x: directml.join([x, x], 0, tensor_policy=policy), fullgraph=True, backend="eager")
+    for sizes in ((2, 3, 4, 1), (2, 3, 1, 4), (2, 1, 4, 3), (1, 3, 1, 1)):
+        result = doubled(torch.ones(sizes))
+        assert result.stride() == directml.join([torch.ones(sizes)] * 2, 0, tensor_policy=policy).stride()
+
+
 @pytest.mark.parametrize("sizes", [[4], [2, 3], [2, 3, 4], [2, 3, 4, 5], [2, 3, 4, 5, 6]])
 def test_interleaved_channel(sizes: list[int]) -> None:
     """NC, NWC, NHWC, NDHWC."""

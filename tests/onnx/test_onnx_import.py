@@ -72,7 +72,7 @@ from torch._dynamo.testing import CompileCounter
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
-from torch_dml_ops.onnx._importer import gather_scatter
+from torch_dml_ops.onnx._importer import files, gather_scatter
 from torch_dml_ops.onnx._importer import sizes as importer_sizes
 from torch_dml_ops.onnx._importer.graph import (
     IGNORED_ATTRIBUTES,
@@ -737,7 +737,10 @@ def test_initializers_of_every_dtype(name: str, raw: bool) -> None:
     nodes = [helper.make_node("Transpose", [x], [y]) for x, y in ("xy", "wz")]
     newest = onnx.defs.onnx_opset_version()
     model = model_of(nodes, {"x": array}, dict.fromkeys("yz", array.dtype), {"w": proto}, newest)
-    assert outputs_of(from_onnx(model), [array]) == [bits(array.T)] * 2
+    module = from_onnx(model)
+    assert outputs_of(module, [array]) == [bits(array.T)] * 2
+    (held,) = (*module.parameters(), *module.buffers())
+    assert isinstance(held, torch.nn.Parameter) == (held.is_floating_point() or held.is_complex())
 
 
 def test_models_that_pytorch_exported_and_the_onnx_package_ships() -> None:
@@ -959,6 +962,14 @@ REFUSED = [
 @pytest.mark.parametrize(("model", "sentence"), [pytest.param(*row, id=row[1][:60]) for row in REFUSED])
 def test_what_is_refused(model: ModelProto, sentence: str) -> None:
     assert refusal(model) == f"from_onnx: {sentence}"
+
+
+def test_what_is_nearly_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An opset under both names of ONNX's domain; as many nodes as functions must not give, and no functions."""
+    monkeypatch.setattr(files, "MOST_NODES", 2)
+    model = graph_of("a = Identity (x) b = Identity (a) y = Identity (b)", "float[N] x", opsets={"": 18, "ai.onnx": 18})
+    assert from_onnx(model)(torch.ones(2)).tolist() == [1, 1]
+    assert "must give at most 2 nodes" in refusal(with_functions(f0=["Identity"] * 3))
 
 
 @pytest.mark.parametrize("of_constants", [True, False])

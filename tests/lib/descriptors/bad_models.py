@@ -267,12 +267,12 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({f"{BIND}/InputTensor": {"name": "mixed", "elementOffset": 1}}, ["$.commands[1].bindings.InputTensor.elementSizeInBytes is required, as 'mixed' has values of several types"]),
     ({f"{BIND}/InputTensor": {"name": "mixed", "elementOffset": 2, "elementSizeInBytes": 1}}, ["$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got 2 elements of 1 bytes"]),
     *(({"resources/x/sizeInBytes": 64, f"{BIND}/InputTensor": {"name": "x", "elementOffset": k}}, [f"$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 16 bytes, got {k} elements of 4 bytes"]) for k in (3, 5, 6)),
-    ({f"{DESC}/InputTensor/GuaranteedBaseOffsetAlignment": 32, "resources/x/sizeInBytes": 64, f"{BIND}/InputTensor": {"name": "x", "elementOffset": 4}}, ["$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of 32 bytes, got 4 elements of 4 bytes"]),
+    *(({f"{DESC}/InputTensor/GuaranteedBaseOffsetAlignment": n, "resources/x/sizeInBytes": 128, f"{BIND}/InputTensor": {"name": "x", "elementOffset": least // 8}}, [f"$.commands[1].bindings.InputTensor.elementOffset must begin at a multiple of {least} bytes, got {least // 8} elements of 4 bytes"]) for n, least in ((4, 16), (8, 16), (16, 16), (32, 32))),
     ({f"{BIND}/OutputTensors": ["b", {"name": "b"}]}, ["$.commands[1].bindings.OutputTensors[1] must not overlap OutputTensors[0], which is bytes 0 to 8 of 'b', got 0 to 16"]),
     ({"resources/b/sizeInBytes": 40, "resources/x/sizeInBytes": 48, f"{DESC}/InputTensor/Sizes": [12], f"{DESC}/OutputTensors/1/Desc/Sizes": [10], f"{BIND}/OutputTensors": [{"name": "b", "elementOffset": 4}, "b"]}, ["$.commands[1].bindings.OutputTensors[0] must not overlap OutputTensors[1], which is bytes 0 to 40 of 'b', got 16 to 24"]),
     *(({"resources/x/sizeInBytes": 64, f"{BIND}/OutputTensors/1": bound}, ["$.commands[1].bindings.OutputTensors[1] must be bound to another resource than InputTensor is, got 'x'"]) for bound in ("x", {"name": "x", "elementOffset": 8})),
     (
-        {SPLIT: {"type": "JOIN", "desc": {"InputCount": 1, "InputTensors": [TENSOR], "OutputTensor": TENSOR, "Axis": 0}}, BIND: {"InputTensors": ["x"], "OutputTensor": {"name": "x", "elementOffset": 8}}, "resources/x/sizeInBytes": 64},
+        {SPLIT: {"type": "JOIN", "desc": {"InputCount": 2, "InputTensors": [TENSOR, TENSOR], "OutputTensor": TENSOR | {"Sizes": [2 * TENSOR["Sizes"][0]]}, "Axis": 0}}, BIND: {"InputTensors": ["x", "x"], "OutputTensor": {"name": "x", "elementOffset": 8}}, "resources/x/sizeInBytes": 128},
         ["$.commands[1].bindings.OutputTensor must be bound to another resource than InputTensors[0] is, got 'x'"],
     ),
     (
