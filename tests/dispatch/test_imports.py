@@ -245,9 +245,10 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 print("torch_dml_ops.distributed" in sys.modules)
 torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
 mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
-with torch.inference_mode() if sys.argv[1] == "before" else contextlib.nullcontext():
+with contextlib.nullcontext() if sys.argv[1] == "after" else torch.inference_mode():
     x = torch.distributed.tensor.DTensor.from_local(torch.arange(3), mesh, [torch.distributed.tensor.Shard(0)])
-    print(torch.ops.torch_dml_ops.slice1(x, [0], [3], [-1]).to_local().tolist())
+    slice1 = torch_dml_ops.slice1 if sys.argv[1] == "after, a function" else torch.ops.torch_dml_ops.slice1
+    print(slice1(x, [0], [3], [-1]).to_local().tolist())
 torch.distributed.destroy_process_group()
 """
 
@@ -257,7 +258,7 @@ def test_a_torch_whose_dtensors_cannot_be_imported() -> None:
     assert run_python("-c", f"{program}print(dml.split(torch.arange(2), [1, 1], 0)[1].item())") == "1\n"
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", "after", "after, a function"])
 def test_rules_for_dtensors_are_there_before_a_call_whenever_torch_has_loaded_its_own(when: str) -> None:
-    """In inference mode a call meets none of the package's code before torch looks for the rules."""
+    """In inference mode a call of torch.ops meets none of the package's code before torch looks for the rules."""
     assert run_python("-c", A_DTENSOR, when).splitlines() == [str(when == "before"), "[2, 1, 0]"]

@@ -94,19 +94,28 @@ def check_placements(_: int, ranks: int) -> None:
 
 def check_parts_have_the_sizes_that_this_rank_has_to_have(_: int, ranks: int) -> None:
     line, grid = init_device_mesh("cpu", (ranks,)), init_device_mesh("cpu", (ranks // 2, 2))
-    given = DTensor.from_local(torch.zeros(1, 12), line, [S(0)], run_check=False, shape=(2 * ranks, 12), stride=(12, 1))
-    for name, argument, *arguments in (
-        ("slice1", "input", given, [0, 0], [2 * ranks, 12], [-1, 1]),
-        ("slice_grad", "grad_output", given, [2 * ranks, 13], [0, 1], [2 * ranks, 12], [1, 1]),
-        ("join", "inputs[1]", [tensor(line, S(0), sizes=(2 * ranks, 12)), given], 0),
-        ("reverse_subsequences", "sequence_lengths", tensor(line, S(0), sizes=(2 * ranks, 12)), given[:, :1].int(), 1),
-    ):
-        columns = 1 if argument == "sequence_lengths" else 12
-        try:
-            getattr(dml, name)(*arguments)
-        except RuntimeError as error:
-            said = str(error)
-        assert said == f"{name}: {argument} must have sizes [2, {columns}] on this rank, got [1, {columns}]", said
+    whole = {"shape": (2 * ranks, 12), "stride": (12, 1)}
+    for rows in (2, 1):  # first what is right, whose plans are not for what is wrong
+        given = DTensor.from_local(torch.zeros(rows, 12), line, [S(0)], run_check=False, **whole)
+        for name, argument, *arguments in (
+            ("slice1", "input", given, [0, 0], [2 * ranks, 12], [-1, 1]),
+            ("slice_grad", "grad_output", given, [2 * ranks, 13], [0, 1], [2 * ranks, 12], [1, 1]),
+            ("join", "inputs[1]", [tensor(line, S(0), sizes=whole["shape"]), given], 0),
+            (
+                "reverse_subsequences",
+                "sequence_lengths",
+                tensor(line, S(0), sizes=whole["shape"]),
+                given[:, :1].int(),
+                1,
+            ),
+        ):
+            columns, said = 1 if argument == "sequence_lengths" else 12, ""
+            try:
+                getattr(dml, name)(*arguments)
+            except RuntimeError as error:
+                said = str(error)
+            wrong = f"{name}: {argument} must have sizes [2, {columns}] on this rank, got [1, {columns}]"
+            assert said == (wrong if rows == 1 else ""), said
     # What torch alone knows the sizes of is taken as it is.
     strided = _StridedShard(0, split_factor=2)
     for placements in ([strided, S(0)], [S(1), strided], [S(0), S(0)]):

@@ -197,6 +197,8 @@ def check_values_strides_gradients(meshes: Sequence[DeviceMesh]) -> None:
             assert result.shape == want.shape, call
             assert result.stride() == want.stride(), (call, result.stride(), want.stride())
             assert is_part_of(result.detach(), want.detach()), call
+        local = [r.detach().to_local() for r in results]
+        assert len({t.untyped_storage()._cdata for t in local}) == len(local), call
         cotangents = [random_tensor(call.rng, w.shape, -9, 9) for w in wanted]
         grads = torch.autograd.grad(results, parts, [call.placed(c) for c in cotangents])
         for grad, want in zip(grads, torch.autograd.grad(wanted, whole, cotangents), strict=True):
