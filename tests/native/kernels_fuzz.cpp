@@ -700,10 +700,12 @@ void alignment_cases() {
         const bool backwards = k % 3 > 1;
         return row_case({.item = item, .n = n, .stride = stride, .rows = rows, .backwards = backwards, .dense = true});
       });
-      every("rows between zeros" + strided, 20, [&](int k) {
+      every("rows between zeros" + strided, 40, [&](int k) {
         choose_setting_of(k);
-        const int64_t n = any(2, 40), step = 1 + k / 4, rows = any(1, 6);
-        return row_case({.item = item, .n = n, .stride = stride, .before = any(1, 9), .step = step, .rows = rows});
+        Rows c{.item = item, .n = any(2, 40), .stride = stride, .step = 1 + k / 4 % 5, .rows = any(1, 6)};
+        c.before = any(k < 20 ? 1 : 0, 9);
+        c.after = k < 20 ? 0 : any(1, 40);
+        return row_case(c);
       });
       every("rows so long that each SM gets chunks of them" + strided, 2,
             [&](int k) { return row_case({.item = item, .n = 13'000 + k, .stride = stride, .rows = 1}); });
