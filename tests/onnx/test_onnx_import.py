@@ -259,6 +259,14 @@ def test_an_operator_on_sizes_is_numpys(op: str) -> None:
     assert all(sentence.startswith(f"{op}: ") for sentence in said)
 
 
+def test_a_list_of_sizes_is_reshaped_to_none_only_where_it_has_none() -> None:
+    reshape = OPERATORS["Reshape"].on_sizes
+    assert reshape is not None
+    assert reshape((), (0,), allowzero=1) == ()
+    with pytest.raises(ValueError, match=r"^Reshape: shape must hold 2 elements, got \[0\]$"):
+        reshape((3, 4), (0,), allowzero=1)
+
+
 # Against ONNX Runtime.
 
 
@@ -659,6 +667,13 @@ def test_names_of_python_and_of_modules() -> None:
             (model_of([named], {"x:0": x}, {name: x.dtype}), [x]),
         ):
             assert outputs_of(from_onnx(model), inputs) == [bits(np.concatenate([x, x]))], name
+
+
+def test_names_that_become_one_in_python() -> None:
+    """Of as many constants, none takes the place of another one."""
+    held = {name: np.full(2, k, np.float32) for k, name in enumerate(("a.b", "a/b", "a_b", "a:b", "a b"))}
+    module = from_onnx(one("Concat", {"x": np.zeros(2, np.float32), **held}, [*held], axis=0))
+    assert module(torch.full((1,), 7.0)).tolist() == [7, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
 @pytest.mark.parametrize(
@@ -1116,8 +1131,10 @@ def test_data_outside_of_the_model_s_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(DATA.tobytes())
     for link, target in {"link.bin": "secret.bin", "parts": ".", "circle.bin": "model/circle.bin"}.items():
         (folder / link).symlink_to(tmp_path / target)
+    within = folder / "data.bin"  # which ONNX does not let a path from the root name, either
+    within.write_bytes(DATA.tobytes())
     outside = "../secret.bin", str(tmp_path / "secret.bin"), "x/../../secret.bin", "link.bin", "parts/secret.bin"
-    for location in (*outside, "circle.bin", "a\0b"):
+    for location in (*outside, str(within), "circle.bin", "a\0b"):
         shown = repr(location) if len(location) < 58 else repr(location)[:59] + "…"
         sentence = f"from_onnx: the data of tensor 'w' must lie in the model's folder, got {shown}"
         assert refusal(saved(folder, location)) == sentence
@@ -1344,6 +1361,10 @@ REFUSED_WHEN_RUN: dict[str, list[tuple[str, Any]]] = {
         ("updates must have sizes [1, 1], got [1, 2]", on([[0]], [[1, 1]], opset=9)),
         ("indices must be from -2 to 1, got 2", on([[2]], [[1.0]], opset=9)),
         ("axis must be from -2 to 1, got 2", on([[0]], [[1.0]], opset=9, axis=2)),
+    ],
+    "Clip": [
+        (f"{name} must be one number, got a tensor of sizes [1, 1]", on(*limits, x=np.arange(3)))
+        for name, limits in (("min", ([[0]], 2)), ("max", (0, [[2]])))
     ],
     "Trilu": [("k must be one whole number, got a tensor of sizes [2], of dtype int64", on([1, 2]))],
     "Upsample": [

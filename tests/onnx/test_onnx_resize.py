@@ -236,6 +236,10 @@ def test_an_axis_whose_elements_float32_does_not_tell_apart() -> None:
     attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     module = from_onnx(resized(x.numpy(), {"scales": np.array([2], np.float32)}, **attributes))
     assert torch.equal(module(x), x.repeat_interleave(2))
+    third, many = np.float32(1 / 3), torch.randint(0, 256, (2**24 + 3,), dtype=torch.uint8)
+    chosen = np.floor(np.arange(2**24 // 3) / np.float64(third)).astype(np.int64)
+    fewer = from_onnx(resized(many.numpy(), {"scales": np.array([third])}, **attributes))(many)
+    assert torch.equal(fewer[: len(chosen)], many[chosen])
 
 
 def test_the_scales_of_an_upsample_are_constants_too() -> None:
