@@ -208,6 +208,22 @@ def test_the_longest_strides() -> None:
     exports(strides, [torch.arange(5)])
 
 
+@pytest.mark.parametrize("sizes", [(0, 4, 6), (4, 0, 6), (4, 6, 0)], ids=str)
+def test_empty_tensors(sizes: Sequence[int]) -> None:
+    def function(x: Tensor) -> list[Tensor]:
+        steps = [2 * n for n in sizes], [0, 0, 0], [2 * n for n in sizes], [2, -2, 2]
+        lengths = torch.ones(sizes[0], 1, sizes[2], dtype=torch.int64)
+        pieces = dml.split(x, [1, 3], sizes.index(4))
+        return [
+            *pieces,
+            dml.join(pieces, sizes.index(4)),
+            dml.slice_grad(x, *steps),
+            dml.reverse_subsequences(x, lengths, 1),
+        ]
+
+    exports(function, [torch.zeros(sizes)])
+
+
 # What is exported.
 
 X = torch.arange(24.0).reshape(4, 6)
