@@ -8,6 +8,7 @@ import pickle
 import sys
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -520,6 +521,10 @@ def test_expressions() -> None:
     assert graph != chain()
     assert graph.inputs == (X,)
     assert graph.output_edges[0].from_node_output_index == 1
+    for name, rule in (("node_index", "one of 2 nodes"), ("index", "one of 2 tensors")):
+        for wrong in (-1, 2, -(2**70)):
+            with pytest.raises(ValueError, match=rf"^Expression: {name} must be that of {rule}, got {wrong}$"):
+                replace(b, **{name: wrong})
 
 
 def test_reinterpret() -> None:
