@@ -179,6 +179,13 @@ class Shown:
         return code, error
 
 
+@pytest.mark.parametrize("operator", ["index", "slice1", "split", "reverse_subsequences"])
+def test_what_is_shown_first_is_a_call_that_works(operator: str) -> None:
+    pytest.importorskip("ipywidgets", reason="needs ipywidgets")
+    for sizes in ((1,), (1, 3), (3, 1), (1, 1, 1), (5,)):
+        assert Shown(operator, *sizes)()[1] == "", sizes
+
+
 def test_the_call_follows_the_fields() -> None:
     pytest.importorskip("ipywidgets", reason="needs ipywidgets")
     shown = Shown("slice1", 3, 4)
