@@ -92,9 +92,12 @@ def recorded_again(module: torch.nn.Module) -> Counter[Any]:
     return calls
 
 
-def session_of(model: ModelProto) -> onnxruntime.InferenceSession:
+def session_of(model: ModelProto, *, as_written: bool = False) -> onnxruntime.InferenceSession:
+    """Its optimizations, which also leave out nodes that would refuse what they are given, may be left out."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
+    if as_written:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
@@ -218,6 +221,47 @@ def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "f" and raw.size:  # a signaling NaN, which arithmetic and changes of the dtype make quiet
         raw[: dtype.itemsize] = (np.array([np.inf], dtype).view(f"u{dtype.itemsize}") + 5).view(np.uint8)
     return (raw % 2 if dtype.kind == "b" else raw).view(dtype).reshape(sizes)
+
+
+# Of other models, what differs, with the reason: in what from_onnx says where ONNX Runtime gives a result,
+ALWAYS_REFUSED = r"must move data, got|must have an element type that torch has, got"
+REFUSED_HERE = {
+    "Add": "must fit int64",
+    "CenterCropPad": r"shape must have length|shape\[\d\] must be at least 0",  # it takes one for all axes, and -1 as 0
+    "Concat": "except along axis",  # of empty tensors, whose other sizes it does not compare
+    "Cast": r"unsupported type tensor\(string\)",
+    "ConstantOfShape": "must be a 1-d tensor of int32 or int64",  # as ONNX has it
+    "Expand": "must be a 1-d tensor of int32 or int64",
+    "Mul": "must fit int64",
+    "Pad": "pads must remove at most",  # there may be as much left in other places
+    "GatherND": "must have a last axis of",  # it takes an index of no axes
+    "Reshape": "must hold the 0 elements of data|Product cannot be 0",  # with allowzero: ambiguous
+    "Resize": r"must be Resize with|Either `sizes` or `scales`|elements of input 'sizes' \(0\)",
+    "ReverseSequence": "must have one of time_axis and batch_axis 0",
+    "ScatterElements": "must be ScatterElements with reduction none",
+    "ScatterND": "must be ScatterND with reduction none",
+    "Split": "as many outputs as num_outputs says|Neither 'split' input nor",  # it takes 1, what is below 0, none
+    "Squeeze": "axes must differ from one another",
+    "Unsqueeze": "must be a 1-d tensor of int32 or int64",
+    "Upsample": "must be Upsample with",
+}
+# and in what ONNX Runtime says where from_onnx gives one.
+TAKEN_HERE = {
+    "CenterCropPad": "Input tensor has no dimensions",
+    "Compress": "Indices tensor must have rank >= 1",  # if its rank is known before it runs
+    "Div": "Integer division by zero",  # of a list without sizes
+    "Gather": "indices element out of data bounds",  # of which none is read, as data have no elements
+    # A tensor of 0 dimensions or without elements that nothing is added to.
+    "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension|zero effective input extent|Unexpected mode",
+    "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis
+    "Split": "Invalid num_outputs value|exceeds the remaining size",  # empty pieces, as in ONNX's own implementation
+    "Squeeze": "axes",  # a name of no input in place of the axes
+}
+SENTENCE = re.compile(r"(from_onnx: (graph\.node\[0\]|input|output|tensor) |[A-Z]\w+: |reverse_sequence: )[^\n]{,400}")
+OUR_SENTENCE = rf"{SENTENCE.pattern}|(slice1|split|join): [^\n]{{,400}}"  # of the operators themselves, too
+
+# The last is of CenterCropPad, which it takes apart into operators that do not fit a shape of int32.
+NO_KERNEL = r"NOT_IMPLEMENTED|not currently registered|Numpy|Unsupported value attribute|Optype \(Max\) bound to diff"
 
 
 # To be exported.

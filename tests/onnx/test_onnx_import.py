@@ -652,21 +652,24 @@ def test_sizes_are_recorded_again_as_they_were() -> None:
     assert {f for f in kept if f.__module__ == importer_sizes.__name__} <= called
 
 
-def test_names_of_python_and_of_modules() -> None:
-    """As those of an input, a parameter, a buffer and an output each, one by one; or the same name in Python."""
-    x = np.arange(2.0, dtype=np.float32)
+@pytest.mark.parametrize("kind", ["input", "parameter", "buffer", "node"])
+def test_names_of_python_and_of_modules(kind: str) -> None:
+    """One by one, or the same name in Python; with constants, a NaN and what torch does."""
+    x, w = np.arange(2.0, dtype=np.float32), np.ones(1, np.float32)
     words = {*dir(fx.GraphModule(torch.nn.Module(), fx.Graph())), *keyword.kwlist, "self", "torch", "device", "print"}
-    for name in sorted({*words, "training", "x.0", "1", "/a/b.2"}):
-        for array in (x, x.astype(np.int64)):
-            module = from_onnx(one("Concat", {"x:0": array, name: array}, [name], axis=0))
-            for same in (module, pickle.loads(pickle.dumps(copy.deepcopy(module)))):
-                assert outputs_of(same, [array]) == [bits(np.concatenate([array, array]))], name
-        named = helper.make_node("Concat", ["x:0", "x:0"], [name], axis=0)
-        for model, inputs in (
-            (one("Concat", {"x:0": x, name: x}, axis=0), [x, x]),
-            (model_of([named], {"x:0": x}, {name: x.dtype}), [x]),
-        ):
-            assert outputs_of(from_onnx(model), inputs) == [bits(np.concatenate([x, x]))], name
+    for name in sorted({*words, "training", "x.0", "1", "/a/b.2", "inf", "nan"}):
+        given = {"x:0": x, name: x} if kind == "input" else {"x:0": x}
+        held = {name: x if kind == "parameter" else x.astype(np.int64)} if kind in ("parameter", "buffer") else {}
+        nodes = [helper.make_node("Identity", ["x:0"], [name if kind == "node" else "other"])]
+        nodes += [helper.make_node("Pad", [name], ["y"], pads=[0, 1], value=np.nan, mode="constant")]
+        nodes += [helper.make_node("Concat", ["w", "x:0"], ["z"], axis=0), helper.make_node("Identity", ["w"], ["v"])]
+        if kind == "buffer":
+            nodes[1] = helper.make_node("Identity", [name], ["y"])
+        outputs = {"y": held[name].dtype if held else x.dtype, "z": x.dtype, "v": x.dtype}
+        module = from_onnx(model_of(nodes, given, outputs, {**held, "w": w}, opset=9))
+        y = held[name] if kind == "buffer" else np.append(x, np.float32(np.nan))
+        for same in (module, pickle.loads(pickle.dumps(copy.deepcopy(module)))):
+            assert outputs_of(same, [*given.values()]) == [bits(y), bits(np.append(w, x)), bits(w)], name
 
 
 def test_names_that_become_one_in_python() -> None:

@@ -22,7 +22,23 @@ import torch
 from onnx import ModelProto, helper, numpy_helper
 from onnx.defs import OpSchema
 from onnx.reference import ReferenceEvaluator
-from onnx_models import LEAST, MOST, bits, by_onnx2torch, filled, model_of, outputs_of, recorded_again, session_of
+from onnx_models import (
+    ALWAYS_REFUSED,
+    LEAST,
+    MOST,
+    NO_KERNEL,
+    OUR_SENTENCE,
+    REFUSED_HERE,
+    SENTENCE,
+    TAKEN_HERE,
+    bits,
+    by_onnx2torch,
+    filled,
+    model_of,
+    outputs_of,
+    recorded_again,
+    session_of,
+)
 from oracle import as_list
 
 from torch_dml_ops.onnx import from_onnx
@@ -174,46 +190,9 @@ OTHERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
     "Upsample": [{"scales": scales} for scales in ([1.0, 1.0], [3.0, 4.0], [1.5, 1.0], [0.5, 1.0], [2.0], [])],
 }
 
-# What differs, with the reason: in what from_onnx says where ONNX Runtime gives a result,
-ALWAYS_REFUSED = r"must move data, got|must have an element type that torch has, got"
-REFUSED_HERE = {
-    "Add": "must fit int64",
-    "CenterCropPad": r"shape must have length|shape\[\d\] must be at least 0",  # it takes one for all axes, and -1 as 0
-    "Cast": r"unsupported type tensor\(string\)",
-    "ConstantOfShape": "must be a 1-d tensor of int32 or int64",  # as ONNX has it
-    "Expand": "must be a 1-d tensor of int32 or int64",
-    "Mul": "must fit int64",
-    "Pad": "pads must remove at most",  # there may be as much left in other places
-    "GatherND": "must have a last axis of",  # it takes an index of no axes
-    "Resize": r"must be Resize with|Either `sizes` or `scales`",
-    "ReverseSequence": "must have one of time_axis and batch_axis 0",
-    "ScatterElements": "must be ScatterElements with reduction none",
-    "ScatterND": "must be ScatterND with reduction none",
-    "Split": "as many outputs as num_outputs says",  # it takes 1 and what is below 0
-    "Squeeze": "axes must differ from one another",
-    "Unsqueeze": "must be a 1-d tensor of int32 or int64",
-    "Upsample": "must be Upsample with",
-}
-# and in what ONNX Runtime says where from_onnx gives one.
-TAKEN_HERE = {
-    "Gather": "indices element out of data bounds",  # of which none is read, as data have no elements
-    # A tensor of 0 dimensions or without elements that nothing is added to.
-    "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension|zero effective input extent|Unexpected mode",
-    "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis
-    "Split": "Invalid num_outputs value|exceeds the remaining size",  # empty pieces, as in ONNX's own implementation
-    "Squeeze": "axes",  # a name of no input in place of the axes
-}
-SENTENCE = re.compile(r"(from_onnx: (graph\.node\[0\]|input|output|tensor) |[A-Z]\w+: |reverse_sequence: )[^\n]{,400}")
-
 
 def is_sentence_of(schema: OpSchema, text: str) -> bool:
     return SENTENCE.fullmatch(text) is not None and re.match(rf"[a-z]|{schema.name}: ", text) is not None
-
-
-OUR_SENTENCE = rf"{SENTENCE.pattern}|(slice1|split|join): [^\n]{{,400}}"  # of the operators themselves, too
-
-# The last is of CenterCropPad, which it takes apart into operators that do not fit a shape of int32.
-NO_KERNEL = r"NOT_IMPLEMENTED|not currently registered|Numpy|Unsupported value attribute|Optype \(Max\) bound to diff"
 
 
 class Form(NamedTuple):

@@ -348,7 +348,7 @@ class _Importer:
         return module
 
     def _add_inputs(self, graph: GraphProto) -> None:
-        names = {"self"}
+        names: set[str] = set()
         given: set[str] = set()
         for value in graph.input:
             what = f"input {shown(value.name)}"
@@ -448,9 +448,9 @@ class _Importer:
         """0 where it cannot be told."""
         return self._types[name].tensor_type.elem_type if name in self._types else 0
 
-    def _may_have_rank(self, name: str, rank: int) -> bool:
+    def _inferred_rank(self, name: str) -> int | None:
         tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
-        return not tensor.HasField("shape") or len(tensor.shape.dim) == rank
+        return len(tensor.shape.dim) if tensor.HasField("shape") else None
 
     def _not_data_movement(self, label: str, what: str) -> NotImplementedError:
         what = what if what.isprintable() else shown(what)
@@ -479,8 +479,9 @@ class _Importer:
         if not all(isinstance(v, SizesNode) or (isinstance(v, Constant) and v.may_be_sizes) for v in data):
             return False
         args, kwargs = self._arguments(operator, names, inputs, _sizes)
-        rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes})
-        if rank is None or not self._may_have_rank(node.output[0], rank):
+        inferred = self._inferred_rank(node.output[0])
+        rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes}, inferred)
+        if rank is None or inferred not in (rank, None):
             return False
         if all(value is None or isinstance(value, Constant) for value in inputs):
             try:
@@ -532,7 +533,7 @@ class _Importer:
                     raise self._not_data_movement(label, f"{node.op_type} of {type_name(kind)}")
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> fx.Node:
-        return self._graph.create_node("call_function", function, args, kwargs, name or None)
+        return self._graph.create_node("call_function", function, args, kwargs, _identifier(name) if name else None)
 
     def _arguments(
         self,
@@ -601,9 +602,12 @@ def _or(values: Sequence[str]) -> str:
     return " or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
 
 
+NAMES_IN_CODE = {"inf", "nan", "self", "torch"}  # that fx writes of a graph
+
+
 def _identifier(name: str) -> str:
     name = re.sub(r"[^0-9A-Za-z_]", "_", name)
-    if keyword.iskeyword(name):
+    if keyword.iskeyword(name) or name in NAMES_IN_CODE:
         return f"{name}_"
     return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
 
@@ -620,16 +624,17 @@ def _rank(value: Value) -> int:
     return value.rank if isinstance(value, SizesNode) else value.tensor.dim()
 
 
-def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any]) -> int | None:
+def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any], inferred: int | None) -> int | None:
     """The rank of what an operator makes of sizes of these ranks; None where that is no longer sizes."""
     if op in ("Concat", "Slice"):
         return 1 if all(rank == 1 for rank in ranks) else None
     if op == "Gather":
         return ranks[1] if ranks[0] == 1 else None
-    if op == "Squeeze":
-        return 0 if ranks == [1] else None
-    if op == "Unsqueeze":
-        return 1 if ranks == [0] else None
+    if op in ("Squeeze", "Unsqueeze"):
+        before, after = (1, 0) if op == "Squeeze" else (0, 1)
+        axes = arguments.get("axes")
+        is_one = inferred == after or (isinstance(axes, tuple) and len(axes) == 1)
+        return after if ranks == [before] and is_one else None
     if op == "Reshape":
         shape = arguments["shape"]
         return len(shape) if isinstance(shape, tuple) and len(shape) <= 1 else None

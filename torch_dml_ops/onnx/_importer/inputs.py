@@ -67,10 +67,14 @@ def smaller(a: int, b: int) -> int:
     return -larger(-a, -b)
 
 
-def number(name: str, value: Tensor | int) -> int:
-    """Read as lists are."""
-    if not isinstance(value, Tensor):
+def number(name: str, value: Tensor | int | tuple[int, ...]) -> int:
+    """Read as lists are, which may be of one number."""
+    if isinstance(value, int | torch.SymInt):
         return value
+    if isinstance(value, tuple):
+        if len(value) != 1:
+            raise ValueError(f"{name} must be one whole number, got {shown(value)}")
+        return value[0]
     if not known_true(value.numel() == 1) or not is_whole(value.dtype):
         raise ValueError(f"{name} must be one whole number, got {shown(value)}, of dtype {dtype_name(value.dtype)}")
     return int(value)

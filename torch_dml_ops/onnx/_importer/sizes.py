@@ -15,7 +15,7 @@ from torch import Tensor
 
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops._torch.symbols import known_true
-from torch_dml_ops.onnx._importer.inputs import Numbers, kept_by_fx, larger, smaller
+from torch_dml_ops.onnx._importer.inputs import Numbers, axes_of, kept_by_fx, larger, smaller
 from torch_dml_ops.onnx._importer.moving import slices_of
 
 Sizes = int | tuple[int, ...]
@@ -73,11 +73,13 @@ def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
 def squeeze(data: tuple[int, ...], axes: Numbers | None = None) -> int:
     if len(data) != 1:
         raise ValueError(f"Squeeze: data must have 1 element, got {len(data)}")
+    axes_of("Squeeze: axes", [0] if axes is None else axes, 1)
     return data[0]
 
 
 @kept_by_fx
 def unsqueeze(data: int, axes: Numbers) -> tuple[int, ...]:
+    axes_of("Unsqueeze: axes", axes, 1)
     return (data,)
 
 

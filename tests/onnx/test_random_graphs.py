@@ -1,0 +1,668 @@
+"""Graphs of random nodes, written in random ways, against ONNX Runtime.
+
+A graph grows by one node at a time. ONNX Runtime says what a node makes of what there is: its results are looked for in
+those of the whole model, and where it refuses the node, so must from_onnx. Lists and numbers are constants of either
+kind, inputs, or computed from sizes; the model is then written in other ways that mean the same.
+
+TORCH_DML_OPS_SEED=0             another number: other graphs
+TORCH_DML_OPS_FUZZ_CASES=1000    ten for each graph
+"""
+
+import copy
+import os
+import pickle
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx_models import (
+    ALWAYS_REFUSED,
+    LEAST,
+    MOST,
+    NO_KERNEL,
+    OUR_SENTENCE,
+    REFUSED_HERE,
+    TAKEN_HERE,
+    Bits,
+    bits,
+    filled,
+    model_of,
+    outputs_of,
+    recorded_again,
+    session_of,
+    tensor_of,
+)
+from oracle import as_list
+
+from torch_dml_ops.onnx import from_onnx
+from torch_dml_ops.onnx._importer.graph import OPERATORS
+
+pytestmark = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
+    reason="this ONNX Runtime, as the last for Python 3.10, refuses and accepts other forms",
+)
+
+SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
+DTYPES = [np.dtype(name) for name in ("float32", "float64", "int64", "int32", "uint8", "bool")]
+CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "1000")) // 10
+NO_RESULT = f"{NO_KERNEL}|Shape mismatch attempting to re-use buffer"  # a defect of its own
+ODD_NAMES = ["a.b", "a/b", "a_b", "x:0", "1", "self", "class", "é", "training", "/m/Shape_output_0", "torch", "_a"]
+
+
+class Graph:
+    """Its nodes, what they are given, and what every value in it is."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.named = 0
+        self.nodes: list[NodeProto] = []
+        self.feeds: dict[str, np.ndarray] = {}
+        self.constants: dict[str, np.ndarray] = {}
+        self.values: dict[str, np.ndarray] = {}
+        for _ in range(rng.randint(1, 2)):
+            sizes = [rng.choice([1, 2, 3, 4, 4, 6]) for _ in range(rng.choice([0, 1, 2, 2, 3, 4]))]
+            self.given(filled(sizes, rng.choice(DTYPES)))
+        self.given_at_first = len(self.feeds)
+
+    def name(self) -> str:
+        self.named += 1
+        return f"v{self.named}"
+
+    def given(self, array: np.ndarray) -> str:
+        name = self.name()
+        self.feeds[name] = self.values[name] = array
+        return name
+
+    def held(self, array: np.ndarray) -> str:
+        """As an initializer, or as a constant of a node, in one of its forms."""
+        name = self.name()
+        self.values[name] = array = np.asarray(array)
+        form = self.rng.choice(["initializer", "value", "numbers"])
+        if form == "initializer" or (form == "numbers" and (array.dtype != np.int64 or array.ndim > 1)):
+            self.constants[name] = array
+        elif form == "value":
+            node = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array, "held"))
+            self.nodes.append(node)
+        else:
+            node = helper.make_node("Constant", [], [name])
+            kind = onnx.AttributeProto.INTS if array.ndim else onnx.AttributeProto.INT
+            key = "value_ints" if array.ndim else "value_int"
+            node.attribute.append(helper.make_attribute(key, array.tolist(), attr_type=kind))
+            self.nodes.append(node)
+        return name
+
+    def add(self, op: str, inputs: Sequence[str], outputs: int = 1, **attributes: Any) -> list[str]:
+        """The names of what a node makes, by ONNX Runtime, which may refuse it."""
+        names = [self.name() for _ in range(outputs)]
+        self.nodes.append(helper.make_node(op, inputs, names, **attributes))
+        given = {name: self.values[name] for name in inputs if name}
+        held = {name: given.pop(name) for name in inputs[1:] if name in given} if op == "Resize" else {}
+        results = session_of(model_of(self.nodes[-1:], given, dict.fromkeys(names), held)).run(None, given)
+        self.values |= zip(names, map(np.asarray, results), strict=True)
+        return names
+
+    def pick(self, *wanted: Callable[[np.ndarray], Any]) -> str:
+        """A value for which this holds; one of the last ones more often."""
+        names = [name for name, value in self.values.items() if all(holds(value) for holds in wanted)]
+        return self.rng.choice(names[-3:] if self.rng.random() < 0.5 else names) if names else ""
+
+    def numbers(self, numbers: Any, dtype: Any = np.int64) -> str:
+        """A value that holds these."""
+        array = np.array(numbers, dtype)
+        same = [name for name, value in self.values.items() if bits(value) == bits(array)]
+        if same and self.rng.random() < 0.3:
+            return self.rng.choice(same)
+        way = self.rng.choice(["given", "held", "computed", "computed"])
+        if way == "computed" and dtype == np.int64 and array.ndim <= 1 and np.all(abs(array.astype(float)) < 2**40):
+            return self.computed(array) or self.held(array)
+        return self.given(array) if way == "given" else self.held(array)
+
+    def computed(self, wanted: np.ndarray) -> str:
+        """From the sizes of what there is."""
+        rng = self.rng
+        data = self.pick(lambda value: value.ndim)
+        if not data:
+            return ""
+        (sizes,) = self.add("Shape", [data])
+        where = [rng.randrange(len(self.values[sizes])) for _ in range(wanted.size)]
+        (chosen,) = self.add("Gather", [sizes, self.held(np.array(where if wanted.ndim else where[0], np.int64))])
+        factor = rng.choice([1, 1, 2, -3])
+        if factor > 1 or factor < 0:
+            (chosen,) = self.add("Mul", [chosen, self.held(np.array(factor))])
+        have = self.values[chosen]
+        match rng.randrange(4):
+            case 0:
+                (result,) = self.add("Add", [chosen, self.held(wanted - have)])
+            case 1:
+                (result,) = self.add("Sub", [self.held(wanted + have), chosen])
+            case 2:
+                (least,) = self.add("Min", [chosen, self.held(wanted), self.held(wanted + 1)])
+                (result,) = self.add("Max", [self.held(wanted), least])
+            case _:
+                (zero,) = self.add("Sub", [chosen, chosen])
+                (result,) = self.add("Add", [self.held(wanted), zero])
+        if not wanted.ndim or not wanted.size:
+            return rng.choice([result, *self.add("Identity", [result])])
+        match rng.randrange(4):
+            case 0:
+                bounds = [self.held(np.array([n])) for n in (1, wanted.size)]
+                (rest,) = self.add("Slice", [result, *bounds])
+                (first,) = self.add("Gather", [result, self.held(np.array([0]))])
+                (result,) = self.add("Concat", [first, rest], axis=0)
+            case 1 if wanted.size == 1:
+                zero = self.held(np.array([0]))
+                (one,) = self.add("Squeeze", [result, zero])
+                (result,) = self.add("Unsqueeze", [one, zero])
+            case 2:
+                (result,) = self.add("Cast", [result], to=7)
+            case _:
+                (result,) = self.add("Reshape", [result, self.held(np.array([-1]))])
+        return result
+
+    def model(self, outputs: Sequence[str]) -> ModelProto:
+        return model_of(self.nodes, self.feeds, dict.fromkeys(outputs), self.constants)
+
+    # How a node is made of one of these values.
+
+    def axis(self, x: np.ndarray) -> int:
+        return self.rng.randint(-x.ndim - (self.rng.random() < 0.03), x.ndim - (self.rng.random() > 0.03))
+
+    def axes(self, x: np.ndarray) -> list[int]:
+        chosen = self.rng.sample(range(x.ndim), self.rng.randint(0 if self.rng.random() < 0.1 else 1, max(x.ndim, 1)))
+        return [d - x.ndim * self.rng.randrange(2) for d in chosen]
+
+    def grow(self, op: str) -> str | None:
+        """By a node, and how it went; None where there is no such node of what there is."""
+        before = len(self.nodes), {**self.values}, {**self.feeds}, {**self.constants}
+        outcome = self.tried(op)
+        if outcome != "the same":
+            del self.nodes[before[0] :]
+            _, self.values, self.feeds, self.constants = before
+        return outcome
+
+    def tried(self, op: str) -> str | None:
+        name = self.pick(*NEEDS.get(op, []))
+        if not name:
+            return None
+        try:
+            inputs, attributes = NODES[op](self, name, self.values[name])
+        except (IndexError, KeyError, ValueError):
+            return None
+        if self.rng.random() < 0.2:
+            self.spoil(op, inputs, attributes)
+        expected: Results = []
+        try:
+            expected = [bits(self.values[output]) for output in self.add(op, inputs, **attributes)]
+        except Exception as error:  # of classes that are not documented
+            expected = str(error)
+        model = self.model(self.nodes[-1].output)
+        outcome = compared(model, lambda: from_onnx(model), self.feeds, expected, {op})
+        return None if any(value.size > 10_000 for value in self.values.values()) else outcome
+
+    def spoil(self, op: str, inputs: list[str], attributes: dict[str, Any]) -> None:
+        """One thing about a node, perhaps so that it is none."""
+        numbers = [name for name, value in attributes.items() if isinstance(value, int | list)]
+        if numbers and self.rng.random() < 0.5:
+            name, other = self.rng.choice(numbers), self.rng.choice([-9, -1, 1, 2])
+            value = attributes[name]
+            attributes[name] = value + other if isinstance(value, int) else [*value[1:], other]
+            if self.rng.random() < 0.3:
+                del attributes[name]
+            return
+        k = self.rng.randrange(len(inputs))
+        match self.rng.randrange(3 if op not in ("Max", "Min") else 1):  # of which ONNX Runtime ends the process
+            case 1:
+                del inputs[k]
+            case 2:
+                inputs[k] = ""
+            case _:
+                inputs[k] = self.pick(lambda value: True)
+
+
+Results = list[Bits] | str  # or an error
+
+
+def compared(
+    model: ModelProto,
+    module: Callable[[], Callable[..., Any]],
+    feeds: Mapping[str, np.ndarray],
+    expected: Results,
+    ops: Collection[str],
+) -> str:
+    """Whether the module gives this too, or both refuse it, or only one of the two, and one of these operators may."""
+    given: Results
+    try:
+        given = outputs_of(module(), [*feeds.values()])
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        given = str(error)
+    about = onnx.printer.to_text(model), {name: array.tolist() for name, array in feeds.items()}, expected, given
+    if isinstance(given, str):
+        sentence = given.replace(f"node[{len(model.graph.node) - 1}]", "node[0]")
+        assert re.fullmatch(OUR_SENTENCE, sentence), about
+    if isinstance(given, list) and isinstance(expected, list):
+        assert given == expected, about
+        return "the same"
+    if isinstance(given, str) and isinstance(expected, str):
+        return "refused by both"
+    alone, table = (given, REFUSED_HERE) if isinstance(given, str) else (expected, TAKEN_HERE)
+    reasons = [table[op] for op in ops if op in table]
+    assert re.search("|".join([ALWAYS_REFUSED if table is REFUSED_HERE else NO_RESULT, *reasons]), str(alone)), about
+    return "refused by one"
+
+
+def of_rank(*ranks: int) -> list[Callable[[np.ndarray], Any]]:
+    return [lambda value: value.ndim in ranks]
+
+
+WHOLE = [lambda value: value.dtype in (np.int64, np.int32)]
+SIZES = [lambda value: value.dtype == np.int64 and value.ndim <= 1]
+NEEDS: dict[str, list[Callable[[np.ndarray], Any]]] = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max"), SIZES),
+    **dict.fromkeys(("Cast", "Clip", "Less", "Range"), WHOLE),
+    **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), of_rank(4)),
+    "ReverseSequence": of_rank(2, 3, 4),
+    **dict.fromkeys(("Split", "Concat", "Slice"), of_rank(1, 2, 3, 4)),
+    "Trilu": of_rank(2, 3, 4),
+}
+NODES: dict[str, Callable[[Graph, str, np.ndarray], tuple[list[str], dict[str, Any]]]] = {}
+
+
+def node_of(function: Callable[[Graph, str, np.ndarray], Any]) -> Callable[[Graph, str, np.ndarray], Any]:
+    NODES[function.__name__.title().replace("_", "").replace("Nd", "ND")] = function
+    return function
+
+
+def elementwise(g: Graph, name: str, x: np.ndarray) -> Any:
+    other = g.pick(*SIZES, lambda value: value.size in (1, x.size) or x.size == 1) if g.rng.random() < 0.5 else ""
+    other = other or g.numbers(np.reshape([g.rng.choice([1, 2, -3, 7]) for _ in range(x.size)], x.shape))
+    return [name, other] if g.rng.random() < 0.5 else [other, name], {}
+
+
+NODES |= dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max"), elementwise)
+
+
+@node_of
+def cast(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {"to": g.rng.choice([2, 3, 5, 6, 7])}
+
+
+@node_of
+def center_crop_pad(g: Graph, name: str, x: np.ndarray) -> Any:
+    axes = g.axes(x)
+    more = {"axes": axes} if axes else {}
+    return [name, g.numbers([g.rng.randint(0, 7) for _ in axes or x.shape])], more
+
+
+@node_of
+def clip(g: Graph, name: str, x: np.ndarray) -> Any:
+    limits = [g.numbers(g.rng.randint(-9, 9), x.dtype) if g.rng.random() < 0.8 else "" for _ in range(2)]
+    return [name, *limits], {}
+
+
+@node_of
+def compress(g: Graph, name: str, x: np.ndarray) -> Any:
+    more = {"axis": g.axis(x)} if g.rng.random() < 0.7 else {}
+    size = x.shape[more["axis"]] if more else x.size
+    choice = [g.rng.random() < 0.5 for _ in range(size + g.rng.choice([0, 0, -1, 2]))]
+    return [name, g.numbers(choice, np.bool_)], more
+
+
+@node_of
+def concat(g: Graph, name: str, x: np.ndarray) -> Any:
+    axis = g.axis(x)
+    d = range(x.ndim)[axis]
+
+    def fits(value: np.ndarray) -> bool:
+        return value.dtype == x.dtype and value.ndim == x.ndim and np.delete(value.shape, d).tolist() == rest
+
+    rest = np.delete(x.shape, d).tolist()
+    names = [name, *(g.pick(fits) for _ in range(g.rng.randrange(4)))]
+    if g.rng.random() < 0.3:
+        names.append(g.numbers(filled([2 if k == d else size for k, size in enumerate(x.shape)], x.dtype), x.dtype))
+    return g.rng.sample(names, len(names)), {"axis": axis}
+
+
+@node_of
+def constant_of_shape(g: Graph, name: str, x: np.ndarray) -> Any:
+    more = {} if g.rng.random() < 0.3 else {"value": numpy_helper.from_array(filled([1], x.dtype))}
+    return [g.numbers([g.rng.randint(0, 4) for _ in range(g.rng.randint(0, 3))])], more
+
+
+@node_of
+def depth_to_space(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {"blocksize": g.rng.choice([1, 2]), "mode": g.rng.choice(["DCR", "CRD"])}
+
+
+@node_of
+def space_to_depth(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {"blocksize": g.rng.choice([1, 2, 3])}
+
+
+@node_of
+def expand(g: Graph, name: str, x: np.ndarray) -> Any:
+    sizes = [size if g.rng.random() < 0.5 and size != 1 else g.rng.choice([1, size, 3]) for size in x.shape]
+    return [name, g.numbers([*[2] * g.rng.randrange(2), *sizes][g.rng.randrange(2) :])], {}
+
+
+@node_of
+def flatten(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {"axis": g.rng.randint(-x.ndim, x.ndim)} if g.rng.random() < 0.8 else {}
+
+
+def some_indices(g: Graph, sizes: Sequence[int], least: int, most: int) -> str:
+    wrong = g.rng.random() < 0.05
+    found = np.array([g.rng.randint(least - wrong, most + wrong) for _ in range(int(np.prod(sizes)))]).reshape(sizes)
+    return g.numbers(found, g.rng.choice([np.int64, np.int32]))
+
+
+@node_of
+def gather(g: Graph, name: str, x: np.ndarray) -> Any:
+    axis = g.axis(x)
+    sizes = g.rng.choice([(), (1,), (2,), (3, 2), (0,)])
+    return [name, some_indices(g, sizes, -x.shape[axis], x.shape[axis] - 1)], {"axis": axis}
+
+
+@node_of
+def gather_elements(g: Graph, name: str, x: np.ndarray) -> Any:
+    axis = g.axis(x)
+    sizes = [g.rng.randint(1, size) for size in x.shape]
+    return [name, some_indices(g, sizes, -x.shape[axis], x.shape[axis] - 1)], {"axis": axis}
+
+
+def places(g: Graph, x: np.ndarray) -> tuple[str, list[int]]:
+    depth, count = g.rng.randint(1, x.ndim), g.rng.randint(1, 3)
+    along = [[g.rng.randint(-size, size - 1) for _ in range(count)] for size in x.shape[:depth]]
+    return g.numbers(np.array(along).T), [count, *x.shape[depth:]]
+
+
+@node_of
+def gather_nd(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name, places(g, x)[0]], {}
+
+
+@node_of
+def identity(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {}
+
+
+@node_of
+def less(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name, g.pick(lambda value: value.dtype == x.dtype and value.ndim in (0, x.ndim))], {}
+
+
+@node_of
+def pad(g: Graph, name: str, x: np.ndarray) -> Any:
+    axes = g.axes(x) if g.rng.random() < 0.5 else list(range(x.ndim))
+    most = [g.rng.choice([0, 1, size - 1, size, 7]) for size in x.shape]
+    pads = [g.rng.choice([0, 0, -1, most[d]]) for _ in range(2) for d in axes]
+    mode = g.rng.choice(["constant", "edge", "reflect", "wrap"])
+    constant = g.numbers(filled([], x.dtype), x.dtype) if g.rng.random() < 0.5 else ""
+    inputs = [name, g.numbers(pads), constant, g.numbers(axes) if axes != list(range(x.ndim)) else ""]
+    return inputs, {"mode": mode}
+
+
+@node_of
+def range_(g: Graph, name: str, x: np.ndarray) -> Any:
+    numbers = g.rng.randint(-5, 5), g.rng.randint(-5, 9), g.rng.choice([1, 2, -1, -3])
+    return [g.numbers(number, x.dtype) for number in numbers], {}
+
+
+@node_of
+def reshape(g: Graph, name: str, x: np.ndarray) -> Any:
+    sizes: list[int] = g.rng.choice([[-1], [*x.shape], [*x.shape[::-1]], [0, -1], [-1, 1], [1, -1, *x.shape[1:]], []])
+    if sizes and g.rng.random() < 0.3:
+        sizes = [*sizes]
+        sizes[g.rng.randrange(len(sizes))] = g.rng.choice([-1, 0, 2])
+    return [name, g.numbers(sizes)], {"allowzero": g.rng.choice([0, 0, 1])}
+
+
+@node_of
+def resize(g: Graph, name: str, x: np.ndarray) -> Any:
+    if x.dtype.itemsize not in (1, 4) or x.dtype == np.bool_ or g.rng.random() < 0.1:
+        raise ValueError
+    if g.rng.random() < 0.5:
+        return [name, "", "", g.numbers([g.rng.choice([size, size * 2, 5]) for size in x.shape])], {"mode": "nearest"}
+    return [name, "", g.numbers([g.rng.choice([1, 2, 0.5, 3]) for _ in x.shape], np.float32)], {}
+
+
+@node_of
+def reverse_sequence(g: Graph, name: str, x: np.ndarray) -> Any:
+    time = g.rng.randrange(2)
+    lengths = [g.rng.randint(1, max(x.shape[time], 1)) for _ in range(x.shape[1 - time])]
+    return [name, g.numbers(lengths)], {"time_axis": time, "batch_axis": 1 - time}
+
+
+@node_of
+def scatter_elements(g: Graph, name: str, x: np.ndarray) -> Any:
+    sizes = [1 if d == 0 else g.rng.randint(1, size) for d, size in enumerate(x.shape)]
+    updates = g.numbers(filled(sizes, x.dtype), x.dtype)
+    return [name, some_indices(g, sizes, -x.shape[0], x.shape[0] - 1), updates], {"axis": 0}
+
+
+@node_of
+def scatter_nd(g: Graph, name: str, x: np.ndarray) -> Any:
+    depth = g.rng.randint(1, x.ndim)
+    place = [[g.rng.randint(-size, size - 1) for size in x.shape[:depth]]]
+    return [name, g.numbers(place), g.numbers(filled([1, *x.shape[depth:]], x.dtype), x.dtype)], {}
+
+
+@node_of
+def shape(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], g.rng.choice([{}, {"start": g.rng.randint(-5, 5)}, {"start": 1, "end": g.rng.randint(-5, 5)}])
+
+
+@node_of
+def size(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {}
+
+
+@node_of
+def slice_(g: Graph, name: str, x: np.ndarray) -> Any:
+    axes = g.axes(x)
+    bound = [*range(-7, 8), MOST, LEAST, 2**31 - 1]
+    lists = [[g.rng.choice(bound) for _ in axes] for _ in range(2)]
+    steps = [g.rng.choice([1, 1, 2, -1, -2, 3, MOST, 0 if g.rng.random() < 0.1 else 1]) for _ in axes]
+    more = [g.numbers(axes) if g.rng.random() < 0.9 else "", g.numbers(steps)][: g.rng.choice([1, 2, 2])]
+    return [name, *map(g.numbers, lists), *more], {}
+
+
+@node_of
+def split(g: Graph, name: str, x: np.ndarray) -> Any:
+    axis, count = g.axis(x), g.rng.randint(1, 4)
+    cuts = sorted(g.rng.randint(0, x.shape[axis]) for _ in range(count - 1))
+    if g.rng.random() < 0.5:
+        return [name], {"axis": axis, "num_outputs": count, "outputs": count}
+    sizes = np.diff([0, *cuts, x.shape[axis] + (g.rng.random() < 0.05)])
+    return [name, g.numbers(sizes)], {"axis": axis, "outputs": count}
+
+
+@node_of
+def squeeze(g: Graph, name: str, x: np.ndarray) -> Any:
+    ones = [d for d, size in enumerate(x.shape) if size == 1 or g.rng.random() < 0.05]
+    return [name, *([g.numbers(ones)] if g.rng.random() < 0.7 else [])], {}
+
+
+@node_of
+def tile(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name, g.numbers([g.rng.choice([1, 1, 2, 0, 3]) for _ in x.shape])], {}
+
+
+@node_of
+def transpose(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name], {"perm": g.rng.sample(range(x.ndim), x.ndim)} if x.ndim and g.rng.random() < 0.8 else {}
+
+
+@node_of
+def trilu(g: Graph, name: str, x: np.ndarray) -> Any:
+    return [name, *([g.numbers(g.rng.randint(-4, 4))] if g.rng.random() < 0.8 else [])], {"upper": g.rng.randrange(2)}
+
+
+@node_of
+def unsqueeze(g: Graph, name: str, x: np.ndarray) -> Any:
+    axes = g.rng.sample(range(x.ndim + 2), g.rng.randint(1, 2))
+    return [name, g.numbers([axis - (x.ndim + len(axes)) * (g.rng.random() < 0.3) for axis in axes])], {}
+
+
+@node_of
+def where(g: Graph, name: str, x: np.ndarray) -> Any:
+    condition = [g.rng.random() < 0.5 for _ in range(x.size)]
+    sizes = x.shape if g.rng.random() < 0.7 else x.shape[1:]
+    flags = g.numbers(np.resize(condition, sizes), np.bool_)
+    return [flags, name, g.pick(lambda value: value.dtype == x.dtype and value.shape in (x.shape, ()))], {}
+
+
+def grown(number: int) -> tuple[Graph, list[str]]:
+    """A graph, and the names of its outputs."""
+    rng = random.Random(f"{SEED} {number}")
+    graph = Graph(rng)
+    for _ in range(rng.randint(3, 12)):
+        graph.grow(rng.choice(sorted(NODES)))
+    made = [name for node in graph.nodes for name in node.output]
+    if not made:
+        made = graph.add("Identity", [*graph.feeds][:1])
+    return graph, rng.sample(made, rng.randint(1, min(len(made), 5)))
+
+
+# Ways in which a model may be written.
+
+
+def with_odd_names(model: ModelProto, rng: random.Random) -> None:
+    names: dict[str, str] = {"": ""}
+    spare = rng.sample(ODD_NAMES, len(ODD_NAMES))
+
+    def other(name: str) -> str:
+        if name not in names:
+            names[name] = spare.pop() if spare and rng.random() < 0.7 else f"/layer.{len(names)}/out"
+        return names[name]
+
+    for node in model.graph.node:
+        node.name = rng.choice(["", "a node", node.op_type])
+        node.input[:], node.output[:] = map(other, node.input), map(other, node.output)
+    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        value.name = other(value.name)
+
+
+def with_a_function(model: ModelProto, rng: random.Random) -> None:
+    """Some nodes that follow one another become one, one of whose attributes may be theirs."""
+    nodes, domain = [*model.graph.node], f"our{len(model.functions)}"
+    begin = rng.randrange(len(nodes))
+    inside, rest = nodes[begin : rng.randint(begin + 1, len(nodes))], nodes[:begin]
+    rest += nodes[begin + len(inside) :]
+    made = [name for node in inside for name in node.output]
+    inputs = [*dict.fromkeys(name for node in inside for name in node.input if name and name not in made)]
+    used = {name for node in rest for name in node.input} | {output.name for output in model.graph.output}
+    outputs = [name for name in made if name in used] or made[:1]
+    call = helper.make_node("f", inputs, outputs, domain=domain)
+    function = helper.make_function(domain, "f", inputs, outputs, inside, [*model.opset_import])
+    attributes = [attribute for node in function.node for attribute in node.attribute if not attribute.ref_attr_name]
+    if attributes and rng.random() < 0.7:
+        attribute = rng.choice(attributes)
+        given = call.attribute if rng.random() < 0.5 else function.attribute_proto
+        given.add().CopyFrom(attribute)
+        given[0].name = "given"
+        if given is call.attribute:
+            function.attribute.append("given")
+        kept = onnx.AttributeProto(name=attribute.name, type=attribute.type, ref_attr_name="given")
+        attribute.CopyFrom(kept)
+    del model.graph.node[:]
+    model.graph.node.extend([*nodes[:begin], call, *nodes[begin + len(inside) :]])
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid(domain, 1))
+
+
+def under_the_other_name_of_the_domain(model: ModelProto, rng: random.Random) -> None:
+    for node in (*model.graph.node, *(node for function in model.functions for node in function.node)):
+        if not node.domain and rng.random() < 0.5:
+            node.domain = "ai.onnx"
+
+
+def without_types(model: ModelProto, rng: random.Random) -> None:
+    for value in model.graph.input:
+        if rng.random() < 0.7:
+            value.type.tensor_type.ClearField(rng.choice(["shape", "elem_type"]))
+
+
+def with_types(model: ModelProto, rng: random.Random) -> None:
+    with suppress(onnx.shape_inference.InferenceError):  # under the other name of the domain
+        model.CopyFrom(onnx.shape_inference.infer_shapes(model))
+
+
+def with_defaults(model: ModelProto, rng: random.Random) -> None:
+    """As up to version 3 of ONNX's files, where every initializer is that of an input."""
+    for held in model.graph.initializer:
+        model.graph.input.append(helper.make_tensor_value_info(held.name, held.data_type, held.dims))
+
+
+WAYS = [with_odd_names, with_a_function, with_a_function, under_the_other_name_of_the_domain]
+WAYS += [without_types, with_types, with_defaults]
+
+
+def in_another_way(model: ModelProto, rng: random.Random, folder: Path) -> ModelProto | Path:
+    for way in rng.sample(WAYS, rng.randint(1, 4)):
+        way(model, rng)
+    if rng.random() < 0.5:
+        return model
+    file = folder / f"model{rng.choice(['.onnx', '.textproto', '.json'])}"
+    outside = {"size_threshold": rng.choice([0, 64]), "convert_attribute": rng.random() < 0.5, "location": "data.bin"}
+    onnx.save(model, file, save_as_external_data=file.suffix == ".onnx", **outside)
+    return file
+
+
+@pytest.mark.parametrize("op", sorted(NODES))
+def test_every_operator_is_met(op: str) -> None:
+    """What it gives, and what it refuses."""
+    outcomes = Counter[str | None]()
+    for number in range(100):
+        graph = Graph(random.Random(f"{op} {number}"))
+        for _ in range(2):
+            graph.grow("Shape")
+        outcomes[graph.grow(op)] += 1
+    assert outcomes["the same"] > 5, outcomes
+    assert outcomes["refused by both"], outcomes
+
+
+def test_every_operator_has_nodes() -> None:
+    assert NODES.keys() | {"Scatter", "Upsample"} == OPERATORS.keys() | {"Shape", "Size"}
+
+
+@pytest.mark.parametrize("number", range(CASES))
+def test_a_graph(number: int, tmp_path: Path) -> None:
+    """Written in another way too, copied, called again after its results were overwritten, and of other sizes."""
+    graph, outputs = grown(number)
+    model = graph.model(outputs)
+    text = onnx.printer.to_text(model)
+    module, expected = from_onnx(model), [bits(graph.values[name]) for name in outputs]
+    recorded_again(module)
+    for other in (module, pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+        results = as_list(other(*(tensor_of(array.copy()) for array in graph.feeds.values())))
+        assert [bits(result) for result in results] == expected, text
+        for result in results:
+            torch.empty(0, dtype=torch.uint8).set_(result.detach().untyped_storage()).bitwise_not_()
+        assert outputs_of(other, [*graph.feeds.values()]) == expected, text
+    written = in_another_way(copy.deepcopy(model), graph.rng, tmp_path)
+    assert outputs_of(from_onnx(written), [*graph.feeds.values()]) == expected, (text, written)
+    # Without what no output needs, as only one of the two might refuse that.
+    needed = onnx.utils.Extractor(model).extract_model([*graph.feeds], outputs)
+    session, module = session_of(needed, as_written=True), from_onnx(needed)
+    ops = {node.op_type for node in needed.graph.node}
+    least = 2 if "ReverseSequence" in ops else 1  # of 1-d tensors, ONNX Runtime ends the process
+    for turn in range(3):
+        for name in [*graph.feeds][: graph.given_at_first]:
+            sizes = [graph.rng.choice([size, size + turn, min(size, least)]) for size in graph.feeds[name].shape]
+            graph.feeds[name] = filled(sizes, graph.feeds[name].dtype)
+        results = []
+        try:
+            results = [bits(np.asarray(output)) for output in session.run(None, graph.feeds)]
+        except Exception as error:  # of classes that are not documented
+            results = str(error)
+        compared(needed, lambda: module, graph.feeds, results, ops)
