@@ -87,7 +87,7 @@ def recorded_again(module: torch.nn.Module) -> Counter[Any]:
     """Its calls, which are those of whatever fx records of it: as a module that was pickled is restored, too."""
     assert isinstance(module, fx.GraphModule)
     calls = calls_of_inputs(module)
-    assert calls_of_inputs(fx.symbolic_trace(module)) == calls
+    assert calls_of_inputs(fx.symbolic_trace(copy.deepcopy(module))) == calls  # to which it adds what it computes
     assert calls_of_inputs(pickle.loads(pickle.dumps(module))) == calls
     return calls
 
@@ -235,7 +235,7 @@ REFUSED_HERE = {
     "Mul": "must fit int64",
     "Pad": "pads must remove at most",  # there may be as much left in other places
     "GatherND": "must have a last axis of",  # it takes an index of no axes
-    "Reshape": "must hold the 0 elements of data|Product cannot be 0",  # with allowzero: ambiguous
+    "Reshape": r"got \[(?=.*\b0\b)(?=.*-1)|Product cannot be 0",  # of allowzero, whose -1 has no one meaning
     "Resize": r"must be Resize with|Either `sizes` or `scales`|elements of input 'sizes' \(0\)",
     "ReverseSequence": "must have one of time_axis and batch_axis 0",
     "ScatterElements": "must be ScatterElements with reduction none",
@@ -249,12 +249,13 @@ REFUSED_HERE = {
 TAKEN_HERE = {
     "CenterCropPad": "Input tensor has no dimensions",
     "Compress": "Indices tensor must have rank >= 1",  # if its rank is known before it runs
-    "Div": "Integer division by zero",  # of a list without sizes
+    **dict.fromkeys(("Div", "Mod"), "Integer (division|modulo) by zero"),  # of a list without sizes
     "Gather": "indices element out of data bounds",  # of which none is read, as data have no elements
     # A tensor of 0 dimensions or without elements that nothing is added to.
     "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension|zero effective input extent|Unexpected mode",
     "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis
-    "Split": "Invalid num_outputs value|exceeds the remaining size",  # empty pieces, as in ONNX's own implementation
+    # Empty pieces, as in ONNX's own implementation, and num_outputs beside a split that has no name.
+    "Split": "Invalid num_outputs value|exceeds the remaining size|the 'split' input should not be provided",
     "Squeeze": "axes",  # a name of no input in place of the axes
 }
 SENTENCE = re.compile(r"(from_onnx: (graph\.node\[0\]|input|output|tensor) |[A-Z]\w+: |reverse_sequence: )[^\n]{,400}")

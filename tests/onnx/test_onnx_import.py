@@ -316,28 +316,6 @@ def test_slice_downwards(constants: Sequence[str], start: int, end: int, selecte
     assert agrees("Slice", inputs, constants, opset=13) == [bits(np.array(selected))]
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_split(data: st.DataObject) -> None:
-    opset, sizes, equal = data.draw(OPSETS), data.draw(SIZES), data.draw(st.booleans())
-    d = data.draw(st.integers(0, len(sizes) - 1))
-    attributes: dict[str, Any] = {"axis": data.draw(axis(d, len(sizes), opset))}
-    pieces = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=5))
-    outputs = len(pieces)
-    if equal and opset >= 18:
-        attributes["num_outputs"], each = outputs, pieces[0] + 1
-        pieces = [each] * (outputs - 1) + [data.draw(st.integers(1, each))]
-    elif equal:
-        pieces = [pieces[0]] * outputs
-    elif opset < 13:
-        attributes["split"] = pieces
-    inputs = {"x": filled([*sizes[:d], sum(pieces), *sizes[d + 1 :]], data.draw(st.sampled_from(DTYPES)))}
-    if not equal and opset >= 13:
-        inputs["split"] = np.array(pieces)
-    constants = data.draw(st.sets(st.just("split")))
-    agrees("Split", inputs, constants, outputs=outputs, opset=opset, **attributes)
-
-
 def splits(number: int, rank: int = 1) -> ModelProto:
     return one("Split", {"x": np.zeros([0] * rank, np.float32)}, outputs=number, num_outputs=number, axis=-1)
 
@@ -353,29 +331,6 @@ def test_split_in_more_pieces_than_there_are(number: int, importer: Importer) ->
             x = filled((*sizes, size), np.dtype("float32"))
             expected = [bits(np.ascontiguousarray(piece)) for piece in reference.run(None, {"x": x})]
             assert outputs_of(module, [x]) == expected
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_concat(data: st.DataObject) -> None:
-    opset, sizes, dtype = data.draw(OPSETS), data.draw(SIZES), data.draw(st.sampled_from(DTYPES))
-    d = data.draw(st.integers(0, len(sizes) - 1))
-    along = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=5))
-    inputs = {f"x{k}": filled([*sizes[:d], n, *sizes[d + 1 :]], dtype) for k, n in enumerate(along)}
-    constants = data.draw(st.sets(st.sampled_from([*inputs]))) - {"x0"}
-    agrees("Concat", inputs, constants, opset=opset, axis=data.draw(axis(d, len(sizes), opset)))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_reverse_sequence(data: st.DataObject) -> None:
-    sizes = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=4))
-    time = data.draw(st.integers(0, 1))
-    lengths = data.draw(several(st.integers(1, sizes[time]), sizes[1 - time]))
-    inputs = {"x": filled(sizes, data.draw(st.sampled_from(DTYPES))), "lengths": np.array(lengths)}
-    axes = {} if time == 0 and data.draw(st.booleans()) else {"time_axis": time, "batch_axis": 1 - time}
-    constants = data.draw(st.sets(st.just("lengths")))
-    agrees("ReverseSequence", inputs, constants, opset=data.draw(st.integers(10, 23)), **axes)
 
 
 @pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["static", "dynamic"])
