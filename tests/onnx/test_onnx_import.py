@@ -945,6 +945,26 @@ def test_what_is_nearly_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "must give at most 2 nodes" in refusal(with_functions(f0=["Identity"] * 3))
 
 
+@pytest.mark.parametrize(
+    ("nodes", "opsets", "expected"),
+    [
+        ("a, b = Split <num_outputs = 2> (x, ) y = Concat <axis = 0> (b, a)", {"": 18}, [[3, 4], [1, 2]]),
+        ("y = CenterCropPad <axes: ints = []> (x, none)", {"": 18}, [[1, 2], [3, 4]]),
+        ("y = Slice <starts = [1], ends = [9]> (x)", {"": 9, "others": 15}, [[3, 4]]),
+        *(("y = Concat (x, x)", {"": opset}, [[1, 2, 1, 2], [3, 4, 3, 4]]) for opset in (1, 2, 3)),
+        ("y, NO = Split <axis = 0> (x) NO, z = Split <axis = 1> (x)", {"": 13}, [[1, 2]]),
+    ],
+)
+def test_what_looks_like_something_else(nodes: str, opsets: Mapping[str, int], expected: list[list[int]]) -> None:
+    """An input and outputs without names, no axes, a later opset of another domain, and the first ones of ONNX."""
+    model = parsed(f"g (float[2, 2] x) => (float[M, N] y) <int64[0] none = {{}}> {{ {nodes} }}")
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
+    for node in model.graph.node:
+        node.output[:] = [name.replace("NO", "") for name in node.output]
+    assert from_onnx(model)(torch.tensor([[1.0, 2], [3, 4]])).tolist() == expected
+
+
 @pytest.mark.parametrize("of_constants", [True, False])
 @pytest.mark.parametrize(
     ("op", "sentence"),
@@ -1487,6 +1507,14 @@ def test_autocast_leaves_tensors_of_several_dtypes(node: str) -> None:
         assert by_onnx2torch(model)(torch.eye(2)).dtype == torch.float32
 
 
+@needs_onnx2torch
+def test_halves_of_two_kinds_are_joined_in_what_holds_both() -> None:
+    module = by_onnx2torch(parsed("g (float16[N] x, float16[M] y) => (float16[L] z) { z = Concat <axis = 0> (x, y) }"))
+    result = module(torch.ones(1, dtype=torch.float16), torch.full((1,), 2.0**100, dtype=torch.bfloat16))
+    assert result.dtype == torch.float32
+    assert result.tolist() == [1, 2.0**100]
+
+
 @pytest.mark.parametrize(
     "node", ["Where (c, a, z)", "Where (c, z, a)", "Where (c, a, t)", "Where (c, t, a)", "Pad (a, p, z)"]
 )
@@ -1583,17 +1611,18 @@ def test_what_neither_these_operators_nor_onnx2torch_do(opset: int, node: str, s
 def test_what_is_made_of_sizes_is_where_the_module_is(value: str, dtype: str, number: int, importer: Importer) -> None:
     module = importer(
         parsed(f"""
-    made (int64[2] sizes) => ({dtype}[A, B] a, int32[C] c)
+    made (int64[2] sizes) => ({dtype}[A, B] a, int32[C] c, int64 d)
     <int32 start = {{1}}, int32 limit = {{9}}, int32 step = {{3}}, int64[2] two = {{2, 3}}> {{
         a = ConstantOfShape {value} (two)
         c = Range (start, limit, step)
+        d = Size (sizes)
     }}""")
     )
-    a, c = module(torch.tensor([0, 0]))
+    a, c, d = module(torch.tensor([0, 0]))
     assert (a.tolist(), c.tolist()) == ([[number] * 3] * 2, [1, 4, 7])
     assert (a.dtype, c.dtype) == (getattr(torch, dtype), torch.int32)
-    a, c = module.to("meta")(torch.tensor([0, 0], device="meta"))
-    assert (a.device.type, c.device.type) == ("meta", "meta")
+    assert d.item() == 2
+    assert {y.device.type for y in module.to("meta")(torch.tensor([0, 0], device="meta"))} == {"meta"}
 
 
 # What else.

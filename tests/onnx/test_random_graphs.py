@@ -672,7 +672,9 @@ def test_a_graph(number: int, tmp_path: Path) -> None:
             torch.empty(0, dtype=torch.uint8).set_(result.detach().untyped_storage()).bitwise_not_()
         assert outputs_of(other, [*graph.feeds.values()]) == expected, text
     written = in_another_way(copy.deepcopy(model), graph.rng, tmp_path)
+    as_written = copy.deepcopy(written)
     assert outputs_of(from_onnx(written), [*graph.feeds.values()]) == expected, (text, written)
+    assert written == as_written, text
     # Without what no output needs, as only one of the two might refuse that.
     needed = onnx.utils.Extractor(model).extract_model([*graph.feeds], outputs)
     session, module = session_of(needed, as_written=True), from_onnx(needed)
