@@ -192,6 +192,8 @@ def test_verbose_shows_bytes_in_hexadecimal(folder: Path) -> None:
     lines = shown(folder, values_of("INT16", [*range(9), 255, -1]), verbose=True).splitlines()
     assert lines[:2] == ["[ 0] 0 (0x0000)", "[ 1] 1 (0x0001)"]
     assert lines[9:] == ["[ 9] 255 (0x00FF)", "[10] -1 (0xFFFF)"]
+    for count, first in ((9, "[0]"), (10, "[ 0]"), (99, "[ 0]"), (100, "[  0]")):
+        assert shown(folder, values_of("INT16", [7] * count), verbose=True).startswith(f"{first} 7 (0x0007)\n")
 
 
 def test_arrays_of_numpy_bring_their_type(folder: Path) -> None:

@@ -326,6 +326,12 @@ OUT["slice1"] += [
         lambda t: (t(*[1] * 20, 2, 3), [0] * 22, [1] * 20 + [2, 3], [1] * 22),
         tensor(*[1] * 20, 3, 3),
     ),
+    (
+        f"out must have sizes {MANY_ONES.replace(' …', ' 1')}, got {MANY_ONES} (20 in all), with 10 instead of 1 at "
+        "index 19",
+        lambda t: (t(*[1] * 20), [0] * 20, [1] * 20, [1] * 20),
+        tensor(*[1] * 19, 10),
+    ),
     ("out must have sizes [2, 1], got [2, 2]", given([0, 0], [2, 3], [1, 2], [2, 1]), tensor(2, 2)),
     ("out must have sizes [0, 3], got [1, 3]", lambda t: (t(0, 3), [0, 0], [0, 3], [1, 1]), tensor(1, 3)),
 ]
