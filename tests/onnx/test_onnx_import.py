@@ -948,7 +948,7 @@ def test_what_is_nearly_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("nodes", "opsets", "expected"),
     [
-        ("a, b = Split <num_outputs = 2> (x, ) y = Concat <axis = 0> (b, a)", {"": 18}, [[3, 4], [1, 2]]),
+        ("a, b = Split <num_outputs = 2> (x, NO) y = Concat <axis = 0> (b, a)", {"": 18}, [[3, 4], [1, 2]]),
         ("y = CenterCropPad <axes: ints = []> (x, none)", {"": 18}, [[1, 2], [3, 4]]),
         ("y = Slice <starts = [1], ends = [9]> (x)", {"": 9, "others": 15}, [[3, 4]]),
         *(("y = Concat (x, x)", {"": opset}, [[1, 2, 1, 2], [3, 4, 3, 4]]) for opset in (1, 2, 3)),
@@ -961,7 +961,8 @@ def test_what_looks_like_something_else(nodes: str, opsets: Mapping[str, int], e
     del model.opset_import[:]
     model.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
     for node in model.graph.node:
-        node.output[:] = [name.replace("NO", "") for name in node.output]
+        for names in (node.input, node.output):
+            names[:] = [name.replace("NO", "") for name in names]
     assert from_onnx(model)(torch.tensor([[1.0, 2], [3, 4]])).tolist() == expected
 
 
