@@ -9,7 +9,7 @@ import random
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -32,6 +32,10 @@ from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES
 
 HAS_ONNX2TORCH = find_spec("onnx2torch") is not None
 needs_onnx2torch = pytest.mark.skipif(not HAS_ONNX2TORCH, reason="needs onnx2torch")
+needs_onnxruntime_1_24 = pytest.mark.skipif(
+    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
+    reason="this ONNX Runtime, as the last for Python 3.10, refuses and accepts other forms",
+)
 if HAS_ONNX2TORCH:
     register_onnx2torch()  # before the import, as there may be no torchvision
     import onnx2torch
@@ -40,6 +44,7 @@ LEAST, MOST = -(2**63), 2**63 - 1
 
 Array = np.ndarray | Tensor
 Bits = tuple[str, tuple[int, ...], bytes]
+Outcome = list[Bits] | str  # or an error
 Importer = Callable[[ModelProto], torch.nn.Module]
 
 
@@ -263,6 +268,26 @@ OUR_SENTENCE = rf"{SENTENCE.pattern}|(slice1|split|join): [^\n]{{,400}}"  # of t
 
 # The last is of CenterCropPad, which it takes apart into operators that do not fit a shape of int32.
 NO_KERNEL = r"NOT_IMPLEMENTED|not currently registered|Numpy|Unsupported value attribute|Optype \(Max\) bound to diff"
+
+
+def judged(expected: Outcome, given: Outcome, ops: Collection[str], sentence: str = OUR_SENTENCE) -> str:
+    """What ONNX Runtime and from_onnx make of a model with these operators: "the same", "refused by both" or "refused
+    by one", as it may be; or what is wrong."""
+    if isinstance(given, str) and not re.fullmatch(sentence, given):
+        return "no sentence"
+    if isinstance(expected, str) and isinstance(given, str):
+        return "refused by both"
+    if isinstance(expected, list) and isinstance(given, list):
+        return "the same" if given == expected else "another result"
+    alone, table, always = expected, TAKEN_HERE, f"{NO_KERNEL}|Shape mismatch attempting to re-use buffer"
+    if isinstance(given, str):
+        alone, table, always = given, REFUSED_HERE, ALWAYS_REFUSED
+    if re.search("|".join([always, *(table[op] for op in ops if op in table)]), str(alone)):
+        return "refused by one"
+    return f"refused {'here' if alone is given else 'there'} only"
+
+
+RIGHT = ("the same", "refused by both", "refused by one")
 
 
 # To be exported.

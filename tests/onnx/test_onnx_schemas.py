@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from onnx import ModelProto, helper, numpy_helper
@@ -29,12 +28,14 @@ from onnx_models import (
     NO_KERNEL,
     OUR_SENTENCE,
     REFUSED_HERE,
+    RIGHT,
     SENTENCE,
-    TAKEN_HERE,
     bits,
     by_onnx2torch,
     filled,
+    judged,
     model_of,
+    needs_onnxruntime_1_24,
     outputs_of,
     recorded_again,
     session_of,
@@ -46,10 +47,7 @@ from torch_dml_ops.onnx._importer.graph import IGNORED_ATTRIBUTES, OPERATORS
 from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES
 from torch_dml_ops.onnx._onnx2torch import OF_WHOLE_NUMBERS, OPERATOR_TYPES, DataMovement
 
-pytestmark = pytest.mark.skipif(
-    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
-    reason="this ONNX Runtime, as the last for Python 3.10, refuses and accepts other forms",
-)
+pytestmark = needs_onnxruntime_1_24
 
 # The shape inference of older ones finds fewer mistakes in a model before it is called.
 INFERS = tuple(map(int, onnx.__version__.split(".")[:2])) >= (1, 23)
@@ -191,8 +189,8 @@ OTHERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 }
 
 
-def is_sentence_of(schema: OpSchema, text: str) -> bool:
-    return SENTENCE.fullmatch(text) is not None and re.match(rf"[a-z]|{schema.name}: ", text) is not None
+def sentence_of(schema: OpSchema) -> str:
+    return rf"(?=[a-z]|{schema.name}: ){SENTENCE.pattern}"
 
 
 class Form(NamedTuple):
@@ -387,22 +385,14 @@ def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
         form.model.graph.node[0].domain = ("", "ai.onnx")[turn % 2]  # two names of one domain
         expected, when = of_onnx_runtime(form)
         given, where = of_importer(from_onnx, form)
-        problem = None
-        if isinstance(given, str) and not is_sentence_of(schema, given):
-            problem = "no sentence"
-        elif isinstance(expected, str) and isinstance(given, list):
-            if not re.search(TAKEN_HERE.get(schema.name, "^$"), expected):
-                problem = "refused there only"
-        elif isinstance(expected, list) and isinstance(given, str):
-            if when != "no kernel" and not re.search(f"{ALWAYS_REFUSED}|{REFUSED_HERE.get(schema.name, '^$')}", given):
-                problem = "refused here only"
-        elif isinstance(expected, str) and when == "rules" and where == "run" and INFERS:
-            problem = "refused late"
-        elif isinstance(expected, list):
-            compared += 1
-            problem = None if given == expected else "another result"
-        if problem:
-            differences.append(f"{problem}: {expected} and {given} of {helper.printable_graph(form.model.graph)}")
+        how = judged(given if expected is None else expected, given, [schema.name], sentence_of(schema))
+        compared += how == "the same" and expected is not None
+        if how == "refused here only" and when == "no kernel":
+            how = RIGHT[-1]
+        if how == "refused by both" and when == "rules" and where == "run" and INFERS:
+            how = "refused late"
+        if how not in RIGHT:
+            differences.append(f"{how}: {expected} and {given} of {helper.printable_graph(form.model.graph)}")
     assert not differences, f"{len(differences)} of them: " + "\n".join(differences[:3])
     assert compared or (schema.name in COMPUTE and np.int64 not in dtypes_of(schema)["T"])
 
@@ -504,7 +494,11 @@ def test_every_form_by_onnx2torch(schema: OpSchema) -> None:
             with suppress(Exception):  # onnx2torch's own, of many classes
                 module = by_our_converter(form.model)
                 given, _ = of_importer(lambda _, module=module: module, form)
-                if isinstance(given, str) and not is_sentence_of(schema, given) and not re.search("Int[24]'", given):
+                if (
+                    isinstance(given, str)
+                    and not re.fullmatch(sentence_of(schema), given)
+                    and not re.search("Int[24]'", given)
+                ):
                     differences.append(f"no sentence: {given} of {helper.printable_graph(form.model.graph)}")
             continue
         given, _ = of_importer(by_our_converter, form)

@@ -12,7 +12,6 @@ import copy
 import os
 import pickle
 import random
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -21,22 +20,19 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx_models import (
-    ALWAYS_REFUSED,
     LEAST,
     MOST,
-    NO_KERNEL,
-    OUR_SENTENCE,
-    REFUSED_HERE,
-    TAKEN_HERE,
-    Bits,
+    RIGHT,
+    Outcome,
     bits,
     filled,
+    judged,
     model_of,
+    needs_onnxruntime_1_24,
     outputs_of,
     recorded_again,
     session_of,
@@ -47,15 +43,11 @@ from oracle import as_list
 from torch_dml_ops.onnx import from_onnx
 from torch_dml_ops.onnx._importer.graph import OPERATORS
 
-pytestmark = pytest.mark.skipif(
-    tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24),
-    reason="this ONNX Runtime, as the last for Python 3.10, refuses and accepts other forms",
-)
+pytestmark = needs_onnxruntime_1_24
 
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 DTYPES = [np.dtype(name) for name in ("float32", "float64", "int64", "int32", "uint8", "bool")]
 CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "1000")) // 10
-NO_RESULT = f"{NO_KERNEL}|Shape mismatch attempting to re-use buffer"  # a defect of its own
 ODD_NAMES = ["a.b", "a/b", "a_b", "x:0", "1", "self", "class", "é", "training", "/m/Shape_output_0", "torch", "_a"]
 
 
@@ -207,7 +199,7 @@ class Graph:
             self.spoil(op, inputs, attributes)
         elif self.rng.random() < 0.1 and len(inputs) < onnx.defs.get_schema(op).max_input < 9:
             inputs.append("")
-        expected: Results = []
+        expected: Outcome = []
         try:
             expected = [bits(self.values[output]) for output in self.add(op, inputs, **attributes)]
         except Exception as error:  # of classes that are not documented
@@ -236,35 +228,22 @@ class Graph:
                 inputs[k] = self.pick(lambda value: True)
 
 
-Results = list[Bits] | str  # or an error
-
-
 def compared(
     model: ModelProto,
     module: Callable[[], Callable[..., Any]],
     feeds: Mapping[str, np.ndarray],
-    expected: Results,
+    expected: Outcome,
     ops: Collection[str],
 ) -> str:
-    """Whether the module gives this too, or both refuse it, or only one of the two, and one of these operators may."""
-    given: Results
+    given: Outcome
     try:
         given = outputs_of(module(), [*feeds.values()])
     except (NotImplementedError, RuntimeError, ValueError) as error:
-        given = str(error)
-    about = onnx.printer.to_text(model), {name: array.tolist() for name, array in feeds.items()}, expected, given
-    if isinstance(given, str):
-        sentence = given.replace(f"node[{len(model.graph.node) - 1}]", "node[0]")
-        assert re.fullmatch(OUR_SENTENCE, sentence), about
-    if isinstance(given, list) and isinstance(expected, list):
-        assert given == expected, about
-        return "the same"
-    if isinstance(given, str) and isinstance(expected, str):
-        return "refused by both"
-    alone, table = (given, REFUSED_HERE) if isinstance(given, str) else (expected, TAKEN_HERE)
-    reasons = [table[op] for op in ops if op in table]
-    assert re.search("|".join([ALWAYS_REFUSED if table is REFUSED_HERE else NO_RESULT, *reasons]), str(alone)), about
-    return "refused by one"
+        given = str(error).replace(f"node[{len(model.graph.node) - 1}]", "node[0]")
+    how = judged(expected, given, ops)
+    listed = {name: array.tolist() for name, array in feeds.items()}
+    assert how in RIGHT, (how, onnx.printer.to_text(model), listed, expected, given)
+    return how
 
 
 def of_rank(*ranks: int) -> list[Callable[[np.ndarray], Any]]:
