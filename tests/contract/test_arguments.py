@@ -254,6 +254,24 @@ def test_arrays_and_tensors_of_other_than_whole_numbers_are_refused(call: Call, 
                 call(matrix(), **{name: given})
 
 
+@pytest.mark.parametrize("order", ["=", "S"], ids=["native", "swapped"])
+@pytest.mark.parametrize("code", np.typecodes["All"])
+def test_what_is_advised_for_an_array_makes_a_tensor_of_it(code: str, order: Any) -> None:
+    """Whatever its dtype, order of bytes and strides; where torch has no such tensors, nothing is advised."""
+    for array in (np.zeros((2, 3), code), np.zeros((2, 3), code)[::-1], np.zeros((), code)):
+        array = array.view(array.dtype.newbyteorder(order))
+        with pytest.raises(TypeError, match=r"^slice1: input must be a tensor, got ") as refused:
+            dml.slice1(array, [0], [1], [1])
+        advised = str(refused.value).partition("; write ")[2]
+        try:
+            torch.from_numpy(array.copy())
+        except (TypeError, ValueError):
+            assert not advised
+        else:
+            made = eval(advised, {"torch": torch, "array": array, "input": array})
+            assert made.tolist() == array.tolist()
+
+
 # One sentence for every argument of a wrong type, in every situation.
 
 

@@ -80,6 +80,10 @@ def named(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+# A split into several pieces.
+SEVERAL = {**CALLS, "split": lambda t: (t(2, 3), [1, 1, 1], 1)}
+
+
 def given_as_out(op: str, out: Tensor) -> Any:
     return [out] if op == "split" else out
 

@@ -150,7 +150,9 @@ def _as_tensor(name: str, value: Any) -> str:
         return "; call torch.nn.utils.rnn.pad_packed_sequence first"
     argument = name.rpartition(" ")[2]
     if is_array(value):
-        if value.dtype.kind not in "biufc" or not value.dtype.isnative:  # torch has no such dtype
+        try:
+            torch.from_numpy(value.reshape(-1)[:0])
+        except (TypeError, ValueError):  # torch has no such dtype, or not in this order of bytes
             return ""
         if value.ndim == 0:
             return f"; write torch.tensor({argument})"
