@@ -126,6 +126,7 @@ NOT_WHOLE: dict[str, tuple[Callable[[int], Any], str]] = {
     "str": (str, "'{n}'"),
     "None": (lambda n: None, "None"),
     "list": (lambda n: [n], "[{n}]"),
+    "list with a boolean": (lambda n: [n, True], "[{n}, True]"),
     "object": (lambda n: object(), "object"),
     "array of one": (lambda n: np.array([n]), "an array of sizes [1]"),
 }
@@ -258,18 +259,18 @@ def test_arrays_and_tensors_of_other_than_whole_numbers_are_refused(call: Call, 
 @pytest.mark.parametrize("code", np.typecodes["All"])
 def test_what_is_advised_for_an_array_makes_a_tensor_of_it(code: str, order: Any) -> None:
     """Whatever its dtype, order of bytes and strides; where torch has no such tensors, nothing is advised."""
-    for array in (np.zeros((2, 3), code), np.zeros((2, 3), code)[::-1], np.zeros((), code)):
-        array = array.view(array.dtype.newbyteorder(order))
+    for zeros in (np.zeros((2, 3), code), np.zeros((2, 3), code)[::-1], np.zeros((), code)):
+        given = zeros.view(zeros.dtype.newbyteorder(order))
         with pytest.raises(TypeError, match=r"^slice1: input must be a tensor, got ") as refused:
-            dml.slice1(array, [0], [1], [1])
+            dml.slice1(given, [0], [1], [1])
         advised = str(refused.value).partition("; write ")[2]
         try:
-            torch.from_numpy(array.copy())
+            torch.from_numpy(given.copy())
         except (TypeError, ValueError):
             assert not advised
         else:
-            made = eval(advised, {"torch": torch, "array": array, "input": array})
-            assert made.tolist() == array.tolist()
+            made = eval(advised, {"torch": torch, "array": given, "input": given})
+            assert made.tolist() == given.tolist()
 
 
 # One sentence for every argument of a wrong type, in every situation.

@@ -50,7 +50,11 @@ def placements(count: int) -> list[tuple[int | None, ...]]:
 def test_every_input_may_be_batched_in_any_dimension(case: Case, in_dims: tuple[int | None, ...]) -> None:
     tensors = [batched(x, dim) for x, dim in zip(case.tensors(), in_dims, strict=True)]
     expected = loop(lambda *xs: case.results(plain_torch, *xs), tensors, in_dims)
-    same(vmap(lambda *xs: case.results(dml, *xs), in_dims)(*tensors), expected)
+    batched_call = vmap(lambda *xs: case.results(dml, *xs), in_dims)
+    same(batched_call(*tensors), expected)
+    if None in in_dims:
+        without_data = as_list(batched_call(*(x.to("meta") for x in tensors)))
+        assert [(y.device.type, y.shape) for y in without_data] == [("meta", y.shape) for y in expected]
 
 
 @pytest.mark.parametrize("in_dims", placements(2), ids=str)
@@ -66,7 +70,9 @@ def test_lengths_may_be_batched_or_not(
     lengths = values(rows, torch.int64) % 6
     x, lengths = batched(values(sizes), in_dims[0]), batched(lengths, in_dims[1]).to(dtype)
     (expected,) = loop(lambda *a: getattr(plain_torch, name)(*a, axis), (x, lengths.long()), in_dims)
-    same(vmap(lambda *a: getattr(dml, name)(*a, axis), in_dims)(x, lengths), expected)
+    reversed_ = vmap(lambda *a: getattr(dml, name)(*a, axis), in_dims)
+    same(reversed_(x, lengths), expected)
+    assert reversed_(x.to("meta"), lengths.to("meta")).shape == expected.shape
 
 
 @pytest.mark.parametrize("out_dim", [0, 1, 2, -1])

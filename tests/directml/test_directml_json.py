@@ -30,7 +30,7 @@ from torch_dml_ops.directml._schema.json_documents import Cursor, Wrong, load_js
 
 # Text: RapidJSON's grammar, with comments and with commas before closing brackets.
 
-TOKENS = [*"[]{},:1/ \n", "null", '"a"', '"b"', '",]"', "/*x*/", "/*", "*/", "//,]\n"]
+TOKENS = [*"[]{},:1/ \n", "null", '"a"', '"b"', '",]"', "/*x*/", "/*\n\n*/", "/*", "*/", "//,]\n"]
 SCALAR = re.compile(r'"[^"]*"|0|[1-9][0-9]*|null')
 
 
@@ -148,10 +148,22 @@ def test_texts_are_json_where_rapidjson_has_it_so(text: str) -> None:
     try:
         expected = Grammar(text).whole()
     except NotJson:
-        with pytest.raises(ModelError):
+        with pytest.raises(ModelError) as refused:
             loaded(text)
+        for line, column in re.findall(r" at line (\d+), column (\d+)$", str(refused.value)):
+            lines = text.split("\n")
+            assert int(line) <= len(lines)
+            assert int(column) <= len(lines[int(line) - 1]) + 1
         return
     assert loaded(text) == expected
+
+
+@pytest.mark.parametrize("before", ["", "\n", "/* a\nb\n\n*/", "// a\n", "/**/ /*\n*/\n"])
+def test_where_a_text_is_no_json(before: str) -> None:
+    """As an editor counts, whatever stands before it."""
+    line, column = 1 + before.count("\n"), len(before) - before.rfind("\n")
+    with pytest.raises(ModelError, match=rf" at line {line}, column {column + 3}$"):
+        loaded(f"{before}[1 2]")
 
 
 @pytest.mark.parametrize("text", ["/*" * 200_000, "[" + " ," * 200_000, "[" + " " * 400_000 + ",]", '"' * 200_001])

@@ -129,6 +129,9 @@ def test_models_that_do_the_same_are_equal(folder: Path) -> None:
     again = load(folder, good())
     assert model == again
     assert hash(model) == hash(again)
+    reordered = load(folder, {**good(), "resources": dict(reversed(good()["resources"].items()))})
+    assert reordered == model
+    assert hash(reordered) == hash(model)
     copied = pickle.loads(pickle.dumps(model))
     assert copied == model
     assert printed(copied) == printed(model)

@@ -103,7 +103,8 @@ def test_the_same_package_imported_again(times: int) -> None:
     code = "import torch_dml_ops; first = torch_dml_ops; check()\n"
     code += "forget(); import torch_dml_ops; check()\n" * times
     code += "assert torch_dml_ops is not first and torch_dml_ops._torch.autograd is first._torch.autograd\n"
-    code += "assert first.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]"
+    code += "assert first.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]\n"
+    code += "torch_dml_ops.set_fusion('never'); assert first.get_fusion() == 'never'"
     assert run(code) == ("", "")
 
 

@@ -375,6 +375,7 @@ def refused_by(here: bool, mesh: DeviceMesh) -> Iterator[tuple[str, tuple[Any, .
         ("out must not overlap itself", as_expected(torch.zeros(4).expand(2, 4))),
         ("out must have the dtype of input", sharded(zeros(dtype=torch.float64))),
         ("out must have sizes", sharded(zeros(3))),
+        ("out must have sizes", sharded(torch.zeros([1] * 30))),  # a list that is cut short, by a character of its own
         ("out must have sizes [2, 4] on this rank, got [3, 4]", as_expected(zeros(3))),
         ("out must be placed", distribute_tensor(zeros(sizes[0]), mesh)),
         ("out must be a DTensor", zeros(sizes[0])),

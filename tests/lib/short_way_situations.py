@@ -409,6 +409,20 @@ def sees(mode: Callable[[], Any]) -> Run:
     return run
 
 
+def sees_below(*above: Callable[[], Any]) -> Run:
+    """A mode, within which others are active that do nothing to an operator."""
+
+    def run(call: Form) -> Any:
+        x, m = fresh(), SeesFunctions()
+        with m, contextlib.ExitStack() as stack:
+            for other_mode in above:
+                stack.enter_context(other_mode())
+            result = call(x)
+        return ours(m.seen), result
+
+    return run
+
+
 def profiled(call: Form) -> Any:
     """The names under which it sees the operator; it may see the overload's."""
     x = fresh()
@@ -717,6 +731,8 @@ DERIVATIVES: dict[str, Situation] = {
 MODES: dict[str, Situation] = {
     "TorchDispatchMode": other(sees(SeesDispatch)),
     "TorchFunctionMode": other(sees(SeesFunctions)),
+    "TorchFunctionMode below negative_steps": other(sees_below(dml.negative_steps)),
+    "TorchFunctionMode below two": other(sees_below(lambda: torch.device(DEVICE), dml.negative_steps)),
     "FakeTensorMode": other(inside(FakeTensorMode)),
     "fake tensors": other(of(lambda: FakeTensorMode().from_tensor(fresh()))),
     "set_default_device": either(with_default_device),

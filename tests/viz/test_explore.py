@@ -203,6 +203,7 @@ def test_the_call_follows_the_fields() -> None:
         ("0", "TypeError: window: index[0] must be a slice or an Ellipsis, got 0; write 0:1 to keep the dimension"),
         ("exit()", "ValueError: explore: index must be written as between brackets, as in ::-2, 1:, got exit()"),
         ("](", "ValueError: explore: index must be written as between brackets, as in ::-2, 1:, got ]("),
+        ("0] + x[1", "ValueError: explore: index must be written as between brackets, as in ::-2, 1:, got 0] + x[1"),
     ]:
         shown.fields[0].value = index
         assert shown() == (f"dml.index(x)[{index}]", error)
