@@ -259,7 +259,7 @@ def test_arrays_and_tensors_of_other_than_whole_numbers_are_refused(call: Call, 
 @pytest.mark.parametrize("code", np.typecodes["All"])
 def test_what_is_advised_for_an_array_makes_a_tensor_of_it(code: str, order: Any) -> None:
     """Whatever its dtype, order of bytes and strides; where torch has no such tensors, nothing is advised."""
-    for zeros in (np.zeros((2, 3), code), np.zeros((2, 3), code)[::-1], np.zeros((), code)):
+    for zeros in (np.zeros((2, 3), code), np.zeros((2, 3), code)[::-1], np.zeros(3, code)[::-1], np.zeros((), code)):
         given = zeros.view(zeros.dtype.newbyteorder(order))
         with pytest.raises(TypeError, match=r"^slice1: input must be a tensor, got ") as refused:
             dml.slice1(given, [0], [1], [1])

@@ -151,7 +151,7 @@ def _as_tensor(name: str, value: Any) -> str:
     argument = name.rpartition(" ")[2]
     if is_array(value):
         try:
-            torch.from_numpy(value.reshape(-1)[:0])
+            torch.from_numpy(value.reshape(-1)[:0].copy())
         except (TypeError, ValueError):  # torch has no such dtype, or not in this order of bytes
             return ""
         if value.ndim == 0:
