@@ -261,14 +261,15 @@ def measured_with_all_threads(number: int, case: Case) -> bool:
 
 def gpu_cases() -> list[Case]:
     """What is measured on a GPU: into given memory, except at 64 KB, where the launch dominates."""
-    unequal = Case("split last axis in 64 unequal", "split", axis=2, count=64, unequal=True, target=UNEQUAL)
-    basic = [*BASIC, unequal]
+    basic = [*BASIC, Case("split last axis in 64 unequal", "split", axis=2, count=64, unequal=True, target=UNEQUAL)]
     cases = [sized(case, size) for size in GPU_SIZES for case in basic]
     cases += [replace(_crossed(_in_layout("transposed")[0]), target=CROSSED, size=size) for size in GPU_SIZES[1:]]
     for dtype in ("uint8", "float16"):
         cases += [replace(sized(case, "1 GB"), dtype=dtype) for case in BASIC if case.target == PLAIN]
+    unequal = Case("join last axis of 64 unequal", "join", axis=2, count=64, unequal=True)
     others = [*_in_layout("transposed"), *_in_layout("channels last"), _crossed(_in_layout("channels last")[0])]
-    others = [replace(case, size="1 GB") for case in [*others, *_of_few_columns(), *_of_many_axes()]]
+    others += [replace(case, dtype="uint8") for case in [unequal, *_of_few_columns()] if case.inner in (0, 3)]
+    others = [replace(case, size="1 GB") for case in [*others, unequal, *_of_few_columns(), *_of_many_axes()]]
     cases += [replace(case, target="") for case in [*others, *_by_other_lengths("1 GB")]]
     odd = [replace(case, dtype=dtype, row=row, target="") for dtype, row in ODD_ROWS for case in BASIC[1::3]]
     cases += [sized(case, "1 GB") for case in odd]

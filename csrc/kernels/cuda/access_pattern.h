@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <vector>
 
@@ -23,8 +22,6 @@ enum class AccessPattern {
   kTiledWords,       // in tiles, several items at a time
   kLine,             // as kStrided, but there is one row
   kLineWithGaps,     // item by item, along the only dimension
-  kJoined,           // short rows of every copy, which are together those of the destination
-  kParted,           // or of the source
 };
 
 constexpr bool is_windowed(AccessPattern access) {
@@ -41,9 +38,6 @@ constexpr bool loads_vectors(AccessPattern access) {
 }
 constexpr bool is_tiled(AccessPattern access) {
   return access == AccessPattern::kTiled || access == AccessPattern::kTiledWords;
-}
-constexpr bool is_interleaved(AccessPattern access) {
-  return access == AccessPattern::kJoined || access == AccessPattern::kParted;
 }
 
 // How many items of a chunk a thread moves in copy_line.
@@ -79,57 +73,6 @@ inline AccessPattern access_pattern(const std::vector<AffineCopy>& copies, int64
   using enum AccessPattern;
   if (contiguous > strided && !steps) return windowed ? kWindowed : kContiguous;
   return windowed ? kWindowedStrided : kStrided;
-}
-
-// How many bytes copy_interleaved moves in a chunk at most, and of how many copies.
-constexpr int64_t kChunkBytes = 16 << 10, kMaxInterleaved = 128, kFewInterleaved = 32;
-
-// How many rows are in a chunk of copy_interleaved: a power of 2 that leaves four chunks for each SM, if that is a
-// whole number of vectors, and 64 bytes of every copy; 0 where this is not possible, or is less than a chunk for each.
-inline int64_t interleaved_rows(int64_t rows, int64_t row_bytes, int64_t copies, int64_t item_size) {
-  constexpr int64_t kPieceBytes = 64;
-  const auto least = int64_t(std::bit_ceil(
-      uint64_t(std::max({kMaxItemBytes / item_size, (kPieceBytes + row_bytes - 1) / row_bytes, int64_t(1)}))));
-  int64_t result = int64_t(std::bit_floor(uint64_t(kChunkBytes / (row_bytes * copies))));
-  while (result > least && rows < 4 * result * limits().sm_count) result /= 2;
-  return result < least || rows < result * limits().sm_count ? 0 : result;
-}
-
-// Chooses copy_interleaved where rows of all copies, too short to be moved by themselves, lie side by side in the
-// destination or in the source, and one behind another on the other side.
-inline void try_interleaved(CopyLaunches& launches) {
-  constexpr int64_t kLong = 128;  // bytes
-  const auto& copies = launches.copies;
-  const auto count = int64_t(copies.size());
-  if (count < 2 || count > (limits().large_kernel_parameters ? kMaxInterleaved : kFewInterleaved)) return;
-  struct Rows {
-    int64_t count, size, dst_stride, src_stride;
-    bool operator==(const Rows&) const = default;
-  };
-  const auto rows_of = [](const AffineCopy& copy) {
-    const CopyDim &first = copy.dims.front(), &last = copy.dims.back();
-    const bool single = copy.dims.size() == 1;
-    const bool plain =
-        first.reads_all() && last.reads_all() && (single || (last.dst_stride == 1 && last.src_stride == 1));
-    if (copy.dims.size() > 2 || !plain) return Rows{};
-    return Rows{first.size, single ? 1 : last.size, first.dst_stride, first.src_stride};
-  };
-  const Rows rows = rows_of(copies[0]);
-  const int64_t row_bytes = rows.size * launches.item_size, whole = rows.size * count;
-  if (rows.size == 0 || row_bytes >= kLong || !interleaved_rows(rows.count, row_bytes, count, launches.item_size))
-    return;
-  bool joined = rows.dst_stride == whole && rows.src_stride == rows.size;
-  bool parted = rows.src_stride == whole && rows.dst_stride == rows.size;
-  for (int64_t k = 0; k < count; ++k) {
-    const AffineCopy& copy = copies[std::size_t(k)];
-    joined = joined && rows_of(copy) == rows && copy.dst == copies[0].dst + k * row_bytes;
-    parted = parted && rows_of(copy) == rows && copy.src == copies[0].src + k * row_bytes;
-  }
-  if (!joined && !parted) return;
-  launches.access = joined ? AccessPattern::kJoined : AccessPattern::kParted;
-  launches.rank = kMatrixRank;
-  for (AffineCopy& copy : launches.copies)
-    if (copy.dims.size() == 1) copy.dims.push_back(plain_dim(1, 1, 1));
 }
 
 // Chooses copy_line where it can execute all copies and they are large enough for each SM to get a chunk. (An item of

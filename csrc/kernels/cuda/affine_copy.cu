@@ -16,9 +16,8 @@
 //   word    an item, or as many as fill 4 bytes, if alignment allows it
 //   thread  4 to 16 words of a tile; a block takes one tile
 //
-// copy_interleaved, where short rows of several copies lie side by side in the destination or in the source:
-//   chunk   up to 16 KB of all copies, a few rows, put in order in shared memory; a block takes one chunk
-//   thread  items of all copies that are 256 apart, and vectors of the side where they lie side by side
+// copy_interleaved (interleaved.h), where short rows of several copies lie side by side in the destination or in the
+// source.
 #include "../affine_copy.h"
 
 #include <algorithm>
@@ -27,6 +26,7 @@
 #include "access_pattern.h"
 #include "copy_loads.h"
 #include "copy_params.h"
+#include "interleaved.h"
 #include "launch.h"
 #include "tiles.h"
 #include "vec_partition.h"
@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksOf<Offset, kRank, 
   using OneByOne = std::conditional_t<kWindowed, WindowedStridedLoad<Item, kVecSize>, StridedLoad<Item, kVecSize>>;
   using Load = std::conditional_t<kByVector, ContiguousLoad<Item, kWindowed>, OneByOne>;
   const auto [copy, chunk] = batch.chunk(blockIdx.x);
+  if (kMaxCopies > 1 && chunk == kNoChunk) return;
   const Offset number = Offset(chunk) * kThreadsPerBlock + Offset(threadIdx.x), range_size = copy.vecs.range_size;
   const auto locate_vec = [&, &copy = copy] { return locate<Item, kVecSize, may_span_rows(kAccess)>(copy, number); };
   Item* dst = reinterpret_cast<Item*>(copy.dst);
@@ -105,6 +106,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   constexpr int kVecSize = kVecSizeOf<Item, kAccess>, kVecs = kItemsPerThread / kVecSize;
   constexpr int kStep = kThreadsPerBlock * kVecSize;  // from one vector of a thread to the next, in items
   const auto [copy, number] = batch.chunk(blockIdx.x);
+  if (kMaxCopies > 1 && number == kNoChunk) return;
   const auto& dim = copy.dims[0];
   const Offset first = Offset(number) * (kStep * kVecs) + Offset(threadIdx.x) * kVecSize;
   const Offset left = Offset(dim.size.divisor) - first;
@@ -149,6 +151,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   __shared__ Word tile[kSide][kWords + kPadding];
   const int x = int(threadIdx.x) % kWords * kPerWord, y = int(threadIdx.x) / kWords;
   const auto [copy, tile_number] = batch.chunk(blockIdx.x);
+  if (kMaxCopies > 1 && tile_number == kNoChunk) return;
   const auto& column = copy.dims[kRank - 1];
   const auto& row = copy.dims[kRank - 2];
   const TilePartition<Offset>& tiles = copy.tiles;
@@ -211,96 +214,6 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMinBlocksPerSM<Offset>)
   }
 }
 
-[[maybe_unused]] constexpr int kInterleavedBlocks = std::min(5, kMaxBlocksPerSM);  // that an SM runs at once, at least
-
-// Where an item is in shared memory: with 4 bytes between every 128, so that items of successive rows are in different
-// banks.
-template <class Item>
-__device__ __forceinline__ uint32_t padded(uint32_t k) {
-  constexpr uint32_t kItems = 128 / sizeof(Item), kPadding = std::max<uint32_t>(4 / sizeof(Item), 1);
-  return k + k / kItems * kPadding;
-}
-
-template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
-__global__ void __launch_bounds__(kThreadsPerBlock, kInterleavedBlocks)
-    copy_interleaved(const __grid_constant__ CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch) {
-  static_assert(kRank == 2);
-  constexpr bool kJoined = kAccess == AccessPattern::kJoined;
-  constexpr int kVecSize = kItemsPerVector<Item>, kItems = int(kChunkBytes / sizeof(Item)), kAtOnce = 4;
-  __shared__ Item tile[kItems + kItems / 8];
-  const auto& params = batch.copy[0];
-  const auto& row = params.dims[1].size;
-  const auto& piece = params.rows.piece;
-  const int row_size = int(row.divisor), rows_size = row_size * batch.copies, thread = int(threadIdx.x);
-  const Offset first_row = Offset(blockIdx.x) * params.rows.rows;
-  const int rows = std::min(params.rows.rows, int(Offset(params.dims[0].size.divisor) - first_row));
-
-  // Calls move(u, copy, k, place) for items of all copies: item k of `copy` belongs to `place` in `tile`.
-  const auto for_pieces = [&](int first, auto move) {
-#pragma unroll
-    for (int u = 0; u < kAtOnce; ++u) {
-      const int k = first + u * kThreadsPerBlock;
-      if (k >= int(piece.divisor) * batch.copies) continue;
-      const auto [c, within] = piece.divmod(Offset(k));
-      if (within >= rows * row_size) continue;
-      const auto [r, i] = row.divmod(within);
-      move(u, batch.copy[c], first_row * row_size + within,
-           padded<Item>(uint32_t(int(r) * rows_size + int(c) * row_size + int(i))));
-    }
-  };
-  const int pieces = int(piece.divisor) * batch.copies, step = kAtOnce * kThreadsPerBlock;
-  const int64_t begin = int64_t(first_row) * rows_size;  // of the side where rows lie side by side
-  const int items = rows * rows_size, whole = params.rows.vectorized ? items / kVecSize : 0;
-  if constexpr (kJoined) {
-    for (int first = thread; first < pieces; first += step) {
-      Item loaded[kAtOnce] = {};
-      uint32_t places[kAtOnce] = {};
-      bool any[kAtOnce] = {};
-      for_pieces(first, [&](int u, const auto& copy, Offset k, uint32_t place) {
-        loaded[u] = load(reinterpret_cast<const Item*>(copy.src) + k);
-        places[u] = place;
-        any[u] = true;
-      });
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u)
-        if (any[u]) tile[places[u]] = loaded[u];
-    }
-    __syncthreads();
-    Item* dst = reinterpret_cast<Item*>(params.dst) + begin;
-    for (int v = thread; v < whole; v += kThreadsPerBlock) {
-      Item vector[kVecSize];
-#pragma unroll
-      for (int j = 0; j < kVecSize; ++j) vector[j] = tile[padded<Item>(v * kVecSize) + j];
-      store(reinterpret_cast<Vector*>(dst) + v, to_vector(vector));
-    }
-    for (int k = whole * kVecSize + thread; k < items; k += kThreadsPerBlock) store(dst + k, tile[padded<Item>(k)]);
-  } else {
-    const Item* src = reinterpret_cast<const Item*>(params.src) + begin;
-    for (int first = thread; first < whole; first += step) {
-      Vector loaded[kAtOnce] = {};
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u)
-        if (first + u * kThreadsPerBlock < whole)
-          loaded[u] = load(reinterpret_cast<const Vector*>(src) + first + u * kThreadsPerBlock);
-#pragma unroll
-      for (int u = 0; u < kAtOnce; ++u) {
-        Item vector[kVecSize];
-        memcpy(vector, &loaded[u], sizeof(vector));
-        const int place = padded<Item>((first + u * kThreadsPerBlock) * kVecSize);
-        if (first + u * kThreadsPerBlock < whole)
-#pragma unroll
-          for (int j = 0; j < kVecSize; ++j) tile[place + j] = vector[j];
-      }
-    }
-    for (int k = whole * kVecSize + thread; k < items; k += kThreadsPerBlock) tile[padded<Item>(k)] = load(src + k);
-    __syncthreads();
-    for (int first = thread; first < pieces; first += step)
-      for_pieces(first, [&](int, const auto& copy, Offset k, uint32_t place) {
-        store(reinterpret_cast<Item*>(copy.dst) + k, tile[place]);
-      });
-  }
-}
-
 template <class Item, AccessPattern kAccess, class Params>
 int64_t partition_into_tiles(const AffineCopy& copy, Params& params) {
   using Offset = typename Params::Offset;
@@ -331,16 +244,6 @@ int64_t partition_into_vectors(const AffineCopy& copy, Params& params) {
   return int64_t(params.vecs.count);
 }
 
-template <class Item, AccessPattern kAccess, class Params>
-int64_t partition_into_rows(const AffineCopy& copy, int64_t copies, Params& params) {
-  using Offset = typename Params::Offset;
-  const int64_t count = copy.dims[0].size, size = copy.dims[1].size, item_size = sizeof(Item);
-  const int64_t rows = interleaved_rows(count, size * item_size, copies, item_size);
-  const char* whole = kAccess == AccessPattern::kJoined ? copy.dst : copy.src;
-  params.rows = {FastDivmod<Offset>(rows * size), int(rows), reinterpret_cast<uintptr_t>(whole) % sizeof(Vector) == 0};
-  return (count + rows - 1) / rows;
-}
-
 template <class Params>
 void set_dims(const AffineCopy& copy, Params& params) {
   using Offset = typename Params::Offset;
@@ -363,14 +266,9 @@ void set_dims(const AffineCopy& copy, Params& params) {
 
 template <class Item, class Offset, int kRank, AccessPattern kAccess, int kMaxCopies>
 void launch_batches(const CopyLaunches& launches) {
-  constexpr const char* kName = is_interleaved(kAccess) ? "copy_interleaved"
-                                : is_tiled(kAccess)     ? "copy_tiled"
-                                : is_line(kAccess)      ? "copy_line"
-                                                        : "copy_vectorized";
+  constexpr const char* kName = is_tiled(kAccess) ? "copy_tiled" : is_line(kAccess) ? "copy_line" : "copy_vectorized";
   constexpr auto kKernel = [] {
-    if constexpr (is_interleaved(kAccess))
-      return copy_interleaved<Item, Offset, kRank, kAccess, kMaxCopies>;
-    else if constexpr (is_tiled(kAccess))
+    if constexpr (is_tiled(kAccess))
       return copy_tiled<Item, Offset, kRank, kAccess, kMaxCopies>;
     else if constexpr (is_line(kAccess))
       return copy_line<Item, Offset, kRank, kAccess, kMaxCopies>;
@@ -379,37 +277,28 @@ void launch_batches(const CopyLaunches& launches) {
   }();
   CopyBatch<CopyParams<Offset, kRank, kAccess>, kMaxCopies> batch;
   batch.copies = 0;
-  batch.chunks = 0;
-  batch.same_chunks = true;
-  constexpr int64_t kUnitsPerChunk = is_tiled(kAccess) || is_interleaved(kAccess) ? 1
-                                     : is_line(kAccess)                           ? kThreadsPerBlock * kItemsPerThread
-                                                                                  : kThreadsPerBlock;
+  constexpr int64_t kUnitsPerChunk = is_tiled(kAccess)  ? 1
+                                     : is_line(kAccess) ? kThreadsPerBlock * kItemsPerThread
+                                                        : kThreadsPerBlock;
   for (std::size_t c = 0; c < launches.copies.size(); ++c) {
     const AffineCopy& copy = launches.copies[c];
-    auto& params = batch.copy[batch.copies++];
+    auto& params = batch.copy[batch.copies];
     params = {};
     params.dst = copy.dst;
     params.src = copy.src;
-    params.first_chunk = batch.chunks;
     set_dims(copy, params);
     int64_t units = 0;
-    if constexpr (is_interleaved(kAccess))
-      units = c == 0 ? partition_into_rows<Item, kAccess>(copy, int64_t(launches.copies.size()), params) : 0;
-    else if constexpr (is_tiled(kAccess))
+    if constexpr (is_tiled(kAccess))
       units = partition_into_tiles<Item, kAccess>(copy, params);
     else if constexpr (is_line(kAccess))
       units = numel(copy.dims);
     else
       units = partition_into_vectors<Item, kAccess>(copy, params);
-    const int64_t chunks = (units + kUnitsPerChunk - 1) / kUnitsPerChunk;
-    batch.chunks = checked_chunks(batch.chunks + chunks);
-    batch.same_chunks = batch.same_chunks && batch.chunks == batch.copies * chunks;
-    batch.by_copy = FastDivmod<int32_t>(batch.copies);
+    params.chunks = checked_chunks((units + kUnitsPerChunk - 1) / kUnitsPerChunk);
+    ++batch.copies;
     if (batch.copies < kMaxCopies && c + 1 < launches.copies.size()) continue;
-    launch<kKernel>(kName, batch.chunks, kThreadsPerBlock, launches.stream, batch);
+    launch<kKernel>(kName, set_order(batch), kThreadsPerBlock, launches.stream, batch);
     batch.copies = 0;
-    batch.chunks = 0;
-    batch.same_chunks = true;
   }
 }
 
@@ -419,8 +308,9 @@ template <class Item, class Offset, int kRank, AccessPattern kAccess>
 void launch_access(const CopyLaunches& launches) {
   using Params = CopyParams<Offset, kRank, kAccess>;
   constexpr auto kCopiesIn = [](std::size_t bytes) {
-    constexpr std::size_t kFixedBytes = sizeof(CopyBatch<Params, 1>) - sizeof(Params);
-    return int((bytes - kFixedBytes) / sizeof(Params));
+    constexpr std::size_t kEach = sizeof(Params) + sizeof(uint32_t);  // with its place in a round
+    constexpr std::size_t kFixedBytes = sizeof(CopyBatch<Params, 2>) - 2 * kEach + alignof(Params);
+    return int((bytes - kFixedBytes) / kEach);
   };
   constexpr int kFew = kCopiesIn(kMaxParameterBytes), kSome = kCopiesIn(2 * kMaxParameterBytes),
                 kMany = kCopiesIn(kMaxLargeParameterBytes);
@@ -428,10 +318,6 @@ void launch_access(const CopyLaunches& launches) {
   // Several copies with windows occur only where a copy with too many dimensions was split: one launch each will do.
   if constexpr (is_line(kAccess)) {
     return launch_batches<Item, Offset, kRank, kAccess, kFew>(launches);
-  } else if constexpr (is_interleaved(kAccess)) {  // one launch
-    static_assert(kFew >= kFewInterleaved && kMany >= kMaxInterleaved);
-    if (copies <= kFew) return launch_batches<Item, Offset, kRank, kAccess, kFew>(launches);
-    launch_batches<Item, Offset, kRank, kAccess, kMany>(launches);
   } else {
     if constexpr (!is_windowed(kAccess)) {
       if constexpr (!is_tiled(kAccess)) {  // many copies in tiles are too rare for kernels of their own
@@ -459,10 +345,6 @@ void launch_copies(const CopyLaunches& launches) {
     try_access.template operator()<kContiguous>();
     try_access.template operator()<kWindowed>();
   }
-  if constexpr (kRank == int(kMatrixRank)) {
-    try_access.template operator()<kJoined>();
-    try_access.template operator()<kParted>();
-  }
   if constexpr (kRank == int(kMaxRank)) try_access.template operator()<kTiled>();
   if constexpr (kRank == int(kMaxRank) && sizeof(Offset) == 4 && kItemsPerWord<Item> > 1)
     try_access.template operator()<kTiledWords>();
@@ -489,7 +371,7 @@ void execute(AffineCopies plan, Stream stream) {
   }
   const bool fits_32_bits = launches.max_index <= max_32_bit_index();
   launches.access = access_pattern(launches.copies, launches.item_size);
-  if (fits_32_bits) try_interleaved(launches);
+  if (fits_32_bits && try_interleaved(launches.copies, launches.item_size, stream)) return;
   if (launches.access == AccessPattern::kStrided && fits_32_bits) try_lines(launches);
   if (launches.access == AccessPattern::kStrided) {
     std::vector<AffineCopy> arranged = launches.copies;

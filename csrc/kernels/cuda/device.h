@@ -42,7 +42,7 @@ __device__ __forceinline__ T* shared_memory() {
 
 namespace torch_dml_ops::cuda {
 
-constexpr int kThreadsPerBlock = 256;
+constexpr int kThreadsPerBlock = 256, kWarpSize = 32;
 
 // How many blocks an SM's threads are enough for. ptxas ignores a bound that asks for more.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || (__CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1100)

@@ -85,14 +85,13 @@ EQUIVALENT_CHANGES: dict[str, list[tuple[str, str, str]]] = {
     "csrc/kernels/cuda/affine_copy.cu": [
         ("const «int64_t» src_step = kStep", "int32_t", "offsets of lines fit 32 bits"),
         ("«if constexpr (sizeof(Item) < 4)»", "/*if constexpr (sizeof(Item) < 4)*/", "no others are moved that way"),
-        ("= batch.copies« * chunks»;", "", "it chooses among ways with equal results"),
         ("«else»", "/*else*/", "the branches before it return"),
     ],
     "csrc/kernels/cuda/copy_loads.h": [
         ("kLoaded = kVecSize «/» 2;", "*", "what is loaded beyond the row is left out again"),
     ],
     "csrc/kernels/cuda/copy_params.h": [
-        ("if («same_chunks») {", "0==1", "it chooses among ways with equal results"),
+        ("if («order.same_chunks») return", "0==1", "it chooses among ways with equal results"),
     ],
     "csrc/kernels/cuda/reverse_copy.cu": [
         ("if (kVecSize «==» 1 || params.vector_loads", "<", "it chooses among ways with equal results"),

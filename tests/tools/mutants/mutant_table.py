@@ -295,9 +295,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("word.value() == kWordBytes && «copy.dims[row].src_stride == 1»", "true"),
             ],
             "csrc/kernels/cuda/affine_copy.cu": [
-                ("if («within >= rows * row_size») continue;", "false"),
-                ("int(r) * rows_size + «int(c) * row_size» + int(i)", "0"),
-                ("«vectorized» ? items / kVecSize : 0;", "vectorized || true"),
                 ("«lead + row_size» <= kTileSide<Item> / 2", "row_size"),
                 ("row_tiles = tiles(«lead + row_size»)", "row_size"),
                 ("(«copy.vector_loads.include(from)» &&", "true"),
@@ -309,7 +306,6 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ),
                 ("launches.max_index = std::max(«launches.max_index», index_bound", "int64_t(0)"),
                 ("launches.rank = std::max(«launches.rank», copy", "std::size_t(0)"),
-                ("batch.same_chunks = «batch.same_chunks» &&", "true"),
                 ("j < k * kStep + kVecSize && «j < left»", "true"),
                 (
                     "all([&](AffineCopy& copy) { return «tiles_have_words(copy, launches.item_size)»; });",
@@ -326,6 +322,18 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
             "csrc/kernels/cuda/copy_params.h": [
                 ("«distance < 0» || q * Offset", "false"),
                 ("!= distance || «q >= dim.count»", "false"),
+                ("order.same_chunks = «order.same_chunks» &&", "true"),
+                ("number < «begin_of(round + 1)» ?", "kNoChunk"),
+                ("«begin_of(round)» +", "uint32_t(round)"),
+                ("(uint32_t(within) «- order.first_in_round[first]»)", ""),
+            ],
+            "csrc/kernels/cuda/interleaved.h": [
+                ("const bool any = piece < params.pieces && «k < rows * row_size»;", "true"),
+                ("row * whole_size + «piece * row_size» + i", "0"),
+                ("params.«whole_vectors» ? items / kVecSize : 0;", "whole_vectors || true"),
+                ("if («params.whole_words» && word.count == kPerWord) {\n          const", "true"),
+                ("if («params.whole_words» && word.count == kPerWord) {\n        store", "true"),
+                ("«at += whole_size - row_size»;", ""),
             ],
             "csrc/kernels/cuda/dims.h": [
                 ("std::max({«dst», src, numel(dims)})", "int64_t(0)"),

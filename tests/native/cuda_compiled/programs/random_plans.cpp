@@ -357,9 +357,9 @@ void choose_devices() {
 // With as many dimensions and copies as the kernel takes. Gaps keep dimensions from being merged; strides and odd sizes
 // keep items from being moved several at a time.
 
-void execute_interleaved(bool joined, int64_t item, int64_t copies) {
+void execute_interleaved(bool joined, int64_t item) {
   Memory dst(dst_memory), src(src_memory);
-  constexpr int64_t kRows = 600, kSize = 3;
+  constexpr int64_t kRows = 600, kSize = 3, copies = cuda::kMaxInterleaved;
   char* whole = (joined ? dst : src).take(0, kRows * kSize * copies - 1, item);
   AffineCopies plan{item, {}};
   for (int64_t k = 0; k < copies; ++k) {
@@ -374,8 +374,6 @@ void execute_interleaved(bool joined, int64_t item, int64_t copies) {
 
 void execute_affine(cuda::AccessPattern access, int64_t item, std::size_t rank, int64_t copies) {
   using enum cuda::AccessPattern;
-  if (is_interleaved(access))
-    return execute_interleaved(access == kJoined, item, std::min(copies, cuda::kMaxInterleaved));
   Memory dst(dst_memory), src(src_memory);
   const bool tiled = is_tiled(access);
   if (tiled) rank = 3;  // these kernels have one rank, and a tile takes a whole block
@@ -415,7 +413,7 @@ void execute_reverse(Kind kind, bool words, int64_t item, std::size_t rank) {
 
 // What launches a kernel is in its mangled name: the arguments of the template.
 void execute_for(const cuda_compiled::Kernel& kernel) {
-  static const std::regex form(R"(.*(copy|reverse)_([a-z]+)I(\w|N\w+Item16E)([il])Li(\d+)E)"
+  static const std::regex form(R"(.*(copy|reverse)_([a-z]+)I(\w|N\w+Item16E)(?:([il])Li(\d+)E)?)"
                                R"((?:L\w+AccessPatternE(\d+)ELi(\d+)E|Lb(\d)E)?EEv.*)");
   cuda_compiled::case_name = std::string("the plan for ") + kernel.name;
   std::cmatch is;
@@ -423,9 +421,11 @@ void execute_for(const cuda_compiled::Kernel& kernel) {
   const auto number = [&](std::size_t k) { return std::stoi("0" + is[k].str()); };
   const int64_t item = is[3].length() > 1 ? kMaxItemBytes : int64_t(1) << std::string_view("htjm").find(*is[3].first);
   const auto rank = std::size_t(number(5));
-  cuda_on_host::max_32_bit_index = is[4] == "i" ? INT32_MAX : 0;
+  cuda_on_host::max_32_bit_index = is[4] == "l" ? 0 : INT32_MAX;
   const auto before = *kernel.visits;
-  if (is[1] == "copy")
+  if (is[2] == "interleaved")
+    execute_interleaved(number(8) > 0, item);
+  else if (is[1] == "copy")
     execute_affine(cuda::AccessPattern(number(6)), item, rank, number(7));
   else
     execute_reverse(is[2] == "panels" ? Kind::kPanels
