@@ -93,7 +93,7 @@ class OnGpu(Benchmark):
 
     def parts(self) -> Iterator[Part]:
         yield "all but compiled", self.cases[0], self.measure
-        to_compile = [c for c in self.cases[0] if c.size in self.compiled and c.dtype == "float32"]
+        to_compile = [c for c in self.cases[0] if c.size in self.compiled and c.dtype == "float32" and not c.row]
         yield COMPILED, [case for case in to_compile if case.key in self.passes], self.measure_compiled
 
     def inputs(self, case: Case) -> list[Tensor]:
