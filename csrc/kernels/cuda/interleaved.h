@@ -41,6 +41,8 @@ __device__ __forceinline__ constexpr uint32_t padded(uint32_t k) {
   return k + k / kItems * kPadding;
 }
 
+namespace {
+
 template <class Item, bool kJoined>
 __global__ void __launch_bounds__(kThreadsPerBlock, kMaxBlocksPerSM)
     copy_interleaved(const __grid_constant__ InterleavedParams params) {
@@ -54,14 +56,14 @@ __global__ void __launch_bounds__(kThreadsPerBlock, kMaxBlocksPerSM)
 
   struct PieceWord {
     Item* items;
-    int count;  // of its items that there are
+    int count;  // of its items that there are; none if negative
     int i, at;  // of the first one in its row, and in the chunk
   };
   const auto word_at = [&](int number) {
     const auto [piece, word] = params.words.divmod(number);
     const int k = word * kPerWord;
     const auto [row, i] = params.row_size.divmod(k);
-    const bool any = piece < params.pieces && k < rows * row_size;
+    const bool any = piece < params.pieces;
     return PieceWord{reinterpret_cast<Item*>(params.piece[any ? piece : 0]) + (first_row * row_size + k),
                      any ? std::min(rows * row_size - k, kPerWord) : 0, i, row * whole_size + piece * row_size + i};
   };
@@ -219,4 +221,5 @@ inline bool try_interleaved(const std::vector<AffineCopy>& copies, int64_t item_
   return true;
 }
 
+}  // namespace
 }  // namespace torch_dml_ops::cuda

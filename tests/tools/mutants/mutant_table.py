@@ -328,7 +328,7 @@ AREAS: dict[str, tuple[str, dict[str, list[Row]]]] = {
                 ("(uint32_t(within) «- order.first_in_round[first]»)", ""),
             ],
             "csrc/kernels/cuda/interleaved.h": [
-                ("const bool any = piece < params.pieces && «k < rows * row_size»;", "true"),
+                ("const bool any = «piece < params.pieces»;", "true"),
                 ("row * whole_size + «piece * row_size» + i", "0"),
                 ("params.«whole_vectors» ? items / kVecSize : 0;", "whole_vectors || true"),
                 ("if («params.whole_words» && word.count == kPerWord) {\n          const", "true"),
