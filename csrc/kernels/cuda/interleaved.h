@@ -170,12 +170,12 @@ void launch_interleaved(const std::vector<AffineCopy>& copies, int64_t row_count
   const auto piece_bytes = rows * row_size * int64_t(sizeof(Item));
   CommonAlignment vector(kMaxItemBytes), word(kWordBytes);
   vector.include(params.side_by_side);
+  vector.include(piece_bytes);
   word.include(piece_bytes);
   for (const AffineCopy& copy : copies) {
     char* piece = kJoined ? const_cast<char*>(copy.src) : copy.dst;
     params.piece[params.pieces++] = piece;
     word.include(piece);
-    vector.include(piece_bytes);
   }
   params.whole_vectors = vector.value() == kMaxItemBytes;
   params.whole_words = word.value() == kWordBytes;

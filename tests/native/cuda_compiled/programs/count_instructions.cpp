@@ -6,9 +6,10 @@
 //                                             cache, and how often their warps ran each basic block
 //     count_instructions kernels < PLANS      only the names of the kernels that are launched
 //
-// A plan is a line as text_plans.h says. Launches are those of an H200. Of many blocks, a few that lie evenly among
-// them are run.
+// A plan is a line as text_plans.h says. Launches are those of an H200. Of many blocks, one of each of a few equal
+// parts is run.
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <numeric>
 #include <set>
@@ -22,7 +23,7 @@ using cuda_compiled::u64;
 namespace {
 
 constexpr int64_t kMemoryBytes = int64_t(32) << 30;  // addresses; of most of it nothing is touched
-constexpr u32 kMaxBlocks = 8;                        // that are run of a launch
+constexpr u32 kMaxBlocks = 16;                       // that are run of a launch
 
 // How often the L1 cache is accessed for the global memory of a block: for each instruction of a warp, or of the part
 // of it whose accesses are 128 bytes together, once for each line of 128 bytes.
@@ -47,7 +48,10 @@ u64 wavefronts(const std::vector<std::vector<cuda_compiled::Access>>& logs) {
 void count(const cuda_compiled::Launch& launch, int blocks_per_sm, int64_t plan) {
   const u32 chosen = std::min(launch.blocks, kMaxBlocks);
   std::vector<u32> blocks, threads(launch.kernel->threads);
-  for (u32 k = 0; k < chosen; ++k) blocks.push_back(u32((2 * u64(k) + 1) * launch.blocks / (2 * chosen)));
+  for (u32 k = 0; k < chosen; ++k) {  // one of each part of them, not always at the same place of a round
+    const double within = std::fmod(k * 0.618034, 1);
+    blocks.push_back(u32((k + within) * launch.blocks / chosen));
+  }
   std::iota(threads.begin(), threads.end(), 0);
   std::vector<u64> visits(launch.kernel->blocks());
   cuda_compiled::accesses = {};
