@@ -9,9 +9,9 @@ the time for the memory is above 1, it is they that bind the kernel, however wel
 on they may delay it.
 
 The kernels' SASS for sm_90 runs on the CPU (tests/native/cuda_compiled) under the plans of the cases, with the launches
-of an H200. Of a large case a few thread blocks are run, one of each of as many equal parts. nvcc, cuobjdump and nvdisasm
-are needed. --ptx counts instructions of the PTX instead, for which nvcc is enough; --opcodes lists the most frequent
-ones.
+of an H200. Of a large case a few thread blocks are run, one of each of as many equal parts. nvcc, cuobjdump and
+nvdisasm are needed. --ptx counts instructions of the PTX instead, for which nvcc is enough; --opcodes lists the most
+frequent ones.
 """
 
 import argparse
