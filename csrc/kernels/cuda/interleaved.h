@@ -41,10 +41,18 @@ __device__ __forceinline__ constexpr uint32_t padded(uint32_t k) {
   return k + k / kItems * kPadding;
 }
 
+// How many blocks an SM runs at once: on sm_90, where it was measured, as many as its threads are enough for; elsewhere
+// five, which leave a thread 48 registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+[[maybe_unused]] constexpr int kInterleavedBlocks = kMaxBlocksPerSM;
+#else
+[[maybe_unused]] constexpr int kInterleavedBlocks = std::min(5, kMaxBlocksPerSM);
+#endif
+
 namespace {
 
 template <class Item, bool kJoined>
-__global__ void __launch_bounds__(kThreadsPerBlock, kMaxBlocksPerSM)
+__global__ void __launch_bounds__(kThreadsPerBlock, kInterleavedBlocks)
     copy_interleaved(const __grid_constant__ InterleavedParams params) {
   constexpr int kVecSize = kItemsPerVector<Item>, kPerWord = kItemsPerWord<Item>, kAtOnce = kPerWord > 1 ? 1 : 2;
   using Word = std::conditional_t<kPerWord == 1, Item, uint32_t>;
