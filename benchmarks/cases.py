@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,7 +40,7 @@ class Case:
     dtype: str = "float32"
     layout: str = "contiguous"
     to_contiguous: bool = False
-    form: str = "fresh"  # or "out": into given memory
+    form: str = "fresh"  # or "out": into given memory; "backward": the backward pass alone
     index: Index = ()
     axis: int = 0
     count: int = 0
@@ -110,12 +111,12 @@ class Case:
 
     @property
     def bytes_written(self) -> int:
-        return self._window_bytes if self.operation == "slice" else self._total
+        return self._window_bytes if self._moves == "slice" else self._total
 
     @property
     def bytes_touched(self) -> int:
         """The bytes of the cache lines that are read, plus the bytes written."""
-        return 2 * self._total if self.operation != "slice" else self._window_bytes + self._touched(64)
+        return 2 * self._total if self._moves != "slice" else self._window_bytes + self._touched(64)
 
     @property
     def bound(self) -> float:
@@ -125,9 +126,15 @@ class Case:
     @property
     def bytes_in_sectors(self) -> int:
         """The bytes of the 32-byte sectors that a GPU reads, plus the bytes written."""
-        if self.operation == "slice":
+        if self._moves == "slice":
             return self._window_bytes + self._touched(32)
-        return self._total + (self._window_bytes if self.operation == "slice_grad" else self._total)
+        return self._total + (self._window_bytes if self._moves == "slice_grad" else self._total)
+
+    @property
+    def _moves(self) -> str:
+        """The operation that moves the bytes: those of a slice's backward pass are those of slice_grad."""
+        derivatives = {"slice": "slice_grad", "slice_grad": "slice"} if self.form == "backward" else {}
+        return derivatives.get(self.operation, self.operation)
 
     @property
     def _total(self) -> int:
@@ -266,14 +273,22 @@ def gpu_cases() -> list[Case]:
     cases += [replace(_crossed(_in_layout("transposed")[0]), target=CROSSED, size=size) for size in GPU_SIZES[1:]]
     for dtype in ("uint8", "float16"):
         cases += [replace(sized(case, "1 GB"), dtype=dtype) for case in BASIC if case.target == PLAIN]
-    unequal = Case("join last axis of 64 unequal", "join", axis=2, count=64, unequal=True)
+    unequal = [Case(f"join last axis of {k} unequal", "join", axis=2, count=k, unequal=True) for k in (3, 16, 64)]
     others = [*_in_layout("transposed"), *_in_layout("channels last"), _crossed(_in_layout("channels last")[0])]
-    others += [replace(case, dtype="uint8") for case in [unequal, *_of_few_columns()] if case.inner in (0, 3)]
-    others = [replace(case, size="1 GB") for case in [*others, unequal, *_of_few_columns(), *_of_many_axes()]]
+    others += [replace(case, dtype="uint8") for case in [unequal[-1], *_of_few_columns()] if case.inner in (0, 3)]
+    others += [replace(unequal[-1], dtype="float16"), *unequal, *_of_few_columns(), *_of_many_axes()]
+    others = [replace(case, size="1 GB") for case in others]
     cases += [replace(case, target="") for case in [*others, *_by_other_lengths("1 GB")]]
     odd = [replace(case, dtype=dtype, row=row, target="") for dtype, row in ODD_ROWS for case in BASIC[1::3]]
     cases += [sized(case, "1 GB") for case in odd]
     return [replace(case, form="fresh" if case.size == "64 KB" else "out") for case in cases]
+
+
+def gpu_backward_cases() -> list[Case]:
+    """One of each derivative and each way in which lengths may vary."""
+    some = [case for case in BASIC if case.operation == "reverse" or case.count in (2, 16)]
+    some += [case for case in BASIC if re.match("window|stride (-1|2), last|slice_grad", case.name)]
+    return [replace(sized(case, "1 GB"), form="backward", target="") for case in some]
 
 
 def selected(cases: Iterable[Any], texts: Sequence[str]) -> list[Any]:

@@ -15,11 +15,12 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
 
 import timing
 import torch
-from cases import GPU_SIZES, SHAPES, Case, gpu_cases, selected
+from cases import GPU_SIZES, SHAPES, Case, gpu_backward_cases, gpu_cases, selected
 from cpu import row
 from frameworks import Call, ours, torch_compiled, torch_eager, torch_out
 from results_file import Benchmark, Part
@@ -48,6 +49,16 @@ def the_same(mine: Call, theirs: Call) -> bool:
     for t in tensors(mine()):
         t.fill_(101)  # a value that no input has
     return all(torch.equal(a, b) for a, b in zip(tensors(mine()), tensors(theirs()), strict=True))
+
+
+def backward(function: Callable[..., object], arguments: Sequence[Tensor]) -> Call:
+    """The gradients of whatever has some; those of the results are the same for each function that gives the same."""
+    inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in arguments]
+    results = tensors(function(*inputs))
+    torch.manual_seed(0)
+    given = [torch.randn_like(y) for y in results]
+    wanted = [x for x in inputs if x.requires_grad]
+    return partial(torch.autograd.grad, results, wanted, given, retain_graph=True)
 
 
 def most_informative_first(cases: Sequence[Case]) -> list[Case]:
@@ -85,7 +96,8 @@ class OnGpu(Benchmark):
             refuse("an NVIDIA GPU is needed, and torch sees none; --dry-run goes without")
         self.whole = options.size is None and not options.case
         sizes = GPU_SIZES if options.size is None else options.size
-        cases = selected((case for case in gpu_cases() if case.size in sizes), options.case)
+        every = [*gpu_cases(), *gpu_backward_cases()]
+        cases = selected((case for case in every if case.size in sizes), options.case)
         self.cases = {0: most_informative_first(cases)}
         self.order = [case.key for case in cases]
         self.compiled = options.compiled
@@ -93,7 +105,8 @@ class OnGpu(Benchmark):
 
     def parts(self) -> Iterator[Part]:
         yield "all but compiled", self.cases[0], self.measure
-        to_compile = [c for c in self.cases[0] if c.size in self.compiled and c.dtype == "float32" and not c.row]
+        eager = [c for c in self.cases[0] if c.row or c.dtype != "float32" or c.form == "backward"]
+        to_compile = [c for c in self.cases[0] if c.size in self.compiled and c not in eager]
         yield COMPILED, [case for case in to_compile if case.key in self.passes], self.measure_compiled
 
     def inputs(self, case: Case) -> list[Tensor]:
@@ -130,9 +143,19 @@ class OnGpu(Benchmark):
         """Ours, a copy, and what torch does without compiling."""
         fresh = replace(case, form="fresh")
         inputs = self.inputs(case)
-        peers = {"ours": [ours.prepare(case, x) for x in inputs], "torch_copy": self.copies(case, len(inputs))}
-        for name, module in (("torch_eager", torch_eager), ("torch_out", torch_out)):
-            calls = [call for x in inputs if (call := module.prepare(fresh, x))]
+        others: dict[str, Callable[[Tensor], Call | None]]
+        if case.form == "backward":
+            peers = {"ours": [backward(*ours.operation(case, x)) for x in inputs]}
+            others = {"torch_eager": lambda x: backward(*torch_eager.idiom(case, x))}
+        else:
+            peers = {"ours": [ours.prepare(case, x) for x in inputs]}
+            others = {
+                "torch_eager": partial(torch_eager.prepare, fresh),
+                "torch_out": partial(torch_out.prepare, fresh),
+            }
+        peers["torch_copy"] = self.copies(case, len(inputs))
+        for name, prepare in others.items():
+            calls = [call for x in inputs if (call := prepare(x))]
             if not calls or (name == NOT_REPLAYED and case.size == "64 KB"):
                 continue
             try:
