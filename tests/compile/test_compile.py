@@ -30,7 +30,6 @@ from transform_cases import (
     by_name,
     examples,
     gradients,
-    graphs,
     same,
     values,
 )
@@ -52,6 +51,8 @@ def strides(results: Sequence[Tensor]) -> list[tuple[int, ...]]:
 
 
 # Layouts.
+
+ALL_LAYOUTS = {**LAYOUTS, "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last)}
 
 
 @st.composite
@@ -94,32 +95,27 @@ class Opcheck:
 
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.complex64, torch.int8, torch.uint8, torch.bool]
+DTYPES += [torch.float8_e4m3fn]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @by_name(FIVE)
 def test_opcheck_of_dtypes(case: Case, dtype: torch.dtype) -> None:
-    differentiable = dtype.is_floating_point or dtype.is_complex
-    case.results(Opcheck(), *(x.requires_grad_(differentiable) for x in case.tensors(dtype)))
-
-
-@by_name(FIVE)
-def test_opcheck_of_float8(case: Case) -> None:
     # Its other parts multiply and compare, which torch cannot do with float8.
-    parts = ("test_autograd_registration", "test_faketensor")
-    case.results(Opcheck(test_utils=parts), *case.tensors(torch.float8_e4m3fn))
+    few = {"test_utils": ("test_autograd_registration", "test_faketensor")} if dtype == torch.float8_e4m3fn else {}
+    differentiable = not few and (dtype.is_floating_point or dtype.is_complex)
+    case.results(Opcheck(**few), *(x.requires_grad_(differentiable) for x in case.tensors(dtype)))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ALL_LAYOUTS)
 @by_name(FIVE)
 def test_opcheck_of_layouts(case: Case, layout: str) -> None:
-    case.results(Opcheck(), *(LAYOUTS[layout](x).requires_grad_() for x in case.tensors(torch.float32)))
-
-
-@by_name(ANY_SHAPE)
-def test_opcheck_of_channels_last(case: Case) -> None:
-    x = values((2, 3, 4, 5), torch.float32).to(memory_format=torch.channels_last)
-    case.results(Opcheck(), x.requires_grad_())
+    if layout == "channels_last":
+        (case,) = (other for other in ANY_SHAPE if other.name == case.name)
+        tensors = [values((2, 3, 4, 5), torch.float32)]
+    else:
+        tensors = case.tensors(torch.float32)
+    case.results(Opcheck(), *(ALL_LAYOUTS[layout](x).requires_grad_() for x in tensors))
 
 
 # Shapes and strides without data.
@@ -127,16 +123,14 @@ def test_opcheck_of_channels_last(case: Case) -> None:
 every_kind = pytest.mark.parametrize("kind", ["meta", "fake", "symbolic"])
 
 
-def without_the_data(kind: str, call: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> Sequence[Tensor]:
-    """What the call gives for tensors like these."""
+def check_known_without_data(kind: str, call: Callable[..., Sequence[Tensor]], *tensors: Tensor) -> None:
+    """What the call gives for tensors like these is known from their shapes and strides."""
     if kind == "meta":
-        return call(*map(without_data, tensors))
-    with FakeTensorMode(shape_env=ShapeEnv() if kind == "symbolic" else None) as mode:
-        return call(*map(mode.from_tensor, tensors))
-
-
-def check_known_without_data(actual: Sequence[Tensor], expected: Sequence[Tensor]) -> None:
-    for a, e in zip(actual, expected, strict=True):
+        actual = call(*map(without_data, tensors))
+    else:
+        with FakeTensorMode(shape_env=ShapeEnv() if kind == "symbolic" else None) as mode:
+            actual = call(*map(mode.from_tensor, tensors))
+    for a, e in zip(actual, call(*tensors), strict=True):
         assert [int(n) for n in a.shape] == list(e.shape)
         assert [int(n) for n in a.stride()] == list(e.stride())
         assert (a.dtype, a.storage_offset()) == (e.dtype, 0)
@@ -148,10 +142,7 @@ def check_known_without_data(actual: Sequence[Tensor], expected: Sequence[Tensor
 @settings(examples, max_examples=50)
 @given(layouts())
 def test_results_without_data_have_the_strides_of_eager_mode(case: Case, kind: str, x: Tensor) -> None:
-    def call(x: Tensor) -> list[Tensor]:
-        return case.results(dml, x)
-
-    check_known_without_data(without_the_data(kind, call, x), call(x))
+    check_known_without_data(kind, partial(case.results, dml), x)
 
 
 @st.composite
@@ -169,11 +160,8 @@ def pairs(draw: st.DrawFn) -> tuple[Tensor, Tensor]:
 @settings(examples, max_examples=100)
 @given(pairs())
 def test_a_join_without_data_has_the_strides_of_eager_mode(kind: str, tensors: tuple[Tensor, Tensor]) -> None:
-    def call(*tensors: Tensor) -> list[Tensor]:
-        return [dml.join(tensors, axis)]
-
     axis = max(d for d, n in enumerate(tensors[0].shape) if n != 0)
-    check_known_without_data(without_the_data(kind, call, *tensors), call(*tensors))
+    check_known_without_data(kind, lambda *given: [dml.join(given, axis)], *tensors)
 
 
 # Compiled calls.
@@ -204,22 +192,6 @@ def test_one_graph_serves_every_size(case: Case, layout: str) -> None:
     assert counter.frame_count == 1
 
 
-@by_name(ANY_SHAPE)
-def test_windows_and_sizes_may_change_without_another_graph(case: Case) -> None:
-    """Not only the tensors: numbers that are arguments of the compiled function too."""
-    calls: dict[str, Callable[..., Any]] = {
-        "slice1": lambda ops, x, n: ops.slice1(x, [n, 0], [2, 7], [1, -n], [2, 1]),
-        "slice_grad": lambda ops, x, n: ops.slice_grad(x, [n * 9, n * 8], [n, 0], [8, 7], [-1, 1]),
-        "split": lambda ops, x, n: ops.split(x, [n, 7 - n], 1),
-        "join": lambda ops, x, n: ops.join([x[:n], x], 0),
-        "reverse_subsequences": lambda ops, x, n: ops.reverse_subsequences(
-            x, torch.full((1, 7), n, device=x.device), 0
-        ),
-    }
-    x = values((8, 7), torch.float32)
-    assert graphs(partial(calls[case.name], dml), [(x, n) for n in (2, 4, 5)], "aot_eager", dynamic=True) == 1
-
-
 COMPILED_TRANSFORMS = ["jvp", "grad", "jacrev", "hessian", "jvp of vjp", "vmap", "vmap of grad"]
 
 
@@ -231,9 +203,6 @@ def test_torch_func_inside_of_compile(case: Case, transform: str) -> None:
     with default_device(None):  # in whose mode Dynamo cannot trace a hessian, with torch's own operators neither
         actual = compiled(lambda *x: TRANSFORMS[transform](problem, x))(*x)
         torch.testing.assert_close(actual, TRANSFORMS[transform](reference, x))
-
-
-ALL_LAYOUTS = {**LAYOUTS, "channels_last": lambda x: x.contiguous(memory_format=torch.channels_last)}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -390,12 +359,14 @@ def test_two_sizes_that_depend_on_data() -> None:
     assert strides(actual) == strides(expected) == [(4, 1, 12), (4, 1, 12)]
 
 
+@pytest.mark.parametrize("mode", ["rule", "always"])
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
-def test_sizes_that_depend_on_data_in_generated_code() -> None:
+def test_sizes_that_depend_on_data_in_generated_code(mode: str) -> None:
     def f(ops: ModuleType, x: Tensor, mask: Tensor) -> list[Tensor]:
         return [y for call in SELECTING.values() for y in as_list(call(ops, x[mask]))]
 
-    check_selecting(compiled(lambda *a: f(dml, *a), "inductor"), lambda *a: f(dml, *a))
+    with dml.set_fusion(mode):
+        check_selecting(compiled(lambda *a: f(dml, *a), "inductor"), lambda *a: f(dml, *a))
 
 
 # Generated code, forward and backward: all of it in as few compilations as can be.

@@ -1,5 +1,7 @@
 """torch.export and AOTInductor: calls that are saved, and run where the Python package is not."""
 
+import re
+import zipfile
 from pathlib import Path
 
 import plain_torch
@@ -60,21 +62,31 @@ run = torch._inductor.aoti_load_package(package)
 torch.save([run(x) for x in torch.load(inputs)], results)
 assert ("torch_dml_ops" in sys.modules) == {imported}
 """
-LOADERS = {
-    "the Python package": RUN.format(load="import torch_dml_ops", imported=True),
-    "the library alone": RUN.format(load=f"torch.ops.load_library({str(CPU_LIBRARY)!r})", imported=False),
+ALONE = RUN.format(load=f"torch.ops.load_library({str(CPU_LIBRARY)!r})", imported=False)
+# What is loaded first: the Python package, the library alone, or nothing where everything is fused.
+PROGRAMS = {
+    "never": (RUN.format(load="import torch_dml_ops", imported=True), ALONE),
+    "always": (RUN.format(load="", imported=False),),
 }
 
 
 @pytest.mark.thorough
-def test_a_package_of_aotinductor_runs_in_fresh_processes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", PROGRAMS)
+def test_a_package_of_aotinductor_runs_in_fresh_processes(mode: str, tmp_path: Path) -> None:
     package, inputs_file, results_file = (str(tmp_path / name) for name in ("all_five.pt2", "inputs.pt", "results.pt"))
     program = exported(AllFive(), values((4, 5, 3), torch.float32), Dim("batch"))
-    with torch.no_grad(), torch._inductor.config.patch(fx_graph_cache=False):
+    ours = {node.target for node in program.graph.nodes if "torch_dml_ops" in str(node.target)}
+    assert len(ours) == 5  # an exported program has the operators, whatever the mode
+    with torch.no_grad(), torch._inductor.config.patch(fx_graph_cache=False), dml.set_fusion(mode):
         torch._inductor.aoti_compile_and_package(program, package_path=package)
+    with zipfile.ZipFile(package) as files:
+        code = b"".join(files.read(name) for name in files.namelist() if name.endswith((".cpp", ".json")))
+    assert b"aoti_torch_" in code
+    # The folder of this file may have that name too.
+    assert bool(re.findall(rb"torch_dml_ops(?:::|\.)\w+", code)) == (mode == "never")
     inputs = [values((batch, 5, 3), torch.float32) for batch in (4, 2, 7)]
     torch.save(inputs, inputs_file)
-    for script in LOADERS.values():
+    for script in PROGRAMS[mode]:
         run_python("-c", script, package, inputs_file, results_file, cwd=tmp_path)
         for x, results in zip(inputs, torch.load(results_file), strict=True):
             for actual, expected in zip(as_list(results), AllFive()(x), strict=True):

@@ -1,7 +1,9 @@
 """The Triton code that Inductor generates for the operators, run by NumPy: neither a GPU nor Triton is needed."""
 
+import operator
 import re
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -83,25 +85,19 @@ class Language:
     def where(self, condition: Any, a: Any, b: Any) -> Value:
         return np.where(condition, a, b).view(Value)
 
-    def maximum(self, a: Any, b: Any, *propagate_nan: Any) -> Value:
-        return np.maximum(a, b).astype(b.dtype).view(Value)
+    def maximum(self, a: Any, b: Any, *_: Any, choose: Any = np.maximum) -> Value:
+        return choose(a, b).astype(b.dtype).view(Value)
 
-    def minimum(self, a: Any, b: Any, *propagate_nan: Any) -> Value:
-        return np.minimum(a, b).astype(b.dtype).view(Value)
-
-    def div_floor_integer(self, a: Any, b: Any) -> Any:
-        return a // b
+    minimum = partialmethod(maximum, choose=np.minimum)
+    div_floor_integer = staticmethod(operator.floordiv)
 
     def load(self, pointer: Pointer, mask: Any, other: float = 0.0, eviction_policy: str = "") -> Value:
         active = np.full(pointer.index.shape, True) if mask is None else mask
         warps = zip(pointer.index.reshape(-1, WARP), active.reshape(-1, WARP), strict=True)
         sectors = sum(len(np.unique(index[on] // SECTOR)) for index, on in warps)
         self.touched.append(sectors / (active.sum() / SECTOR))
-        return (
-            np.where(active, pointer.memory[np.where(active, pointer.index, 0)], other)
-            .astype(pointer.memory.dtype)
-            .view(Value)
-        )
+        loaded = np.where(active, pointer.memory[np.where(active, pointer.index, 0)], other)
+        return loaded.astype(pointer.memory.dtype).view(Value)
 
     def store(self, pointer: Pointer, value: Any, mask: Any) -> None:
         assert (np.diff(pointer.index) == 1).all()

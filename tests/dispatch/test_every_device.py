@@ -8,7 +8,7 @@ import contextlib
 import itertools
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import SimpleNamespace
@@ -19,6 +19,7 @@ import onnx_models
 import oracle
 import pytest
 import torch
+import torch._lazy.ts_backend
 from backends import DEVICE, EVERY_DEVICE
 from contract_cases import (
     CALLS,
@@ -36,7 +37,7 @@ from host_build import HOST_DEVICE, host_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import as_list
-from processes import file_of_tests, run_python
+from processes import assert_returns, file_of_tests, run_python
 from random_calls import PROFILE, calls, check, dtypes, shapes
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -79,6 +80,11 @@ KINDS = {"Sparse": "sparse_coo", "SparseCsr": "sparse_csr", "Quantized": "quanti
 
 def redispatched(backend: str, overload: Any, *arguments: Any, **named: Any) -> Any:
     return overload.redispatch(torch._C.DispatchKeySet(getattr(DispatchKey, backend)), *arguments, **named)
+
+
+def by_torch(op: str, *arguments: Any) -> Any:
+    """A new result, moved by torch's own functions."""
+    return redispatched("XPU", forms(op)[""], *arguments)
 
 
 def test_backends_are_found() -> None:
@@ -177,35 +183,20 @@ def test_each_device_of_torch_refuses_in_one_sentence_what_it_cannot_move() -> N
             assert sentence.endswith(way_out)
 
 
-LAZY = """
-import torch, torch._lazy.ts_backend
-import torch_dml_ops as dml
-torch._lazy.ts_backend.init()
-x = torch.arange(6.0).to("lazy").reshape(2, 3)
-out, lengths = torch.zeros(2, 3).to("lazy"), torch.tensor([[1], [2]]).to("lazy")
-for op, arguments in (
-    ("slice1", (x, [0, 0], [2, 3], [1, -1])),
-    ("slice_grad", (x, [2, 3], [0, 0], [2, 3], [1, -1])),
-    ("split", (x, [3], 1)),
-    ("join", ([x], 1)),
-    ("reverse_subsequences", (x, lengths, 1)),
-):
-    for named in ({}, {"out": [out] if op == "split" else out}):
-        try:
-            getattr(dml, op)(*arguments, **named)
-        except RuntimeError as refusal:
-            print(refusal)
-"""
+def refuse_lazy_tensors() -> None:
+    torch._lazy.ts_backend.init()
+    rule = "must not be on lazy:0, where tensors have no memory until they are needed; call cpu() first"
+    for op in OPS:
+        given = (*CALLS[op](maker("cpu")), given_as_out(op, torch.zeros(2, 3)))
+        *arguments, out = tree_map_only(Tensor, lambda x: x.to("lazy"), given)
+        for named in ({}, {"out": out}):
+            assert sentence_of(partial(getattr(dml, op), *arguments, **named)) == f"{op}: {FIRST[op]} {rule}"
 
 
 @pytest.mark.thorough
 def test_lazy_tensors_are_refused() -> None:
     """In a process of its own, which ends where the memory of a lazy tensor is viewed as another dtype."""
-    lines = run_python("-c", LAZY).splitlines()
-    assert len(lines) == 10
-    for op, line in zip((op for op in OPS for _ in range(2)), lines, strict=True):
-        rule = "must not be on lazy:0, where tensors have no memory until they are needed; call cpu() first"
-        assert line == f"{op}: {FIRST[op]} {rule}"
+    assert_returns(refuse_lazy_tensors)
 
 
 # The device of host_device.cpp.
@@ -257,26 +248,31 @@ def test_one_warning_for_each_type_of_device(t: Any, monkeypatch: pytest.MonkeyP
     assert [re.findall(r"tensors on (\w+)", str(w.message)) for w in warned] == [[HOST_DEVICE], ["cpu"]]
 
 
-def test_a_warning_says_what_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("hip", "words"),
+    [(None, "a build where nvcc is on the PATH has kernels"), ("7.2", r"torch\.compile may generate faster code")],
+)
+def test_a_warning_says_what_is_faster(monkeypatch: pytest.MonkeyPatch, hip: str | None, words: str) -> None:
     monkeypatch.setattr(without_kernels, "_warned", set())
-    monkeypatch.setattr(torch.version, "hip", None)
-    with pytest.warns(UserWarning, match="a build where nvcc is on the PATH has kernels"):
-        without_kernels._warn(torch.device("cuda"))
-    monkeypatch.setattr(without_kernels, "_warned", set())
-    monkeypatch.setattr(torch.version, "hip", "7.2")
-    with pytest.warns(UserWarning, match=r"torch\.compile may generate faster code"):
+    monkeypatch.setattr(torch.version, "hip", hip)
+    with pytest.warns(UserWarning, match=words):
         without_kernels._warn(torch.device("cuda"))
 
 
 class Functions(TorchDispatchMode):
-    """Which of torch's functions are called, and how many elements the largest index has."""
+    """Which of torch's functions are called, and how many elements the largest index has. The device fails, if it is
+    given an error, at one of its calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: RuntimeError | None = None, calls_before: int = 0) -> None:
         super().__init__()
+        self.error, self.calls_before = error, calls_before
+        self.calls, self.largest_index = 0, 0
         self.called: list[str] = []
-        self.largest_index = 0
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.error is not None and self.calls == self.calls_before:
+            raise self.error
+        self.calls += 1
         result = function(*args, **(kwargs or {}))
         name = function._schema.name.removeprefix("aten::")
         if not function.is_view and name not in ("detach", "empty", "new_empty", "new_empty_strided"):
@@ -286,67 +282,51 @@ class Functions(TorchDispatchMode):
         return result
 
 
+X = maker("cpu")(4, 5, 6)
 MOVES: dict[str, tuple[str, tuple[Any, ...], list[str]]] = {
-    "forwards": ("slice1", (0, [1, 0, 0], [3, 5, 6], [1, 2, 3]), ["copy_"]),
-    "backwards": ("slice1", (0, [0, 0, 0], [4, 5, 6], [1, -1, -2]), ["flip"]),
-    "into zeros": ("slice_grad", (0, [4, 5, 7], [0, 0, 1], [4, 5, 6], [1, 1, 1]), ["zero_", "copy_"]),
-    "into no zeros": ("slice_grad", (0, [4, 5, 6], [0, 0, 0], [4, 5, 6], [1, 1, 1]), ["copy_"]),
-    "split": ("split", (0, [1, 2, 2], 1), ["copy_"] * 3),
-    "join": ("join", ([0, 0, 0], 1), ["cat"]),
+    "forwards": ("slice1", (X, [1, 0, 0], [3, 5, 6], [1, 2, 3]), ["copy_"]),
+    "backwards": ("slice1", (X, [0, 0, 0], [4, 5, 6], [1, -1, -2]), ["flip"]),
+    "into zeros": ("slice_grad", (X, [4, 5, 7], [0, 0, 1], [4, 5, 6], [1, 1, 1]), ["zero_", "copy_"]),
+    "into no zeros": ("slice_grad", (X, [4, 5, 6], [0, 0, 0], [4, 5, 6], [1, 1, 1]), ["copy_"]),
+    "split": ("split", (X, [1, 2, 2], 1), ["copy_"] * 3),
+    "join": ("join", ([X, X, X], 1), ["cat"]),
 }
 
 
 @pytest.mark.parametrize("name", MOVES)
 def test_each_element_is_moved_once(name: str) -> None:
     op, arguments, functions = MOVES[name]
-    x = maker("cpu")(4, 5, 6)
-    arguments = tuple([x] * 3 if k == 0 and op == "join" else x if k == 0 else a for k, a in enumerate(arguments))
     with Functions() as seen:
-        result = redispatched("XPU", forms(op)[""], *arguments)
+        result = by_torch(op, *arguments)
     assert seen.called == functions
     assert_right(result, op, arguments)
 
 
 def test_pieces_are_joined_in_place_where_out_has_steps() -> None:
-    pieces, out = [maker("cpu")(4, 5, 6)] * 3, torch.zeros(4, 15, 12)[..., ::2]
+    out = torch.zeros(4, 15, 12)[..., ::2]
     with Functions() as seen:
-        redispatched("XPU", forms("join")["out"], pieces, 1, out=out)
+        redispatched("XPU", forms("join")["out"], [X, X, X], 1, out=out)
     assert seen.called == ["copy_"] * 3
-    assert_right(out, "join", (pieces, 1))
-
-
-class Failing(TorchDispatchMode):
-    """The device fails at one of the calls of torch's functions."""
-
-    def __init__(self, error: RuntimeError, calls_before: int) -> None:
-        super().__init__()
-        self.error, self.calls_before = error, calls_before
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.calls_before == 0:
-            raise self.error
-        self.calls_before -= 1
-        return function(*args, **(kwargs or {}))
+    assert_right(out, "join", ([X, X, X], 1))
 
 
 @every_op
 def test_errors_of_a_device_are_raised_as_they_are(op: str) -> None:
     arguments = CALLS[op](maker("cpu"))
     error = torch.AcceleratorError("an earlier kernel failed")
-    with Failing(error, 100) as unhindered:
-        redispatched("XPU", forms(op)[""], *arguments)
-    for calls_before in range(100 - unhindered.calls_before):
-        with Failing(error, calls_before), pytest.raises(RuntimeError) as raised:
-            redispatched("XPU", forms(op)[""], *arguments)
+    with Functions() as unhindered:
+        by_torch(op, *arguments)
+    for calls_before in range(unhindered.calls):
+        with Functions(error, calls_before), pytest.raises(RuntimeError) as raised:
+            by_torch(op, *arguments)
         assert raised.value is error
 
 
 @pytest.mark.parametrize("sizes", [(4, 1, 1), (1, 1, 6), (4, 1, 6), (1, 1, 1)], ids=str)
 def test_lengths_that_are_shared_are_not_made_an_index_as_large_as_the_data(sizes: tuple[int, ...]) -> None:
-    x = maker("cpu")(4, 5, 6)
-    arguments = (x, lengths_of(np.arange(np.prod(sizes)).reshape(sizes), torch.int64, "cpu").expand(4, 1, 6), 1)
+    arguments = (X, lengths_of(np.arange(np.prod(sizes)).reshape(sizes), torch.int64, "cpu").expand(4, 1, 6), 1)
     with Functions() as seen:
-        result = redispatched("XPU", forms("reverse_subsequences")[""], *arguments)
+        result = by_torch("reverse_subsequences", *arguments)
     assert seen.called.count("gather") == 1
     assert "copy_" not in seen.called
     assert seen.largest_index == 5 * np.prod(sizes)
@@ -470,6 +450,10 @@ def test_traced(way: str, device: None) -> None:
     same(TRACED[way](AllFive(), x)(x), AllFive()(x))
 
 
+def there(arrays: Sequence[Any]) -> list[Tensor]:
+    return [onnx_models.tensor_of(array).to(HOST_DEVICE) for array in arrays]
+
+
 def test_imported_models() -> None:
     """The cases that the onnx package has of operators that move elements."""
     host_device()
@@ -477,7 +461,7 @@ def test_imported_models() -> None:
         if not onnx_models.reason(name):
             ((inputs, outputs),) = case.data_sets
             module = from_onnx(case.model).to(HOST_DEVICE)
-            results = as_list(module(*(onnx_models.tensor_of(array).to(HOST_DEVICE) for array in inputs)))
+            results = as_list(module(*there(inputs)))
             bits = [onnx_models.bits(result.cpu()) for result in results]
             assert bits == [onnx_models.bits(np.asarray(output)) for output in outputs], name
 
@@ -487,7 +471,7 @@ def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str) -> None:
     host_device()
     ((inputs, outputs),) = onnx_models.CASES[name].data_sets
     module = onnx_models.by_onnx2torch(onnx_models.CASES[name].model)
-    result = module(*(onnx_models.tensor_of(array).to(HOST_DEVICE) for array in inputs))
+    result = module(*there(inputs))
     assert (result.device.type, result.cpu().tolist()) == (HOST_DEVICE, outputs[0].tolist())
 
 
@@ -495,21 +479,22 @@ def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str) -> None:
 FILES = ("autograd", "compositions", "directml_graph", "directml_operator", "index", "negative_steps")
 FILES += ("reverse_sequence", "unusual_inputs", "vmap", "windows_and_lengths")
 LEFT_OUT = "inductor", "compil", "gradcheck", "without_strides", "short_way_within", "recurrent"
-
-
 # Of them, and quickly.
 PROPERTIES = "index_is_numpys or is_read_is_numpys or is_assigned_is_numpys or it_is_onnxs or random_graphs"
 
 
+def run_there(selected: str, *names: str) -> None:
+    files = map(file_of_tests, names)
+    run_python(
+        "-m", "pytest", "-q", "-m", "not thorough", "-k", selected, *files, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE
+    )
+
+
 def test_properties_of_what_is_built_on_the_operators() -> None:
-    files = [file_of_tests(name) for name in ("directml_graph", "index", "negative_steps", "reverse_sequence")]
-    options = ["-q", "-m", "not thorough", "-k", PROPERTIES]
-    run_python("-m", "pytest", *options, *files, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE)
+    run_there(PROPERTIES, "directml_graph", "index", "negative_steps", "reverse_sequence")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", FILES)
 def test_other_tests_of_what_is_built_on_the_operators(file: str) -> None:
-    path = file_of_tests(file)
-    options = ["-q", "-m", "not thorough", "-k", " and ".join(f"not {name}" for name in LEFT_OUT)]
-    run_python("-m", "pytest", *options, path, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE)
+    run_there(" and ".join(f"not {name}" for name in LEFT_OUT), file)

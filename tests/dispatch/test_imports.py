@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from collections import Counter
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -18,37 +17,61 @@ from processes import run_python, started
 import torch_dml_ops
 from torch_dml_ops._sentences.packages import need_packages
 
+APART = """
+import os, sys, traceback
+import torch
+for code in sys.argv[1:]:
+    print("-", flush=True)
+    if os.fork() == 0:
+        sys.argv = ["-c"]
+        try:
+            exec(code)
+        except BaseException:
+            traceback.print_exc(file=sys.stdout)
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+"""
+
+
+def apart(*programs: str) -> list[list[str]]:
+    """The lines that each program prints, in a process that has imported torch and no more."""
+    printed = run_python("-c", APART, *programs)
+    return [lines.splitlines() for lines in printed.removeprefix("-\n").split("-\n")]
+
+
 MODEL = str(Path(__file__).parents[2] / "examples" / "models" / "strided_and_padded.json")
 
 COMPILER = ("torch._dynamo", "torch._inductor", "torch.fx.experimental", "sympy")
 OPTIONAL = ("matplotlib", "onnx", "onnxruntime", "onnxscript", "torch.distributed.tensor")
 
 
-@cache
-def imported(*arguments: str) -> frozenset[str]:
-    """The modules that Python imports with these arguments, as it tells itself."""
-    done = started(sys.executable, "-X", "importtime", *arguments)
-    assert done.returncode == 0, done.stderr
-    lines = (line.split("|") for line in done.stderr.splitlines() if line.startswith("import time:"))
-    return frozenset(line[2].strip() for line in lines)
+REPORTED = """
+before = {*sys.modules}
+import contextlib, io, runpy
+sys.argv += %r
+with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):
+    %s
+print(*{*sys.modules} - before)
+"""
+MAIN = "runpy.run_module('torch_dml_ops', run_name='__main__')"
+WAYS_IN = [
+    ("import torch_dml_ops", []),
+    ("import torch_dml_ops.directml", []),
+    ("from torch_dml_ops.directml import *", []),
+    (MAIN, []),
+    (MAIN, ["validate", MODEL]),
+    (MAIN, ["run", MODEL]),
+]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "without"),
-    [
-        (("-c", "import torch_dml_ops"), COMPILER + OPTIONAL),
-        (("-c", "import torch_dml_ops.directml"), COMPILER + OPTIONAL),
-        (("-c", "from torch_dml_ops.directml import *"), COMPILER + OPTIONAL),
-        (("-m", "torch_dml_ops"), OPTIONAL[:-1]),  # which says whether the compiler has what is needed of it
-        (("-m", "torch_dml_ops", "validate", MODEL), COMPILER + OPTIONAL),
-        (("-m", "torch_dml_ops", "run", MODEL), COMPILER + OPTIONAL),
-    ],
-    ids=["torch_dml_ops", "directml", "all of directml", "report", "validate", "run"],
-)
-def test_nothing_that_takes_long_is_imported(arguments: tuple[str, ...], without: tuple[str, ...]) -> None:
-    ours = imported(*arguments) - imported("-c", "import torch")
-    assert "torch_dml_ops._libraries" in ours
-    assert sorted(m for m in ours if m in without or m.startswith(tuple(f"{name}." for name in without))) == []
+def test_nothing_that_takes_long_is_imported() -> None:
+    imported = apart(*(REPORTED % (arguments, code) for code, arguments in WAYS_IN))
+    for way_in, [line] in zip(WAYS_IN, imported, strict=True):
+        # The report says whether the compiler has what is needed of it.
+        without = OPTIONAL[:-1] if way_in == (MAIN, []) else COMPILER + OPTIONAL
+        assert "torch_dml_ops._libraries" in line.split()
+        assert not [m for m in line.split() if f"{m}.".startswith(tuple(f"{n}." for n in without))], way_in
 
 
 PACKAGE = Path(torch_dml_ops.__file__).parent
@@ -200,12 +223,11 @@ def test_all_that_is_missing_is_named_at_once() -> None:
 
 
 THE_INTERFACE = """
-import sys
 import torch_dml_ops as dml
 lazy = "directml", "distributed", "onnx", "viz"
-print({name for name in dir(dml) if not name.startswith("__")} == {*dml.__all__, *lazy})
-print([name for name in lazy if f"torch_dml_ops.{name}" in sys.modules])
-print(dml.directml.SplitOperatorDesc.__module__, [name for name in lazy if f"torch_dml_ops.{name}" in sys.modules])
+there = lambda: [name for name in lazy if f"torch_dml_ops.{name}" in sys.modules]
+print({name for name in dir(dml) if not name.startswith("__")} == {*dml.__all__, *lazy}, there())
+print(dml.directml.SplitOperatorDesc.__module__, there())
 sys.modules["matplotlib"] = None
 print(hasattr(dml, "viz"), hasattr(dml, "anything"))
 try:
@@ -213,6 +235,44 @@ try:
 except AttributeError as error:
     print(error)
 """
+WITHOUT_DTENSORS = """
+sys.modules["torch.distributed.tensor"] = None
+import torch_dml_ops as dml
+print(dml.split(torch.arange(2), [1, 1], 0)[1].item())
+"""
+# In inference mode a call of torch.ops meets none of the package's code before torch looks for the rules.
+A_DTENSOR = """
+import contextlib
+{first}
+import torch_dml_ops
+import torch.distributed.tensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+print("torch_dml_ops.distributed" in sys.modules)
+torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
+mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
+with {context}():
+    x = torch.distributed.tensor.DTensor.from_local(torch.arange(3), mesh, [torch.distributed.tensor.Shard(0)])
+    print({function}.slice1(x, [0], [3], [-1]).to_local().tolist())
+"""
+OPS, INFERENCE = "torch.ops.torch_dml_ops", "torch.inference_mode"
+TENSOR = "import torch.distributed.tensor"
+PRINTED = {
+    THE_INTERFACE: [
+        "True []",
+        "torch_dml_ops.directml.operator_descs ['directml']",
+        "False False",
+        "torch_dml_ops.viz needs matplotlib: pip install matplotlib",
+    ],
+    WITHOUT_DTENSORS: ["1"],
+    A_DTENSOR.format(first=TENSOR, context=INFERENCE, function=OPS): ["True", "[2, 1, 0]"],
+    A_DTENSOR.format(first="", context="contextlib.nullcontext", function=OPS): ["False", "[2, 1, 0]"],
+    A_DTENSOR.format(first="", context=INFERENCE, function="torch_dml_ops"): ["False", "[2, 1, 0]"],
+}
+
+
+def test_the_interface_and_the_rules_for_dtensors_come_when_they_are_used() -> None:
+    """The rules are there before a call, whenever torch has loaded its own, and nobody needs DTensors."""
+    assert apart(*PRINTED) == [*PRINTED.values()]
 
 
 @pytest.mark.parametrize("name", ["", ".directml", ".distributed", ".onnx", ".ops", ".viz"])
@@ -223,42 +283,3 @@ def test_all_that_is_public_is_listed_once(name: str) -> None:
     assert all(hasattr(module, name) and count == 1 for name, count in listed.items())
     own = {key for key, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__}
     assert {key for key in own if not key.startswith("_")} <= set(listed)
-
-
-def test_the_interface_is_what_dir_lists_and_its_modules_come_when_they_are_used() -> None:
-    assert run_python("-c", THE_INTERFACE).splitlines() == [
-        "True",
-        "[]",
-        "torch_dml_ops.directml.operator_descs ['directml']",
-        "False False",
-        "torch_dml_ops.viz needs matplotlib: pip install matplotlib",
-    ]
-
-
-A_DTENSOR = """
-import contextlib, sys, torch
-if sys.argv[1] == "before":
-    import torch.distributed.tensor
-import torch_dml_ops
-import torch.distributed.tensor
-from torch.testing._internal.distributed.fake_pg import FakeStore
-print("torch_dml_ops.distributed" in sys.modules)
-torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
-mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
-with contextlib.nullcontext() if sys.argv[1] == "after" else torch.inference_mode():
-    x = torch.distributed.tensor.DTensor.from_local(torch.arange(3), mesh, [torch.distributed.tensor.Shard(0)])
-    slice1 = torch_dml_ops.slice1 if sys.argv[1] == "after, a function" else torch.ops.torch_dml_ops.slice1
-    print(slice1(x, [0], [3], [-1]).to_local().tolist())
-torch.distributed.destroy_process_group()
-"""
-
-
-def test_a_torch_whose_dtensors_cannot_be_imported() -> None:
-    program = "import sys; sys.modules['torch.distributed.tensor'] = None; import torch, torch_dml_ops as dml; "
-    assert run_python("-c", f"{program}print(dml.split(torch.arange(2), [1, 1], 0)[1].item())") == "1\n"
-
-
-@pytest.mark.parametrize("when", ["before", "after", "after, a function"])
-def test_rules_for_dtensors_are_there_before_a_call_whenever_torch_has_loaded_its_own(when: str) -> None:
-    """In inference mode a call of torch.ops meets none of the package's code before torch looks for the rules."""
-    assert run_python("-c", A_DTENSOR, when).splitlines() == [str(when == "before"), "[2, 1, 0]"]

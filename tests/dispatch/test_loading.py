@@ -92,41 +92,37 @@ def test_a_second_library_loaded_by_hand_registers_nothing_and_says_so(tmp_path:
     assert (out, errors.splitlines(keepends=True)[-1 if logs else 0 :]) == ("", [words])
 
 
-def test_the_same_library_loaded_by_hand_before_and_after() -> None:
-    load = "torch.ops.load_library(sys.argv[1]); "
-    assert run(f"{load} check(); {load} check()", PACKAGE / CPU) == ("", "")
+LOAD = f"torch.ops.load_library({str(PACKAGE / CPU)!r}); "
+AGAIN = """
+import torch_dml_ops; first = torch_dml_ops; check()
+for _ in range({times}):
+    forget(); import torch_dml_ops; check()
+assert torch_dml_ops is not first and torch_dml_ops._torch.autograd is first._torch.autograd
+assert first.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]
+torch_dml_ops.set_fusion('never'); assert first.get_fusion() == 'never'
+"""
+# Nothing is registered twice, of which torch would warn, and what was imported first works on.
+WORKS: dict[str, str] = {
+    "the same library loaded by hand before and after": f"{LOAD} check(); {LOAD} check()",
+    "the same package imported again": AGAIN.format(times=1),
+    "the same package imported three times again": AGAIN.format(times=3),
+    "the same package by another path": "check(); forget(); sys.path.insert(0, sys.argv[1]); check()",
+    # As the folder above the checkout has one; Python takes it for an empty package if it finds no other.
+    "the package from a folder that has one of its name": "check()",
+    "the package reloaded": "import torch_dml_ops; importlib.reload(torch_dml_ops); check()",
+    "an import after one that failed on the way": """
+sys.modules['torch_dml_ops._operators.definitions'] = None; assert 'halted' in refused()
+del sys.modules['torch_dml_ops._operators.definitions']; check()
+""",
+}
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_the_same_package_imported_again(times: int) -> None:
-    """Nothing is registered twice, of which torch would warn, and what was imported first works on."""
-    code = "import torch_dml_ops; first = torch_dml_ops; check()\n"
-    code += "forget(); import torch_dml_ops; check()\n" * times
-    code += "assert torch_dml_ops is not first and torch_dml_ops._torch.autograd is first._torch.autograd\n"
-    code += "assert first.slice1(torch.arange(3), [0], [3], [-1]).tolist() == [2, 1, 0]\n"
-    code += "torch_dml_ops.set_fusion('never'); assert first.get_fusion() == 'never'"
-    assert run(code) == ("", "")
-
-
-def test_the_same_package_by_another_path(tmp_path: Path) -> None:
+@pytest.mark.parametrize("situation", WORKS)
+def test_the_package_works_and_says_nothing(situation: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(PACKAGE.parent)
-    assert run("check(); forget(); sys.path.insert(0, sys.argv[1]); check()", tmp_path / "link") == ("", "")
-
-
-def test_the_package_from_a_folder_that_has_one_of_its_name(tmp_path: Path) -> None:
-    """As the folder above the checkout does; Python takes such a folder for an empty package if it finds no other."""
     (tmp_path / "torch_dml_ops").mkdir()
-    assert run("check()", folder=tmp_path) == ("", "")
-
-
-def test_the_package_reloaded() -> None:
-    assert run("import torch_dml_ops; importlib.reload(torch_dml_ops); check()") == ("", "")
-
-
-def test_an_import_after_one_that_failed_on_the_way() -> None:
-    code = "sys.modules['torch_dml_ops._operators.definitions'] = None; assert 'halted' in refused()\n"
-    code += "del sys.modules['torch_dml_ops._operators.definitions']; check()"
-    assert run(code) == ("", "")
+    elsewhere = {"folder": tmp_path} if "from a folder" in situation else {}
+    assert run(WORKS[situation], tmp_path / "link", **elsewhere) == ("", "")
 
 
 def test_a_package_installed_anew_under_a_running_process(tmp_path: Path) -> None:

@@ -28,30 +28,29 @@ from backends import DEVICE, WAYS, no_forks, ordinary_way
 from contract_cases import maker, tensors_in
 from host_build import cuda_on_host
 from oracle import as_list
-from private_names import assert_works
+from private_names import assert_work
 from processes import assert_returns
 from short_way_situations import (
     ARGUMENTS,
     CPU_ONLY,
     ENTRIES,
     FORMS,
+    KINDS,
+    OF_ONE_DEVICE,
     OPERATORS,
     TABLES,
     WITHOUT_STRIDES,
     Form,
     Index,
     SeesDispatch,
-    conjugate,
     fresh,
-    functional,
     one,
     outcome,
+    outs_for,
     requires_grad,
     run,
     seen,
-    sizes_of_results,
     with_second,
-    zero_tensor,
 )
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -163,9 +162,8 @@ def repeated(kind: str, form: Form, count: int) -> tuple[Callable[[], Any], list
         t.requires_grad_(kind in ("with gradients", "forward and backward"))
     function, watched = Form(form.op, form.entry, kind == "out").function(), [*arguments, *tensors_in(arguments)]
     if kind == "out":
-        outs = [torch.zeros(sizes, device=DEVICE) for sizes in sizes_of_results(form.op, arguments)]
-        out = outs if form.op == "split" else outs[0]
-        return lambda: function(*arguments, out=out), [*watched, out, *outs]
+        out = outs_for(form.op, arguments)
+        return lambda: function(*arguments, out=out), [*watched, out, *tensors_in([out])]
     if kind == "refused":
         *others, last = arguments
         wrong = [*others, -3 if isinstance(last, int) else [0, *last[1:]]]
@@ -269,8 +267,8 @@ def test_results_are_held_by_their_owner_alone(op: str) -> None:
 @pytest.mark.parametrize("name", ["to_capsule", "from_capsule", "increment_version", "is_excluded", "is_wrapped"])
 def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, one_thread: None) -> None:
     """Torch's function fails when it is called for the nth time, as where memory is short."""
-    torch_, until, calls = short_way.names_of_torch(), 0, []
-    right = getattr(torch_, name)
+    until, calls = 0, []
+    right = getattr(short_way.names_of_torch(), name)
 
     def fails(*arguments: Any) -> Any:
         nonlocal until
@@ -284,9 +282,7 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, on
         until = n
         call()
 
-    setattr(torch_, name, fails)
-    short_way.fast_calls.set_up(torch_)
-    try:
+    with set_up_with(**{name: fails}):
         kinds = ("plain", "out", "with gradients", "forward and backward")
         for kind, count, entry in itertools.product(kinds, counts(op), ENTRIES):
             until = 0
@@ -299,17 +295,12 @@ def test_a_call_that_fails_half_way_leaves_nothing_behind(name: str, op: str, on
                     break
         # (Where torch records a call in the ordinary way, it leaves a reference to what setup_context returns behind.)
         assert left_behind(calls, times=200, count_nones=False) == []
-    finally:
-        short_way.fast_calls.set_up(short_way.names_of_torch())
 
 
-WRONG: dict[str, Callable[[Tensor], Tensor]] = {
+WRONG: dict[str, Callable[[Tensor], Any]] = {
     **{kind: convert for kind, convert in WITHOUT_STRIDES.items() if DEVICE == "cpu" or kind != "mkldnn"},
-    "meta": lambda x: x.to("meta"),
-    "another dtype": Tensor.double,
-    "another shape": lambda x: x[:1],
+    **{kind: KINDS[kind] for kind in ("meta", "another dtype", "another shape", "functional")},
     "conjugate": lambda x: x.to(torch.complex64).conj(),
-    "functional": torch._to_functional_tensor,
     "requires grad": lambda x: x.clone().requires_grad_(),
 }
 
@@ -319,8 +310,7 @@ def one_wrong(op: str, count: int, into: bool, change: Callable[[Any], Any]) -> 
     for k in itertools.count():
         arguments = [*arguments_for(op, count), *[None] * (op == "slice1"), None]
         if into:
-            outs = [torch.zeros(sizes, device=DEVICE) for sizes in sizes_of_results(op, arguments[:-1])]
-            arguments[-1] = outs if op == "split" else outs[0]
+            arguments[-1] = outs_for(op, arguments[:-1])
         tensors = tensors_in(arguments)
         if k == len(tensors):
             return
@@ -414,30 +404,32 @@ def test_the_overloads_of_the_short_way_are_for_the_package_alone(op: str) -> No
 # Nothing is printed: torch writes to stderr what a kernel throws below the functions in C.
 
 
-@every_op
-def test_calls_within_a_mode_for_dispatch_print_nothing(op: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_calls_within_a_mode_for_dispatch_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     """Such a mode is at work when a compiled function is called for the first time."""
     for form in FORMS:
-        if form.op == op:
-            with SeesDispatch():
-                form(fresh())
-    assert capfd.readouterr().err == ""
+        with SeesDispatch():
+            form(fresh())
+        assert capfd.readouterr().err == "", form
+
+
+@contextlib.contextmanager
+def set_up_with(**names: Any) -> Iterator[None]:
+    """The functions in C, with other things in the place of torch's."""
+    short_way.fast_calls.set_up(SimpleNamespace(**{**vars(short_way.names_of_torch()), **names}))
+    try:
+        yield
+    finally:
+        short_way.fast_calls.set_up(short_way.names_of_torch())
 
 
 @pytest.mark.skipif(DEVICE != "cpu", reason="both libraries have to have kernels for the CPU")
-@every_op
-def test_kernels_of_each_library_find_the_numbers_of_a_call(op: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_kernels_of_each_library_find_the_numbers_of_a_call(capfd: pytest.CaptureFixture[str]) -> None:
     """As where a CUDA tensor's call gets to a refusal of the CPU's library. Here, the two have changed places."""
-    torch_ = short_way.names_of_torch()
-    torch_.cpu_library, torch_.cuda_library = cuda_on_host()._name, torch_.cpu_library
-    short_way.fast_calls.set_up(torch_)
-    try:
+    cpu_library = short_way.names_of_torch().cpu_library
+    with set_up_with(cpu_library=cuda_on_host()._name, cuda_library=cpu_library):
         for form in FORMS:
-            if form.op == op:
-                form(fresh().cpu())
-    finally:
-        short_way.fast_calls.set_up(short_way.names_of_torch())
-    assert capfd.readouterr().err == ""
+            form(fresh().cpu())
+            assert capfd.readouterr().err == "", form
 
 
 # Whatever Python hands to the functions in C.
@@ -595,17 +587,6 @@ def dispatch_keys() -> Iterator[str]:
             yield key
 
 
-KINDS: dict[str, Callable[[], Tensor]] = {
-    "plain": fresh,
-    "requires grad": requires_grad,
-    "conjugate": conjugate,
-    "negative": lambda: conjugate().imag,
-    "ZeroTensor": lambda: zero_tensor(fresh()),
-    "inference": torch.inference_mode()(fresh),
-    "functional": functional,
-}
-
-
 def register_at_every_key(op: str, into: bool) -> None:
     calls, missed, met = [], [], set()
     ones = torch.ones(1, device=DEVICE)
@@ -617,7 +598,7 @@ def register_at_every_key(op: str, into: bool) -> None:
         return None if into else [ones, ones] if op == "split" else ones
 
     def calls_it(call: Callable[..., Any], kind: str) -> bool:
-        x = KINDS[kind]()
+        x = OF_ONE_DEVICE[kind]()
         calls.clear()
         with contextlib.suppress(Exception):
             call(*ARGUMENTS[op](x), **({"out": Form(op).outs(x)} if into else {}))
@@ -629,7 +610,7 @@ def register_at_every_key(op: str, into: bool) -> None:
                 library.impl(f"{op}.out" if into else op, kernel, key)
             except RuntimeError:  # torch 2.11 lets nobody replace a kernel that was registered from Python
                 continue
-            for kind in KINDS:
+            for kind in OF_ONE_DEVICE:
                 if calls_it(torchs_own(op, "out" if into else "default"), kind):
                     met.add(key)
                     missed += [(key, kind, f) for f in (packet, called, getattr(dml, op)) if not calls_it(f, kind)]
@@ -686,36 +667,22 @@ class Changes(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("gradients", [False, True])
 @pytest.mark.parametrize(
     "change", [list.clear, list.reverse, lambda x: x.extend(x[:1]), lambda x: x.__setitem__(0, None)]
 )
-def test_lists_that_change_during_a_call(change: Callable[[list[Any]], object], gradients: bool) -> None:
-    """It goes on with what they held at first."""
-    short_way.harmless_modes.add(Changes)
-    try:
-        for op, into in [(op, out) for op in OPERATORS for out in (False, True) if not (out and gradients)]:
-            form = Form(op, out=into)
-            x = fresh()[:, :, 0, 0].clone().requires_grad_(gradients)
-            if into:
-                expected = Form(op)(x)
-            elif gradients:
-                expected = torch.autograd.grad((one(form(x)) ** 2).sum(), x)
-            else:
-                expected = form(x)
-            arguments, out = list(form.arguments(x)), form.outs(x)
-            kept = list(as_list(out))
-            lists = [a for a in (*arguments, out) if isinstance(a, list)]
-            with Changes(change, lists):
-                result = form.into(out, *arguments) if into else form.function()(*arguments)
-            if into:
-                same(kept, as_list(expected))
-            elif gradients:
-                same(torch.autograd.grad((one(result) ** 2).sum(), x), expected)
-            else:
-                same(result, expected)
-    finally:
-        short_way.harmless_modes.remove(Changes)
+@pytest.mark.parametrize("form", [form for form in FORMS if form.entry == "dml"], ids=str)
+def test_lists_that_change_during_a_call(form: Form, change: Callable[[list[Any]], object]) -> None:
+    """It goes on with what they held at first, and so do its derivatives."""
+    for gradients in {False, not form.out}:
+        x = fresh()[:, :, 0, 0].clone().requires_grad_(gradients)
+        expected, arguments, out = form(x), list(form.arguments(x)), form.outs(x)
+        kept = list(as_list(out))
+        lists = [a for a in (*arguments, out) if isinstance(a, list)]
+        with set_up_with(harmless_modes={Changes}), Changes(change, lists):
+            result = form.into(out, *arguments) if form.out else form.function()(*arguments)
+        same(kept if form.out else as_list(result), as_list(expected))
+        if gradients:
+            same(*(torch.autograd.grad((one(r) ** 2).sum(), x) for r in (result, expected)))
 
 
 class Interruption(BaseException):
@@ -734,39 +701,36 @@ def interrupted() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def call_until(seconds: float, form: Form, x: Tensor) -> None:
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    for _ in range(100_000):
-        form(x)
+def call_until(seconds: float, call: Callable[[], Any]) -> None:
+    def often() -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        for _ in range(100_000):
+            call()
+
+    with pytest.raises(Interruption):
+        often()
 
 
 def test_no_interruption_is_lost_within_a_mode_that_passes(interrupted: None) -> None:
     x, out = torch.ones(8), torch.ones(8)
-    calls: tuple[Callable[[], Any], ...] = (
-        lambda: dml.index(x)[::-1],
-        lambda: dml.slice1(x, [0], [8], [-1]),
-        lambda: dml.slice1(x, [0], [8], [-1], out=out),
-    )
+    window = [0], [8], [-1]
     with dml.negative_steps():
-        for call in calls:
-            for _ in range(500):
-                with pytest.raises(Interruption):
-                    call_until(0.0002, lambda _, call=call: call(), x)
+        for _ in range(500):
+            call_until(0.0002, lambda: dml.index(x)[::-1])
+            call_until(0.0002, lambda: dml.slice1(x, *window))
+            call_until(0.0002, lambda: dml.slice1(x, *window, out=out))
 
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_interruptions_at_any_moment(interrupted: None, gradients: bool) -> None:
     """By a signal whose handler raises, as that of Ctrl-C does: the calls after it are as ever, and nothing is held."""
     kept: list[tuple[Tensor, int]] = []
-    for form in FORMS:
-        if form.out and gradients:
-            continue
+    for form in [form for form in FORMS if not (form.out and gradients)]:
         x = fresh()[0, 0].clone().requires_grad_(gradients)
         expected = [t.detach() for t in as_list(form(x))]
         uses = x._use_count()
         for k in range(5):
-            with pytest.raises(Interruption):
-                call_until(0.00003 * (k + 1), form, x)
+            call_until(0.00003 * (k + 1), partial(form, x))
         same([t.detach() for t in as_list(form(x))], expected)
         kept.append((x, uses))
     gc.collect()
@@ -775,41 +739,31 @@ def test_interruptions_at_any_moment(interrupted: None, gradients: bool) -> None
 
 # Imports at odd moments.
 
-MOMENTS = """
+MOMENTS = (
+    "load()",
+    *("within(FakeTensorMode)", "within(forward_ad.dual_level)", "within(torch.inference_mode)"),
+    *("within(torch.no_grad)", "within(lambda: torch.device('meta'))", "within(torch._C._AutoDispatchBelowAutograd)"),
+    *("called_by(torch.func.vmap)", "called_by(lambda f: torch.func.grad(lambda x: f(x).sum()))"),
+    *("called_by(lambda f: lambda x: torch.func.jvp(f, (x,), (x,)))", "called_by(torch.func.functionalize)"),
+    *("called_by(make_fx)", "called_by(lambda f: make_fx(f, pre_dispatch=True))"),
+    "called_by(lambda f: lambda x: torch.jit.trace(f, (x,), check_trace=False))",
+)
+IMPORT = """
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-
-def within(context):
-    def run(load):
-        with context():
-            load()
-    return run
-
-def called_by(transform):
-    return lambda load: transform(lambda x: (load(), x * 1)[1])(torch.ones(3))
-
-MOMENTS = {
-    "at first": lambda load: load(),
-    "FakeTensorMode": within(FakeTensorMode),
-    "dual level": within(forward_ad.dual_level),
-    "inference mode": within(torch.inference_mode),
-    "no_grad": within(torch.no_grad),
-    "torch.device": within(lambda: torch.device("meta")),
-    "below autograd": within(torch._C._AutoDispatchBelowAutograd),
-    "vmap": called_by(torch.func.vmap),
-    "grad": called_by(lambda f: torch.func.grad(lambda x: f(x).sum())),
-    "jvp": called_by(lambda f: lambda x: torch.func.jvp(f, (x,), (x,))),
-    "functionalize": called_by(torch.func.functionalize),
-    "make_fx": called_by(make_fx),
-    "make_fx before dispatch": called_by(lambda f: make_fx(f, pre_dispatch=True)),
-    "jit.trace": called_by(lambda f: lambda x: torch.jit.trace(f, (x,), check_trace=False)),
-}
 
 def load():
     import torch_dml_ops
 
+def within(context):
+    with context():
+        load()
+
+def called_by(transform):
+    transform(lambda x: (load(), x * 1)[1])(torch.ones(3))
+
 def work(moment):
-    MOMENTS[moment](load)
+    eval(moment)
     import torch_dml_ops as dml
     from torch_dml_ops._torch import short_way
     x = torch.arange(6.0)
@@ -820,11 +774,9 @@ def work(moment):
     assert leaf.grad.tolist() == [0, 1, 0, 1, 0, 1]
     assert torch.func.jvp(lambda x: dml.slice1(x, *window), (x,), (x,))[1].tolist() == [5, 3, 1]
     assert dml.slice1(x, *window)._use_count() == 1
-
-each_apart(work, MOMENTS)
 """
 
 
 @pytest.mark.thorough
 def test_the_package_may_be_imported_at_any_moment() -> None:
-    assert_works(MOMENTS)
+    assert_work(moments=(IMPORT, MOMENTS))

@@ -140,18 +140,28 @@ def test_lists_that_another_thread_changes(form: Form, gradients: bool) -> None:
     same(form(x), want)
 
 
-def test_numbers_that_come_and_go() -> None:
-    """A list grows and shrinks, and has numbers that nobody else holds, where a call reads it at every moment."""
-    x, numbers = fresh()[0, 0], [0, 0]
+def numbers_come_and_go(k: int) -> None:
+    """A list grows and shrinks, and has numbers that nobody else holds."""
+    NUMBERS[1] = 2**40 + k
+    NUMBERS[1] = 0
+    if k % 3 == 0:
+        NUMBERS.extend([2**41 + k] * 100)
+        del NUMBERS[2:]
 
-    def change(k: int) -> None:
-        numbers[1] = 2**40 + k
-        numbers[1] = 0
-        if k % 3 == 0:
-            numbers.extend([2**41 + k] * 100)
-            del numbers[2:]
 
-    for result in while_changed(lambda: dml.slice1(x, numbers, [4, 5], [1, 1]), change, 50 * TIMES):
+def kernels_come_and_go(k: int) -> None:
+    """Of somebody else, at which the short way is not gone."""
+    with torch.library._scoped_library("torch_dml_ops", "IMPL") as library:
+        library.impl("slice1", lambda x, *_: x, f"Autocast{'CUDA' if DEVICE == 'cpu' else 'CPU'}")
+
+
+NUMBERS = [0, 0]
+
+
+@pytest.mark.parametrize(("change", "times"), [(numbers_come_and_go, 50), (kernels_come_and_go, 10)])
+def test_what_a_call_reads_at_every_moment(change: Callable[[int], None], times: int) -> None:
+    x = fresh()[0, 0]
+    for result in while_changed(lambda: dml.slice1(x, NUMBERS, [4, 5], [1, 1]), change, times * TIMES):
         same(result, x)
 
 
@@ -190,17 +200,3 @@ def test_tensors_that_another_thread_changes(form: Form) -> None:
     results = while_changed(lambda: form(x), change, TIMES)
     assert len(results) == TIMES
     assert all([r.shape for r in as_list(result)] == shapes for result in results)
-
-
-def test_kernels_that_come_and_go() -> None:
-    """Somebody registers kernels for an operator meanwhile, at which the short way is not gone."""
-    x = fresh()
-    call = Form("slice1")
-    want = call(x)
-
-    def change(k: int) -> None:
-        with torch.library._scoped_library("torch_dml_ops", "IMPL") as library:
-            library.impl("slice1", lambda *a: want, f"Autocast{'CUDA' if DEVICE == 'cpu' else 'CPU'}")
-
-    for result in while_changed(lambda: call(x), change, 10 * TIMES):
-        same(result, want)

@@ -92,30 +92,28 @@ def check_placements(_: int, ranks: int) -> None:
         assert part.is_contiguous()
 
 
+def raised(call: Callable[..., Any], *arguments: Any) -> str:
+    try:
+        call(*arguments)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    return ""
+
+
 def check_parts_have_the_sizes_that_this_rank_has_to_have(_: int, ranks: int) -> None:
     line, grid = init_device_mesh("cpu", (ranks,)), init_device_mesh("cpu", (ranks // 2, 2))
-    whole = {"shape": (2 * ranks, 12), "stride": (12, 1)}
+    sizes = (2 * ranks, 12)
+    x = tensor(line, S(0), sizes=sizes)
     for rows in (2, 1):  # first what is right, whose plans are not for what is wrong
-        given = DTensor.from_local(torch.zeros(rows, 12), line, [S(0)], run_check=False, **whole)
-        for name, argument, *arguments in (
-            ("slice1", "input", given, [0, 0], [2 * ranks, 12], [-1, 1]),
-            ("slice_grad", "grad_output", given, [2 * ranks, 13], [0, 1], [2 * ranks, 12], [1, 1]),
-            ("join", "inputs[1]", [tensor(line, S(0), sizes=whole["shape"]), given], 0),
-            (
-                "reverse_subsequences",
-                "sequence_lengths",
-                tensor(line, S(0), sizes=whole["shape"]),
-                given[:, :1].int(),
-                1,
-            ),
+        given = DTensor.from_local(torch.zeros(rows, 12), line, [S(0)], run_check=False, shape=sizes, stride=(12, 1))
+        for name, argument, columns, *arguments in (
+            ("slice1", "input", 12, given, [0, 0], sizes, [-1, 1]),
+            ("slice_grad", "grad_output", 12, given, [2 * ranks, 13], [0, 1], sizes, [1, 1]),
+            ("join", "inputs[1]", 12, [x, given], 0),
+            ("reverse_subsequences", "sequence_lengths", 1, x, given[:, :1].int(), 1),
         ):
-            columns, said = 1 if argument == "sequence_lengths" else 12, ""
-            try:
-                getattr(dml, name)(*arguments)
-            except RuntimeError as error:
-                said = str(error)
             wrong = f"{name}: {argument} must have sizes [2, {columns}] on this rank, got [1, {columns}]"
-            assert said == (wrong if rows == 1 else ""), said
+            assert raised(getattr(dml, name), *arguments) == (wrong if rows == 1 else "")
     # What torch alone knows the sizes of is taken as it is.
     strided = _StridedShard(0, split_factor=2)
     for placements in ([strided, S(0)], [S(1), strided], [S(0), S(0)]):
@@ -152,11 +150,7 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
         "distribute_tensor on it",
         ("roll", x): "traffic: op must be one of slice1, slice_grad, split, join, reverse_subsequences, got 'roll'",
     }.items():
-        try:
-            traffic(*arguments)
-        except (TypeError, ValueError) as error:
-            said = str(error)
-        assert said == sentence
+        assert raised(traffic, *arguments) == sentence
 
 
 def few_rows(x: Tensor) -> list[Tensor]:

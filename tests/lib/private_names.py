@@ -1,8 +1,9 @@
 """The names that torch does not promise to keep: which of them the package uses, and what happens without one."""
 
 import ast
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from processes import started
@@ -67,7 +68,7 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 EACH_APART = """
-import contextlib, functools, os, sys, warnings
+import contextlib, functools, json, os, sys, warnings
 import hypothesis, numpy, pytest
 import torch, torch._dynamo, torch._functorch.utils, torch._inductor.lowering
 import torch.autograd.forward_ad as forward_ad
@@ -92,27 +93,48 @@ def without(path):
         yield
         setattr(above, parts[-1], owner)
 
-def each_apart(work, arguments):
-    for argument in arguments:
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                work(argument)
-                status = 0
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-            finally:
-                os._exit(status)
-        print(argument, os.waitpid(child, 0)[1], flush=True)
+@contextlib.contextmanager
+def warned_without(path, *words):
+    with warnings.catch_warnings(record=True) as caught, without(path):
+        warnings.simplefilter("always")
+        yield
+    [warning] = caught
+    assert all(word in str(warning.message) for word in words), warning
+
+def refused(call):
+    try:
+        call()
+    except RuntimeError as error:
+        return str(error)
+    raise AssertionError("it was not refused")
+
+def apart(function, *arguments):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function(*arguments)
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    print(*arguments[1:], os.waitpid(child, 0)[1], flush=True)
+
+def run(program, title, *given):
+    names = dict(globals())
+    exec(program, names)
+    for argument in given:
+        apart(names["work"], argument)
+
+for title, (program, given) in json.loads(sys.argv[1]).items():
+    apart(run, program, title, *given)
 """
 
 
-def assert_works(program: str, *arguments: str) -> None:
-    """The program does its work, for each of the arguments, in processes that have not imported the package."""
-    each = "\neach_apart(work, sys.argv[1:])" if arguments else ""
-    done = started(sys.executable, "-c", EACH_APART + program + each, *arguments, cwd=Path(__file__).parent)
+def assert_work(**programs: tuple[str, Iterable[str]]) -> None:
+    """Each program does its work for each of its arguments, in processes that have not imported the package."""
+    given = {title: (program, [*arguments]) for title, (program, arguments) in programs.items()}
+    done = started(sys.executable, "-c", EACH_APART, json.dumps(given), cwd=Path(__file__).parent)
     ended = [line.rpartition(" ")[2] for line in done.stdout.splitlines()]
-    assert ended, done.stderr
-    assert set(ended) == {"0"}, done.stdout + done.stderr
-    assert not arguments or len(ended) == len(arguments)
+    assert ended == ["0"] * sum(1 + len(arguments) for _, arguments in given.values()), done.stdout + done.stderr

@@ -47,16 +47,23 @@ OPERATORS = tuple(definitions.OPERATORS)
 
 def sizes_of_results(op: str, arguments: Sequence[Any]) -> list[list[int]]:
     first, *others = arguments
+
+    def along(axis: int, size: int, like: Tensor) -> list[int]:
+        return [size if d == axis else n for d, n in enumerate(like.shape)]
+
     if op == "slice1":
         return [[-(-n // abs(s)) for n, s in zip(others[1], others[2], strict=True)]]
-    if op == "slice_grad":
-        return [list(others[0])]
     if op == "split":
-        return [[n if d == others[1] else size for d, size in enumerate(first.shape)] for n in others[0]]
+        return [along(others[1], n, first) for n in others[0]]
     if op == "join":
-        size = sum(t.shape[others[0]] for t in first)
-        return [[size if d == others[0] else n for d, n in enumerate(first[0].shape)]]
-    return [list(first.shape)]
+        return [along(others[0], sum(t.shape[others[0]] for t in first), first[0])]
+    return [list(others[0] if op == "slice_grad" else first.shape)]
+
+
+def outs_for(op: str, arguments: Sequence[Any], dtype: torch.dtype | None = None, device: Any = DEVICE) -> Any:
+    """What the results fit into."""
+    outs = [torch.zeros(sizes, dtype=dtype, device=device) for sizes in sizes_of_results(op, arguments)]
+    return outs if op == "split" else outs[0]
 
 
 # Forms.
@@ -87,10 +94,8 @@ class Form:
         return ARGUMENTS[self.op](x)
 
     def outs(self, x: Tensor) -> Any:
-        """What the results for a tensor fit into."""
         dtype = torch.float32 if x.is_quantized else x.dtype
-        outs = [torch.zeros(n, dtype=dtype, device=x.device) for n in sizes_of_results(self.op, self.arguments(x))]
-        return outs if self.op == "split" else outs[0]
+        return outs_for(self.op, self.arguments(x), dtype, x.device)
 
     def into(self, out: Any, *arguments: Any) -> Any:
         result = self.function()(*arguments, out=out)
@@ -257,6 +262,17 @@ WITHOUT_STRIDES: dict[str, Callable[[Tensor], Tensor]] = {
     "jagged": lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged),
 }
 
+# Of the device's own kernels, for which torch has keys of its own to dispatch by.
+OF_ONE_DEVICE: dict[str, Callable[[], Tensor]] = {
+    "plain": fresh,
+    "requires grad": requires_grad,
+    "conjugate view": conjugate,
+    "negative view": lambda: conjugate().imag,
+    "ZeroTensor": lambda: zero_tensor(fresh()),
+    "inference tensor": torch.inference_mode()(fresh),
+    "functional": functional,
+}
+
 # What may stand in the place of a tensor.
 KINDS: dict[str, Callable[[Tensor], Any]] = {
     "requires grad": Tensor.requires_grad_,
@@ -399,21 +415,11 @@ def ours(names: list[str]) -> list[str]:
     return [name for name in names if "torch_dml_ops" in name]
 
 
-def sees(mode: Callable[[], Any]) -> Run:
+def sees(mode: Callable[[], Any], *above: Callable[[], Any]) -> Run:
+    """A mode, within which others may be active that do nothing to an operator."""
+
     def run(call: Form) -> Any:
         x, m = fresh(), mode()
-        with m:
-            result = call(x)
-        return ours(m.seen), result
-
-    return run
-
-
-def sees_below(*above: Callable[[], Any]) -> Run:
-    """A mode, within which others are active that do nothing to an operator."""
-
-    def run(call: Form) -> Any:
-        x, m = fresh(), SeesFunctions()
         with m, contextlib.ExitStack() as stack:
             for other_mode in above:
                 stack.enter_context(other_mode())
@@ -576,12 +582,17 @@ def traced_by_make_fx(mode: str, **options: Any) -> Run:
     return run
 
 
-def exported(call: Any) -> Any:
-    class Module(torch.nn.Module):
-        def forward(self, x: Tensor) -> Any:
-            return one(call(x))
+class Called(torch.nn.Module):
+    def __init__(self, f: Callable[..., Any]) -> None:
+        super().__init__()
+        self.f, self.weight = f, torch.nn.Parameter(torch.ones(5, device=DEVICE))
 
-    program = torch.export.export(Module(), (fresh(),), strict=False)
+    def forward(self, x: Tensor) -> Any:
+        return self.f(self, x)
+
+
+def exported(call: Any) -> Any:
+    program = torch.export.export(Called(lambda _, x: one(call(x))), (fresh(),), strict=False)
     return targets(program.graph), program.module()(fresh() + 1)
 
 
@@ -591,16 +602,11 @@ def traced_by_jit(call: Form) -> Any:
 
 
 def traced_by_fx(call: Form) -> Any:
-    class Module(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5, device=DEVICE))
+    def f(module: Called, x: Tensor) -> Any:
+        y = x * module.weight  # a Proxy, which has no sizes
+        return call(fresh(), lambda x, *others: ([y, y] if call.op == "join" else y, *others))
 
-        def forward(self, x: Tensor) -> Any:
-            y = x * self.weight  # a Proxy, which has no sizes
-            return call(fresh(), lambda x, *others: ([y, y] if call.op == "join" else y, *others))
-
-    graph = torch.fx.symbolic_trace(Module())
+    graph = torch.fx.symbolic_trace(Called(f))
     return targets(graph.graph), graph(fresh())
 
 
@@ -632,7 +638,6 @@ other = partial(Situation, short=False, short_out=False)
 either = Situation
 
 TENSORS: dict[str, Situation] = {
-    "plain": plain(of(fresh)),
     "Parameter under no_grad": plain(inside(torch.no_grad, x=lambda: torch.nn.Parameter(fresh()))),
     "Buffer": plain(of(lambda: torch.nn.Buffer(fresh()))),
     "channels_last": plain(of(lambda: fresh().contiguous(memory_format=torch.channels_last))),
@@ -642,10 +647,8 @@ TENSORS: dict[str, Situation] = {
         str(dtype).removeprefix("torch."): plain(of(lambda dtype=dtype: fresh(dtype)))
         for dtype in (torch.bool, torch.uint8, torch.bfloat16, torch.float64, torch.complex64, torch.complex128)
     },
-    "conjugate view": either(of(conjugate)),
-    "negative view": either(of(lambda: conjugate().imag)),
-    "ZeroTensor": either(of(lambda: zero_tensor(fresh()))),
-    "functional": either(of(functional)),
+    **{kind: either(of(make)) for kind, make in OF_ONE_DEVICE.items()},
+    "plain": plain(of(fresh)),
     "meta": other(of(lambda: fresh().to("meta"))),
     **{kind: other(with_first(convert)) for kind, convert in WITHOUT_STRIDES.items() if kind != "nested"},
     "nested": either(with_first(WITHOUT_STRIDES["nested"])),
@@ -731,8 +734,8 @@ DERIVATIVES: dict[str, Situation] = {
 MODES: dict[str, Situation] = {
     "TorchDispatchMode": other(sees(SeesDispatch)),
     "TorchFunctionMode": other(sees(SeesFunctions)),
-    "TorchFunctionMode below negative_steps": other(sees_below(dml.negative_steps)),
-    "TorchFunctionMode below two": other(sees_below(lambda: torch.device(DEVICE), dml.negative_steps)),
+    "TorchFunctionMode below negative_steps": other(sees(SeesFunctions, dml.negative_steps)),
+    "TorchFunctionMode below two": other(sees(SeesFunctions, lambda: torch.device(DEVICE), dml.negative_steps)),
     "FakeTensorMode": other(inside(FakeTensorMode)),
     "fake tensors": other(of(lambda: FakeTensorMode().from_tensor(fresh()))),
     "set_default_device": either(with_default_device),
@@ -802,55 +805,46 @@ CPU_ONLY = ("mkldnn", "quantized")  # kinds of tensors that a GPU lacks
 class Counted:
     """The functions of the short way, and for each call of one whether it was served."""
 
-    def __init__(self, functions: Any) -> None:
-        self.functions = functions
+    def __init__(self) -> None:
         self.served: list[bool] = []
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any) -> Any:
-            self.served.append(False)
-            result = getattr(self.functions, name)(*arguments)
-            self.served[-1] = result is not None
-            return result
+        return partial(self.counted, getattr(short_way.fast, name))
 
-        return call
+    def counted(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        self.served.append(False)
+        result = function(*arguments)
+        self.served[-1] = result is not None
+        return result
+
+    def counted_unless_not_served(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self.served.append(True)
+        return function(*arguments, **named)
+
+    def not_served(self, original: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self.served[-1] = False
+        return original(*arguments, **named)
+
+    def entries(self, op: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
+        """A packet and its overloads, each with what is to be called in its place, for which calls are counted."""
+        signature = signatures[op]
+        packets_own = torch._C._jit_get_operation(f"torch_dml_ops::{op}")[0]
+        originals = (partial(self.not_served, f) for f in (packets_own, signature.ordinary, signature.ordinary_out))
+        functions = short_way.fast_calls.functions_of(
+            f"torch_dml_ops::{op}", signature.arguments, signature.gives_list, short_way.recorders[op], *originals
+        )
+        for entry, function in zip((signature.packet, signature.default, signature.out), functions[3:], strict=True):
+            yield entry, partial(self.counted_unless_not_served, function)
 
 
 def run(situation: Situation, forms: Sequence[Any]) -> tuple[dict[str, Any], dict[str, list[bool]]]:
     """For each form, what is seen of it in the situation, and which calls of the short way were served."""
-    counted = Counted(short_way.fast)
-    results, served = {}, {}
-
-    def entries(op: str) -> Iterator[tuple[Any, Callable[..., Any]]]:
-        """A packet and its overloads, each with what is to be called in its place, for which calls are counted."""
-        signature = signatures[op]
-        packets_own = torch._C._jit_get_operation(f"torch_dml_ops::{op}")[0]
-
-        def not_served(original: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*arguments: Any, **named: Any) -> Any:
-                counted.served[-1] = False
-                return original(*arguments, **named)
-
-            return call
-
-        def counting(short_way: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*arguments: Any, **named: Any) -> Any:
-                counted.served.append(True)
-                return short_way(*arguments, **named)
-
-            return call
-
-        originals = map(not_served, (packets_own, signature.ordinary, signature.ordinary_out))
-        functions = short_way.fast_calls.functions_of(
-            f"torch_dml_ops::{op}", signature.arguments, signature.gives_list, short_way.recorders[op], *originals
-        )
-        yield from zip((signature.packet, signature.default, signature.out), map(counting, functions[3:]), strict=True)
-
+    counted, results, served = Counted(), {}, {}
     setting.missing()  # before: Inductor keeps formulas by an operator's hash, which is that of its _op
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ops, "fast", counted)
         for op in OPERATORS:
-            for entry, function in entries(op):
+            for entry, function in counted.entries(op):
                 patch.setattr(entry, "_op", function)
         for form in forms:
             counted.served = []
