@@ -7,13 +7,17 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import plain_torch
 import pytest
 import torch
 import torch.autograd.forward_ad as forward_ad
+from backends import DEVICE
+from contract_cases import OPS
 from hypothesis import given
 from hypothesis import strategies as st
-from random_calls import windows
+from oracle import as_list
+from random_calls import as_tensors, calls, lengths_in
 from torch import Tensor
 from torch.func import grad, jacfwd, jacrev, jvp, vmap
 from torch.utils.checkpoint import checkpoint
@@ -64,16 +68,36 @@ def same_gradients(case: Case, through: Callable[..., Sequence[Tensor]]) -> None
     same(gradients(case, dml, through), gradients(case, plain_torch, through))
 
 
-@pytest.mark.parametrize("use_reentrant", [True, False])
+def written_to(ops: ModuleType, case: Case, *xs: Tensor) -> list[Tensor]:
+    results = case.results(ops, *xs)
+    results[-1].mul_(2)  # of a split, one piece alone
+    return results
+
+
+def checkpointed(ops: ModuleType, case: Case, *xs: Tensor, use_reentrant: bool = False) -> Any:
+    def segment(*ys: Tensor) -> tuple[Tensor, ...]:
+        return tuple(case.results(ops, *(y.exp() for y in ys)))
+
+    return checkpoint(segment, *xs, use_reentrant=use_reentrant)
+
+
+THROUGH: dict[str, Callable[..., Sequence[Tensor]]] = {
+    "a checkpoint": checkpointed,
+    "a reentrant checkpoint": partial(checkpointed, use_reentrant=True),
+    "a result that is written to": written_to,
+    "inputs that are results, expanded": lambda ops, case, *xs: case.results(
+        ops, *(x.exp()[:1].expand(x.shape) for x in xs)
+    ),
+    "inputs and cotangents that are transposed": lambda ops, case, *xs: [
+        y.t() for y in case.results(ops, *(x.t().contiguous().t() for x in xs))
+    ],
+}
+
+
+@pytest.mark.parametrize("way", THROUGH)
 @by_name(FIVE)
-def test_activation_checkpointing(case: Case, use_reentrant: bool) -> None:
-    def through(ops: ModuleType, *leaves: Tensor) -> tuple[Tensor, ...]:
-        def segment(*xs: Tensor) -> tuple[Tensor, ...]:
-            return tuple(case.results(ops, *(x.exp() for x in xs)))
-
-        return checkpoint(segment, *leaves, use_reentrant=use_reentrant)
-
-    same_gradients(case, through)
+def test_gradients_through(case: Case, way: str) -> None:
+    same_gradients(case, lambda ops, *leaves: THROUGH[way](ops, case, *leaves))
 
 
 counting = partial(FlopCounterMode, display=False)  # what it displays needs the package tabulate
@@ -90,48 +114,18 @@ def test_activation_checkpointing_with_a_mode_around_backward(case: Case, around
         same(torch.autograd.grad(total, leaves), expected)
 
 
+@pytest.mark.parametrize("retain", [True, False])
 @by_name(FIVE)
-def test_a_result_may_be_written_to_before_backward(case: Case) -> None:
-    def through(ops: ModuleType, *leaves: Tensor) -> list[Tensor]:
-        results = case.results(ops, *leaves)
-        results[-1].mul_(2)  # of a split, one piece alone
-        return results
-
-    same_gradients(case, through)
-
-
-@by_name(FIVE)
-def test_inputs_may_be_results_and_expanded(case: Case) -> None:
-    same_gradients(case, lambda ops, *leaves: case.results(ops, *(x.exp()[:1].expand(x.shape) for x in leaves)))
-
-
-@by_name(FIVE)
-def test_inputs_may_be_transposed_and_cotangents_too(case: Case) -> None:
-    same_gradients(
-        case, lambda ops, *leaves: [y.t() for y in case.results(ops, *(x.t().contiguous().t() for x in leaves))]
-    )
-
-
-@by_name(FIVE)
-def test_a_graph_that_is_kept_can_be_gone_through_again(case: Case) -> None:
+def test_a_graph_can_be_gone_through_again_where_torch_s_can(case: Case, retain: bool) -> None:
+    """As long as it keeps nothing or is kept itself."""
     leaves = [x.requires_grad_() for x in case.tensors()]
-    total = torch.stack([y.sin().sum() for y in case.results(dml, *leaves)]).sum()
-    first = torch.autograd.grad(total, leaves, retain_graph=True)
-    same(torch.autograd.grad(total, leaves), first)
-    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        total.backward()
-
-
-@by_name(FIVE)
-def test_a_graph_that_keeps_nothing_can_be_gone_through_again_as_torch_s(case: Case) -> None:
-    leaves = [x.requires_grad_() for x in case.tensors()]
-    total = torch.stack([y.sum() for y in case.results(dml, *leaves)]).sum()
-    first = torch.autograd.grad(total, leaves)
-    if case.name == "reverse_subsequences":  # keeps the lengths
+    total = torch.stack([(y.sin() if retain else y).sum() for y in case.results(dml, *leaves)]).sum()
+    first = torch.autograd.grad(total, leaves, retain_graph=retain)
+    if retain or case.name != "reverse_subsequences":  # which keeps the lengths
+        same(torch.autograd.grad(total, leaves), first)
+    if retain or case.name == "reverse_subsequences":
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             total.backward()
-    else:
-        same(torch.autograd.grad(total, leaves), first)
 
 
 @by_name(FIVE)
@@ -156,30 +150,22 @@ def test_a_split_of_which_not_every_piece_is_used(used: list[int]) -> None:
     same_gradients(case, case.results)
 
 
-def test_join_of_which_not_every_input_has_a_derivative() -> None:
-    a, b, c = (values((2, 3), seed=k) for k in range(3))
-
-    def joined(ops: ModuleType, x: Tensor) -> Tensor:
-        return ops.join([a, x, c], 0).sin()
-
-    for transform in (jacrev, jacfwd, lambda f: jacfwd(jacrev(f))):
-        same(transform(lambda x: joined(dml, x))(b), transform(lambda x: joined(plain_torch, x))(b))
-    leaf = b.requires_grad_()
-    joined(dml, leaf).sum().backward()
-    assert a.grad is None
-    assert c.grad is None
-    same(leaf.grad, leaf.cos())
+CONSTANTS: dict[str, Callable[[ModuleType, Tensor], Tensor]] = {
+    "inputs of a join": lambda ops, x: ops.join([torch.ones(x.shape).double(), x, x.detach() * 0], 0),
+    "lengths that follow from the input": lambda ops, x: ops.reverse_subsequences(
+        x * x, (x > 0).sum(-1, keepdim=True), x.dim() - 1
+    ),
+}
 
 
-def test_sequence_lengths_have_no_derivative_and_may_be_computed_from_the_input() -> None:
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_what_has_no_derivative(name: str) -> None:
     x = values((2, 3, 4))
-
-    def f(ops: ModuleType, x: Tensor) -> Tensor:
-        lengths = (x > 0).sum(-1, keepdim=True)
-        return ops.reverse_subsequences(x * x, lengths, x.dim() - 1).sin()
-
     for transform in (jacrev, jacfwd, lambda f: jacfwd(jacrev(f)), lambda f: jacrev(vmap(f))):
-        same(transform(lambda x: f(dml, x))(x), transform(lambda x: f(plain_torch, x))(x))
+        actual, expected = (
+            transform(lambda x, ops=ops: CONSTANTS[name](ops, x).sin())(x) for ops in (dml, plain_torch)
+        )
+        same(actual, expected)
 
 
 def test_lengths_written_to_before_backward_are_an_error() -> None:
@@ -225,66 +211,27 @@ def test_lengths_made_in_inference_mode_cannot_be_kept_for_backward() -> None:
         dml.reverse_subsequences(values((3, 4)).requires_grad_(), lengths, 1)
 
 
-# Each operator is linear, and its derivative is its transpose A^T: <A x, y> = <x, A^T y>. Whole numbers, so exactly.
+# Whole numbers, so exactly.
 
 
-def integers(sizes: Sequence[int], seed: int) -> Tensor:
-    return values(sizes, torch.int64, seed) - 50
-
-
-def check_transposed(
-    op: Callable[[Tensor], Sequence[Tensor]], transposed: Callable[[Sequence[Tensor]], Tensor], sizes: Sequence[int]
-) -> None:
-    x = integers(sizes, 0)
-    ys = [integers(result.shape, 1 + k) for k, result in enumerate(op(x))]
-    back = transposed(ys)
-    assert sum((a * y).sum() for a, y in zip(op(x), ys, strict=True)) == (x * back).sum()
-    leaf = x.double().requires_grad_()
-    same(torch.autograd.grad(op(leaf), leaf, [y.double() for y in ys])[0], back.double())
-
-
+@pytest.mark.parametrize("op", OPS)
 @examples
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())
-def test_slice1_and_slice_grad_are_each_others_transpose(input_sizes: list[int], data: st.DataObject) -> None:
-    walk, output_sizes = data.draw(windows(input_sizes))
-
-    def gather(x: Tensor) -> list[Tensor]:
-        return [dml.slice1(x, *walk, output_sizes)]
-
-    def scatter(y: Tensor) -> list[Tensor]:
-        return [dml.slice_grad(y, input_sizes, *walk)]
-
-    check_transposed(gather, lambda ys: scatter(*ys)[0], input_sizes)
-    check_transposed(scatter, lambda xs: gather(*xs)[0], output_sizes)
-
-
-@examples
-@given(
-    st.lists(st.integers(1, 4), min_size=1, max_size=3), st.lists(st.integers(1, 5), min_size=1, max_size=4), st.data()
-)
-def test_split_and_join_are_each_others_transpose(sizes: list[int], pieces: list[int], data: st.DataObject) -> None:
+@given(st.data())
+def test_gradients_of_random_calls(op: str, data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
     axis = data.draw(st.integers(0, len(sizes) - 1))
-    sizes[axis] = sum(pieces)
-    check_transposed(lambda x: dml.split(x, pieces, axis), lambda ys: dml.join(ys, axis), sizes)
-    # A join's input is the list of pieces: here, cut out of one tensor by torch.
-    check_transposed(
-        lambda x: [dml.join(x.split(pieces, axis), axis)],
-        lambda ys: torch.cat(dml.split(*ys, pieces, axis), axis),
-        sizes,
-    )
-
-
-@examples
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.data())
-def test_reverse_subsequences_is_its_own_transpose(sizes: list[int], data: st.DataObject) -> None:
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    rows = [1 if d == axis else n for d, n in enumerate(sizes)]
-    lengths = integers(rows, 9).remainder(sizes[axis] + 3)
-    check_transposed(
-        lambda x: [dml.reverse_subsequences(x, lengths, axis)],
-        lambda ys: dml.reverse_subsequences(*ys, lengths, axis),
-        sizes,
-    )
+    arguments, _, _ = data.draw(calls(op, sizes, axis, torch.float64))
+    first, *others = as_tensors(arguments, DEVICE)
+    for_torch = list(others)
+    if op == "reverse_subsequences":
+        for_torch[0] = torch.from_numpy(np.clip(lengths_in(arguments[1]), 0, sizes[axis]).astype(np.int64)).to(DEVICE)
+    gradients = []
+    for ops, rest in ((dml, others), (plain_torch, for_torch)):
+        leaves = [x.detach().requires_grad_() for x in as_list(first)]
+        results = as_list(getattr(ops, op)(leaves if op == "join" else leaves[0], *rest))
+        cotangents = [values(y.shape, torch.int64, seed).double() for seed, y in enumerate(results)]
+        gradients.append(torch.autograd.grad(results, leaves, cotangents))
+    same(*gradients)
 
 
 # With out, as in ATen: no derivatives, and the write is counted.
@@ -329,28 +276,19 @@ def test_out_with_an_argument_that_has_a_derivative_is_refused(
 
 
 @by_entry
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, forward_ad.dual_level])
 @by_argument
 def test_out_with_an_argument_that_requires_grad_is_allowed_where_nothing_is_recorded(
-    case: OutCase, argument: str, mode: Callable[[], Any], ops: Any
+    case: OutCase, argument: str, context: Callable[[], Any], ops: Any
 ) -> None:
-    expected = case.tensors()
+    """And in a dual level without tangents, where nothing requires grad."""
+    expected, tensors = case.tensors(), case.tensors()
     case.call(dml, *expected.values())
-    tensors = case.tensors()
-    tensors[argument].requires_grad_()
-    with mode():
+    tensors[argument].requires_grad_(context is not forward_ad.dual_level)
+    with context():
         case.call(ops, *tensors.values())
     same([t.detach() for t in outs(tensors)], outs(expected))
     assert all(t.is_leaf for t in outs(tensors))
-
-
-@by_op
-def test_out_in_a_dual_level_without_tangents_is_allowed(case: OutCase) -> None:
-    expected, tensors = case.tensors(), case.tensors()
-    case.call(dml, *expected.values())
-    with forward_ad.dual_level():
-        case.call(dml, *tensors.values())
-    same(outs(tensors), outs(expected))
 
 
 @by_op

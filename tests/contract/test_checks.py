@@ -9,6 +9,7 @@ import math
 import os
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import host_build
@@ -165,6 +166,15 @@ CALLS: dict[str, Callable[[int], Call]] = {
 }
 
 
+def carry_out(name: str, call: Callable[[], Any]) -> None:
+    try:
+        call()
+    except RuntimeError:
+        assert "refused" in name
+    else:
+        assert "refused" not in name
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_steps_in_cpp(name: str) -> None:
     host_build.counted_operators()
@@ -173,12 +183,9 @@ def test_steps_in_cpp(name: str) -> None:
         op, arguments, out = CALLS[name](n)
         packet = getattr(torch.ops.torch_dml_ops_counted, op)
         host_build.take_steps()
-        try:
-            packet.default(*arguments) if out is None else packet.out(*arguments, out=out)
-        except RuntimeError:
-            assert "refused" in name
-        else:
-            assert "refused" not in name
+        carry_out(
+            name, partial(packet.default, *arguments) if out is None else partial(packet.out, *arguments, out=out)
+        )
         return host_build.take_steps()
 
     assert_no_faster_than_n_log_n(steps)
@@ -193,18 +200,9 @@ def test_steps_in_python(name: str, place: str) -> None:
         op, arguments, out = CALLS[name](n)
         if place == "meta":
             arguments, out = (on_tensors(without_data, value) for value in ([*arguments], out))
-        given = {} if out is None else {"out": out}
-
-        def call() -> None:
-            try:
-                getattr(dml, op)(*arguments, **given)
-            except RuntimeError:
-                assert "refused" in name
-            else:
-                assert "refused" not in name
-
+        call = partial(getattr(dml, op), *arguments, **({} if out is None else {"out": out}))
         with ordinary_way():
-            return N + instructions(call)  # a call may take the same few, whatever n is
+            return N + instructions(partial(carry_out, name, call))  # it may take the same few, whatever n is
 
     assert_no_faster_than_n_log_n(steps)
 

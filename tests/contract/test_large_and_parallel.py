@@ -5,7 +5,9 @@ of 32 bits would show and at every 4 099th element between: less than 5.5 GB in 
 6 GB are free.
 """
 
+import math
 import multiprocessing
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,9 +19,9 @@ import oracle
 import pytest
 import torch
 from backends import DEVICE, Backend
-from contract_cases import given_as_out, same_sizes
+from contract_cases import assert_written, given_as_out, same_sizes
 from oracle import as_list
-from processes import assert_returns, run_python
+from processes import run_python
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -178,36 +180,61 @@ def test_offsets_past_2_31(dtype: torch.dtype) -> None:
         assert oracle.equal(out.clone(), want)
 
 
-# Results of more than 32 MB, whose pieces do not keep within rows of their own.
+# Results of more than 32 MB.
 
 
-def test_pieces_that_reach_into_one_anothers_rows(on_cpu: None) -> None:
-    def split() -> None:
-        torch.set_num_threads(1)
-        n = 2_300_000
-        x = torch.arange(4 * n, dtype=torch.int32).reshape(n, 4)
-        room = torch.full((4 * n + 8,), -1, dtype=torch.int32)
-        # 0 and 3 of each four, 2 of them and 1 of the next four
-        left, right = room.as_strided((n, 2), (4, 3)), room.as_strided((n, 2), (4, 3), 2)
-        dml.split(x, [2, 2], 1, out=[left, right])
-        assert left.equal(x[:, :2])
-        assert right.equal(x[:, 2:])
-        assert room[[1, *range(4 * n + 2, 4 * n + 8)]].eq(-1).all()
-
-    assert_returns(split)
+def rooms(*sizes: int) -> Tensor:
+    return torch.full((math.prod(sizes),), -1.0, device=DEVICE).view(sizes)
 
 
-def test_pieces_with_room_between_their_rows(on_cpu: None) -> None:
-    def join() -> None:
-        torch.set_num_threads(1)
-        n = 1_200_000
-        xs = [torch.arange(k, k + 4 * n, dtype=torch.int32).reshape(2, n, 2).permute(2, 1, 0) for k in (0, 10 * n)]
-        room = torch.full((2, n, 8), -1, dtype=torch.int32)
-        dml.join(xs, 2, out=room[:, :, :4])
-        assert room[:, :, :4].equal(torch.cat(xs, 2))
-        assert room[:, :, 4:].eq(-1).all()
+def numbered(*sizes: int) -> Tensor:
+    return torch.arange(math.prod(sizes), dtype=torch.float32, device=DEVICE).view(sizes)
 
-    assert_returns(join)
+
+def split_in_two(rows: int, first: Tensor, second: Tensor) -> tuple[str, Any, list[Tensor]]:
+    return "split", (numbered(rows, 4), [2, 2], 1), [first, second]
+
+
+N = (32 << 20) // 16 + 1000  # rows of 4 float32: just past the size from which non-temporal stores are used
+LARGE: dict[str, Callable[[], tuple[str, Any, list[Tensor]]]] = {
+    "pieces in two tensors": lambda: split_in_two(N, rooms(N + 1, 4)[:N, :2], rooms(N + 1, 4)[:N, 2:]),
+    "pieces of which the first alone has gaps": lambda: split_in_two(
+        N, rooms(N + 1, 4)[:N, :2], rooms(2 * N + 4).as_strided((N, 2), (2, 1), 2)
+    ),
+    "pieces side by side": lambda: split_in_two(N, *rooms(N + 1, 4)[:N].split(2, 1)),
+    "pieces shifted by a row": lambda: split_in_two(N, (room := rooms(N + 1, 4))[:N, :2], room[1:, 2:]),
+    # 0 and 3 of each four, 2 of them and 1 of the next four
+    "pieces that reach into one another's rows": lambda: split_in_two(
+        N, (room := rooms(4 * N + 8)).as_strided((N, 2), (4, 3)), room.as_strided((N, 2), (4, 3), 2)
+    ),
+    "pieces with room between their rows": lambda: (
+        "join",
+        ([numbered(2, N // 2, 2).permute(2, 1, 0) + k for k in (0, N)], 2),
+        [rooms(2, N // 2, 8)[:, :, :4]],
+    ),
+    # Rows 6 apart, columns 4 apart: (0, 1), (4, 5), (8, 9), and the next row begins at 6.
+    "a join into columns that interleave": lambda: (
+        "join",
+        ([numbered(N, 1, 2), -numbered(N, 2, 2)], 1),
+        [rooms(6 * N + 100).as_strided((N, 3, 2), (6, 4, 1))],
+    ),
+    **{
+        f"transposed inputs of sizes {sizes}": lambda sizes=sizes: (
+            "slice1",
+            (numbered(*sizes[::-1]).t(), [0, 0], sizes, [-1, 1]),
+            [rooms(*sizes)],
+        )
+        for sizes in ([3000, 3500], [100, 100_000], [100_000, 100])
+    },
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_results(threads: Callable[[int], None], name: str) -> None:
+    op, arguments, outs = LARGE[name]()
+    if re.search("room|reach", name):  # so that one thread writes them all
+        threads(1)
+    assert_written(getattr(dml, op), op, arguments, outs)
 
 
 # Threads.
@@ -330,44 +357,6 @@ def test_in_the_forked_workers_of_a_data_loader(on_cpu: None, threads: Callable[
     loader = DataLoader(data, batch_size=None, num_workers=2, multiprocessing_context=context, timeout=60)
     for result, want in zip(loader, wanted, strict=True):
         assert result.equal(want)
-
-
-ROWS = (32 << 20) // 16 + 1000  # of 4 float32: just past the size from which non-temporal stores are used
-
-
-@pytest.mark.parametrize("apart", ["in two tensors", "the first alone", "shifted by a row", "side by side"])
-def test_large_pieces_with_gaps_in_their_rows(apart: str) -> None:
-    x = torch.arange(ROWS * 4, dtype=torch.float32, device=DEVICE).reshape(ROWS, 4)
-    first, second = (torch.full((ROWS + 1, 4), -1.0, device=DEVICE) for _ in range(2))
-    if apart in ("shifted by a row", "side by side"):
-        second = first
-    elif apart == "the first alone":
-        second = second.as_strided((ROWS + 1, 4), (2, 1))
-    shift = 1 if apart == "shifted by a row" else 0
-    pieces = [first[:ROWS, :2], second[shift : ROWS + shift, 2:]]
-    dml.split(x, [2, 2], 1, out=pieces)
-    assert torch.equal(torch.cat(pieces, 1), x)
-    assert (first[ROWS:, :2] == -1).all()
-    assert (first[:shift, 2:] == -1).all()
-    if second is not first:
-        assert (first[:, 2:] == -1).all()
-        assert (second[0, :2] == -1).all()
-        assert apart == "the first alone" or (second[:, :2] == -1).all()
-
-
-def test_a_large_join_into_columns_that_interleave() -> None:
-    rows = (32 << 20) // 24 + 1000
-    # Rows 6 apart, columns 4 apart: (0, 1), (4, 5), (8, 9), and the next row begins at 6.
-    out = torch.full((6 * rows + 100,), -1.0, device=DEVICE).as_strided((rows, 3, 2), (6, 4, 1))
-    left, right = torch.rand(rows, 1, 2, device=DEVICE), torch.rand(rows, 2, 2, device=DEVICE)
-    dml.join([left, right], 1, out=out)
-    assert torch.equal(out, torch.cat([left, right], 1))
-
-
-@pytest.mark.parametrize("sizes", [(3000, 3500), (100, 100_000), (100_000, 100)])
-def test_large_transposed_inputs(sizes: tuple[int, int]) -> None:
-    x = torch.rand(sizes[1], sizes[0], device=DEVICE).t()
-    assert torch.equal(dml.slice1(x, [0, 0], sizes, [-1, 1], out=torch.empty(sizes, device=DEVICE)), x.flip(0))
 
 
 def test_threads_with_small_stacks() -> None:

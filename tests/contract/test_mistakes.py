@@ -1,4 +1,4 @@
-"""What newcomers type, and what they read then: mistakes.txt has each call, and below it the error.
+"""What newcomers type, and what they read then: mistakes.txt has each call, and after an arrow the error.
 
 Those that the tables of refusals.py have are not among them.
 """
@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 import torch
 from backends import DEVICE
+from descriptors.cases import op_desc
 from torch.nn.utils.rnn import pack_padded_sequence
 
 import torch_dml_ops as dml
+from torch_dml_ops.directml import TensorDataType, TensorDesc
 
 pytestmark = pytest.mark.skipif(DEVICE != "cpu", reason="the sentences that name a device name this one")
 
-LINES = Path(__file__).with_name("mistakes.txt").read_text().splitlines()
-MISTAKES = dict(zip(LINES[::2], map(str.strip, LINES[1::2]), strict=True))
+MISTAKES = dict(line.split("  →  ") for line in Path(__file__).with_name("mistakes.txt").read_text().splitlines())
 # Another function refuses the same, but for the lengths' dtype and device.
 MISTAKES |= {
     call.replace("reverse_sequence", "sequence_lengths_like"): said.replace("reverse_sequence", "sequence_lengths_like")
@@ -31,6 +32,9 @@ def names() -> dict[str, Any]:
     packed = pack_padded_sequence(torch.zeros(4, 2, 1), [4, 3])
     x, lengths = torch.arange(24.0).reshape(4, 6), torch.tensor([1, 2, 3, 4])
     leaf, out = torch.zeros(4, 6, requires_grad=True), torch.zeros(2, 6)
+    four, one = TensorDesc(TensorDataType.FLOAT32, [4]), TensorDesc(TensorDataType.UINT32, [1])
+    slice1, split = op_desc("SLICE1", four, four, [0], [4], [1]), op_desc("SPLIT", four, [four], 0)
+    reverse = op_desc("REVERSE_SUBSEQUENCES", four, one, four, 0)
     return locals() | {"torch": torch, "np": np, "dml": dml}
 
 

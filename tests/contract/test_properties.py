@@ -15,17 +15,12 @@ from oracle import Block
 from random_calls import (
     PROFILE,
     Window,
-    blocks,
     calls,
     check,
     check_all,
-    cut,
     dtypes,
     examples,
-    length_blocks,
-    lengths_in,
     shapes,
-    windows,
     with_empty_dimension,
     with_size,
 )
@@ -94,29 +89,6 @@ def test_results_of_rank_9(data: st.DataObject) -> None:
     check_all(op, *data.draw(calls(op, sizes, axis, data.draw(dtypes))))
 
 
-@examples
-@given(st.data())
-def test_vmap_of_rank_8_examples(data: st.DataObject) -> None:
-    n, sizes = data.draw(st.integers(1, 3)), data.draw(shapes(min_rank=8, most_elements=3000))
-    axis = data.draw(st.integers(0, 7))
-    window, steps = data.draw(windows(sizes))
-    x = data.draw(blocks((n, *sizes), torch.float32))
-    lengths = data.draw(length_blocks((n, *sizes), axis + 1))
-    parts = torch.func.vmap(lambda x: dml.slice1(x, *window, steps))(x.tensor("cpu"))
-    expected = [oracle.slice1(example, *window, steps) for example in x.items()]
-    assert oracle.equal(parts, np.stack(expected))
-    vmapped = torch.func.vmap(lambda part: dml.slice_grad(part, sizes, *window))(parts)
-    assert oracle.equal(vmapped, np.stack([oracle.slice_grad(part, sizes, *window) for part in expected]))
-    vmapped = torch.func.vmap(lambda x, n: dml.reverse_subsequences(x, n, axis))(x.tensor("cpu"), lengths.tensor("cpu"))
-    pairs = zip(x.items(), lengths_in(lengths), strict=True)
-    assert oracle.equal(vmapped, np.stack([oracle.reverse_subsequences(*pair, axis) for pair in pairs]))
-    split_sizes = data.draw(cut(sizes[axis]))
-    pieces = torch.func.vmap(lambda x: tuple(dml.split(x, split_sizes, axis)))(x.tensor("cpu"))
-    for piece, want in zip(pieces, oracle.split(x.items(), split_sizes, axis + 1), strict=True):
-        assert oracle.equal(piece, want)
-    assert oracle.equal(torch.func.vmap(lambda *xs: dml.join(xs, axis))(*pieces), x.items())
-
-
 # Results of more bytes than a cache has are written in other ways than small ones.
 
 LARGE = 32 << 20
@@ -156,28 +128,6 @@ def test_results_too_large_for_the_cache(data: st.DataObject) -> None:
     sizes.insert(data.draw(st.integers(0, len(sizes))), longest)
     op, axis = data.draw(st.sampled_from(OPS)), data.draw(st.integers(0, len(sizes) - 1))
     check(backends()[0], op, *data.draw(calls(op, sizes, axis, dtype, large_blocks, large_windows)))
-
-
-# The operators together.
-
-
-@examples
-@given(st.data())
-def test_inverses(backend: Backend, data: st.DataObject) -> None:
-    """What slice_grad puts back slice1 reads again, join undoes split, and reversing twice changes nothing."""
-    sizes = data.draw(shapes(max_rank=5))
-    axis = data.draw(st.integers(0, len(sizes) - 1))
-    block = data.draw(blocks(sizes, data.draw(dtypes)))
-    window, steps = data.draw(windows(sizes))
-    x = block.tensor(backend.device)
-    part = backend("slice1", x, *window, steps)
-    again = backend("slice1", backend("slice_grad", part, list(sizes), *window), *window, steps)
-    assert oracle.equal(again, oracle.items(part))
-    split_sizes = data.draw(cut(sizes[axis]))
-    assert oracle.equal(backend("join", backend("split", x, split_sizes, axis), axis), block.items())
-    lengths = data.draw(length_blocks(sizes, axis)).tensor(backend.device)
-    twice = backend("reverse_subsequences", backend("reverse_subsequences", x, lengths, axis), lengths, axis)
-    assert oracle.equal(twice, block.items())
 
 
 # Which `out` is accepted.

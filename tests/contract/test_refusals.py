@@ -13,7 +13,6 @@ from contract_cases import (
     PACKAGE,
     Make,
     assert_refused,
-    every_dtype,
     every_form,
     maker,
     named,
@@ -115,15 +114,6 @@ def test_all_tensors_are_on_one_device(form: Backend, data_is_here: bool) -> Non
     way_out = "write sequence_lengths.to(input.device)"
     refusal = f"reverse_subsequences: sequence_lengths must be on the device of input, {names}; {way_out}"
     assert_refused(form, refusal, "reverse_subsequences", here(2, 3), there(2, 1, dtype=torch.int64), 1)
-
-
-@every_form
-@every_dtype
-def test_dtypes_are_named_as_in_python(form: Backend, dtype: torch.dtype) -> None:
-    t = maker(form.device)
-    other = torch.int8 if dtype != torch.int8 else torch.uint8
-    refusal = f"slice1: out must have the dtype of input, {named(dtype)}, got {named(other)}"
-    assert_refused(form, refusal, "slice1", t(2, dtype=dtype), [0], [2], [1], out=t(2, dtype=other))
 
 
 @every_form

@@ -125,21 +125,14 @@ def shrink(tensor: Tensor, bytes_left: int) -> int:
 @every_op
 @each_device
 def test_tensors_without_memory_do_not_count_as_sharing_it(device: str, op: str) -> None:
-    arguments = CALLS[op](maker(device))
-    out = torch.zeros_like(as_list(getattr(dml, op)(*arguments))[0])
-    for tensor in (*tensors_in(arguments), out):
-        needed = shrink(tensor, 0)
-    with pytest.raises(RuntimeError, match=rf"^{op}: out(\[0\])? {BEYOND_STORAGE.format(0, needed)}$"):
-        getattr(dml, op)(*arguments, out=given_as_out(op, out))
-
-
-@each_device
-def test_outs_without_memory_do_not_count_as_sharing_it(device: str) -> None:
-    outs = [torch.zeros(1, 3, device=device) for _ in range(2)]
-    for out in outs:
-        needed = shrink(out, 0)
-    with pytest.raises(RuntimeError, match=rf"^split: out\[[01]\] {BEYOND_STORAGE.format(0, needed)}$"):
-        dml.split(torch.zeros(2, 3, device=device), [1, 1], 0, out=outs)
+    """Neither arguments and outs, nor several outs."""
+    for empty_arguments in (True, False):
+        arguments = SEVERAL[op](maker(device))
+        outs = [torch.zeros_like(y) for y in as_list(getattr(dml, op)(*arguments))]
+        for tensor in (*(tensors_in(arguments) if empty_arguments else ()), *outs):
+            needed = shrink(tensor, 0)
+        with pytest.raises(RuntimeError, match=rf"^{op}: out(\[\d\])? {BEYOND_STORAGE.format(0, needed)}$"):
+            getattr(dml, op)(*arguments, out=outs if op == "split" else outs[0])
 
 
 def test_lengths_that_their_storage_no_longer_holds_are_refused_though_nothing_is_reversed() -> None:

@@ -75,13 +75,17 @@ def test_lengths_may_be_batched_or_not(
     assert reversed_(x.to("meta"), lengths.to("meta")).shape == expected.shape
 
 
-@pytest.mark.parametrize("out_dim", [0, 1, 2, -1])
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [*((BATCH, {"out_dims": d}) for d in (0, 1, 2, -1)), (BATCH, {"chunk_size": 2}), (1, {}), (0, {})],
+    ids=str,
+)
 @by_name(FIVE)
-def test_the_batch_may_come_out_in_any_dimension(case: Case, out_dim: int) -> None:
+def test_batches_of_every_size_wherever_they_come_out(case: Case, size: int, options: dict[str, int]) -> None:
     tensors = [batched(x, 0) for x in case.tensors()]
     expected = loop(lambda *xs: case.results(plain_torch, *xs), tensors, [0] * len(tensors))
-    actual = vmap(lambda *xs: case.results(dml, *xs), out_dims=out_dim)(*tensors)
-    same(actual, [y.movedim(0, out_dim) for y in expected])
+    actual = vmap(lambda *xs: tuple(case.results(dml, *xs)), **options)(*(x[:size] for x in tensors))
+    same(list(actual), [y[:size].movedim(0, options.get("out_dims", 0)) for y in expected])
 
 
 @by_name(CASES)
@@ -96,26 +100,6 @@ def test_nested(case: Case) -> None:
         return loop(lambda *ys: case.results(plain_torch, *ys), xs, inner)
 
     same(vmap(inner_vmap, -1)(*tensors), loop(inner_loop, tensors, [-1] * len(tensors)))
-
-
-@by_name(FIVE)
-def test_a_batch_of_one(case: Case) -> None:
-    tensors = [x[None] for x in case.tensors()]
-    same(vmap(lambda *xs: case.results(dml, *xs))(*tensors), [y[None] for y in case.results(dml, *case.tensors())])
-
-
-@by_name(FIVE)
-def test_an_empty_batch(case: Case) -> None:
-    tensors = [x.new_empty(0, *x.shape) for x in case.tensors()]
-    expected = [y.new_empty(0, *y.shape) for y in case.results(dml, *case.tensors())]
-    same(vmap(lambda *xs: case.results(dml, *xs))(*tensors), expected)
-
-
-@by_name(FIVE)
-def test_in_chunks(case: Case) -> None:
-    tensors = [batched(x, 0) for x in case.tensors()]
-    whole, chunked = (vmap(lambda *xs: tuple(case.results(dml, *xs)), chunk_size=n)(*tensors) for n in (None, 2))
-    same(chunked, whole)
 
 
 # Not those of which no batch can be made, as there are too many elements.

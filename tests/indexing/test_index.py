@@ -17,6 +17,7 @@ from backends import DEVICE
 from contract_cases import maker
 from hypothesis import given
 from hypothesis import strategies as st
+from random_calls import blocks
 from torch import Tensor
 from torch.func import vmap
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -52,13 +53,6 @@ WAYS: dict[str, Callable[[Tensor, Any], Tensor]] = {
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 
-LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
-    "contiguous": lambda x: x,
-    "transposed": lambda x: x.permute([*reversed(range(x.dim()))]),
-    "sliced": lambda x: x[..., ::2] if x.dim() else x,
-    "expanded": lambda x: x[:1].expand(x.shape) if x.dim() and x.shape[0] else x,
-}
-
 
 def selected(x: Tensor, index: Any) -> Any:
     items = oracle.items(x)
@@ -75,7 +69,7 @@ def assert_a_copy(result: Tensor, x: Tensor) -> None:
 def tensors_and_indices(draw: st.DrawFn) -> tuple[Tensor, Any]:
     dtype = draw(st.sampled_from(oracle.DTYPES))
     shape = draw(hnp.array_shapes(min_dims=0, max_dims=5, min_side=0, max_side=5))
-    x = LAYOUTS[draw(st.sampled_from(sorted(LAYOUTS)))](maker(DEVICE)(*shape, dtype=dtype))
+    x = draw(blocks(shape, dtype)).tensor(DEVICE)
     index = draw(hnp.basic_indices(tuple(x.shape), allow_newaxis=True, allow_ellipsis=True, max_dims=8))
     return x, index
 
@@ -95,12 +89,20 @@ BOUNDS = [None, *range(-5, 6), sys.maxsize, -sys.maxsize - 1, 10**30, -(10**30)]
 STEPS = [None, 1, 2, 3, -1, -2, -3, sys.maxsize, -sys.maxsize - 1, 10**30, -(10**30)]
 
 
-@pytest.mark.parametrize("way", ["plain", "ordinary way"])
-def test_all_slices_of_small_sizes(way: str) -> None:
+def by_window(x: Tensor, index: slice) -> Tensor:
+    if x.numel() and not x.cpu().numpy()[index].size:
+        with pytest.raises(ValueError, match="must select something"):
+            dml.window(x.shape, index)
+        return x[:0]
+    return dml.slice1(x, *dml.window(x.shape, index))
+
+
+@pytest.mark.parametrize("way", [WAYS["plain"], ordinary_way, by_window], ids=["plain", "ordinary way", "window"])
+def test_all_slices_of_small_sizes(way: Callable[[Tensor, Any], Tensor]) -> None:
     for size in range(4):
         x = torch.arange(size, device=DEVICE)
         for index in (slice(a, b, c) for a in BOUNDS for b in BOUNDS for c in STEPS):
-            assert WAYS[way](x, index).tolist() == x.cpu().numpy()[index].tolist(), index
+            assert way(x, index).tolist() == x.cpu().numpy()[index].tolist(), index
 
 
 @every_way
@@ -112,21 +114,19 @@ def test_the_layout_is_the_same_every_way(way: str) -> None:
 
 
 def test_a_tuple_of_a_class_of_its_own() -> None:
-    class Pair(tuple):
-        pass
-
-    x = maker(DEVICE)(4, 6)
-    assert oracle.equal(dml.index(x)[Pair((1, slice(None, None, -1)))], selected(x, np.s_[1, ::-1]))
+    x, index = maker(DEVICE)(4, 6), type("Pair", (tuple,), {})(np.s_[1, ::-1])
+    assert oracle.equal(dml.index(x)[index], selected(x, np.s_[1, ::-1]))
 
 
 # What is refused.
 
 S = np.s_
+TOO_MANY = "index must have at most one slice or whole number for each of 2 dimensions, got 3"
 MALFORMED: list[tuple[Any, str]] = [
     (S[..., ...], "index must have at most one Ellipsis, got 2"),
     (S[..., 1, ...], "index must have at most one Ellipsis, got 2"),
-    (S[:, :, 0], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
-    (S[:, None, 0, ..., 1], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
+    (S[:, :, 0], TOO_MANY),
+    (S[:, None, 0, ..., 1], TOO_MANY),
     (S[4], "index[0] must be from -4 to 3, as dimension 0 has size 4, got 4"),
     (S[-5], "index[0] must be from -4 to 3, as dimension 0 has size 4, got -5"),
     (S[..., None, 6], "index[2] must be from -6 to 5, as dimension 1 has size 6, got 6"),
@@ -145,7 +145,7 @@ MALFORMED: list[tuple[Any, str]] = [
     (S[::-1, ::0], "the slice of dimension 1 must not have a step of 0"),
     (S[::-1, 6], "index[1] must be from -6 to 5, as dimension 1 has size 6, got 6"),
     (S[..., ::-1, ...], "index must have at most one Ellipsis, got 2"),
-    (S[::-1, 0, 0], "index must have at most one slice or whole number for each of 2 dimensions, got 3"),
+    (S[::-1, 0, 0], TOO_MANY),
 ]
 ADVANCED: list[tuple[Any, str]] = [
     ([0, 2], "[0, 2]"),
@@ -202,14 +202,20 @@ def test_a_malformed_or_advanced_index_gets_a_sentence(
     assert not x.any()
 
 
-def test_a_tensors_number_of_64_bits() -> None:
-    with pytest.raises(IndexError, match=r"^index: index\[0\] must be from -4 to 3, .*, got 9223372036854775808$"):
-        dml.index(torch.zeros(4))[torch.tensor(2**63, dtype=torch.uint64)]
-
-
-def test_a_whole_number_of_an_empty_dimension() -> None:
-    with pytest.raises(IndexError, match=r"^index: index\[0\] must be a slice, as dimension 0 has size 0, got 0$"):
-        dml.index(torch.zeros(0, 3))[0]
+@pytest.mark.parametrize(
+    ("sizes", "number", "sentence"),
+    [
+        (
+            [4],
+            torch.tensor(2**63, dtype=torch.uint64),
+            "from -4 to 3, as dimension 0 has size 4, got 9223372036854775808",
+        ),
+        ([0, 3], 0, "a slice, as dimension 0 has size 0, got 0"),
+    ],
+)
+def test_a_number_of_64_bits_and_one_of_an_empty_dimension(sizes: list[int], number: Any, sentence: str) -> None:
+    with pytest.raises(IndexError, match=rf"^index: index\[0\] must be {sentence}$"):
+        dml.index(torch.zeros(sizes))[number]
 
 
 def test_what_an_indexer_is_not() -> None:

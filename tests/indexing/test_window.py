@@ -1,54 +1,37 @@
 """The two conveniences of the Python package: window and sequence_lengths_like."""
 
-import sys
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from backends import DEVICE
-from contract_cases import assert_right, maker
+from hypothesis import given
+from hypothesis import strategies as st
+from transform_cases import examples
 
 import torch_dml_ops as dml
 
-INDEXES = [
-    *(np.s_[:], np.s_[...], np.s_[::-1], np.s_[::2], np.s_[::-2], np.s_[1:], np.s_[:-1], np.s_[-3:], np.s_[:3]),
-    *(np.s_[1:5:2], np.s_[5:1:-2], np.s_[-1:-6:-1], np.s_[-2:1:-3], np.s_[100:2:-1], np.s_[-100:100], np.s_[3::-1]),
-    *(np.s_[:3:-1], np.s_[2:3], np.s_[2:1:-1], np.s_[6:], np.s_[:1], np.s_[0::-1]),
-    *(np.s_[::7], np.s_[::-7], np.s_[::100], np.s_[::-100], np.s_[:: sys.maxsize], np.s_[:: -sys.maxsize - 1]),
-    *(np.s_[sys.maxsize :: -1], np.s_[-sys.maxsize - 1 :], np.s_[: sys.maxsize], np.s_[:: -sys.maxsize]),
-    *(np.s_[10**30 :: -1], np.s_[: 10**30], np.s_[:: 10**30], np.s_[:: -(10**30)]),
-    *(np.s_[..., ::-1], np.s_[::-1, ...], np.s_[1:3, ..., ::-2], np.s_[:, 1:4], np.s_[::-2, 1:5], np.s_[..., 2:, :]),
-    *(np.s_[:, :, :], np.s_[1:, ..., 1:, ::-1], np.s_[:, :, ..., ::3], np.s_[::-1, ::-1, ::-1], (slice(2), ...), ()),
-]
+slices = st.tuples(st.slices(7), st.slices(6), st.slices(5))
 
 
-@pytest.mark.parametrize("index", INDEXES, ids=str)
-def test_window_is_a_numpy_index(index: Any) -> None:
+@examples
+@given(slices, st.integers(0, 3), st.sampled_from([(), (...,)]))
+def test_window_is_a_numpy_index(of_all: tuple[slice, ...], count: int, rest: tuple[Any, ...]) -> None:
+    """Of slices before an Ellipsis or behind it, or without one."""
     x = torch.arange(7 * 6 * 5).reshape(7, 6, 5)
-    expected = x.cpu().numpy()[index]
-    assert expected.size
-    window = dml.window(x.shape, index)
-    result = dml.slice1(x, *window)
-    assert result.shape == expected.shape
-    assert result.tolist() == expected.tolist()
-    assert all(type(numbers) is tuple for numbers in window)
-    whole = np.zeros(x.shape, np.int64)
-    whole[index] = expected
-    assert dml.slice_grad(result, x.shape, *window).tolist() == whole.tolist()
-
-
-def test_window_of_all_slices_of_small_sizes() -> None:
-    bounds = [None, *range(-5, 6)]
-    for size in range(1, 5):
-        x = torch.arange(size)
-        for index in (slice(a, b, c) for a in bounds for b in bounds for c in (None, 1, 2, 3, -1, -2, -3)):
-            expected = x.cpu().numpy()[index].tolist()
-            if expected:
-                assert dml.slice1(x, *dml.window((size,), index)).tolist() == expected
-            else:
-                with pytest.raises(ValueError, match="must select something"):
-                    dml.window((size,), index)
+    for index in ((*of_all[:count], *rest), (*rest, *of_all[3 - count :]) if rest else of_all):
+        expected = x.cpu().numpy()[index]
+        if not expected.size:
+            with pytest.raises(ValueError, match="must select something"):
+                dml.window(x.shape, index)
+            continue
+        window = dml.window(x.shape, index)
+        result = dml.slice1(x, *window)
+        np.testing.assert_array_equal(result.cpu(), expected)
+        assert all(type(numbers) is tuple for numbers in window)
+        whole = np.zeros(x.shape, np.int64)
+        whole[index] = expected
+        np.testing.assert_array_equal(dml.slice_grad(result, x.shape, *window).cpu(), whole)
 
 
 def test_window_of_an_empty_dimension_is_empty() -> None:
@@ -59,24 +42,11 @@ def test_window_of_an_empty_dimension_is_empty() -> None:
 
 
 def test_window_of_a_shape_or_a_list() -> None:
-    assert dml.window((5, 6), np.s_[::-2, 1:5]) == ((0, 1), (5, 4), (-2, 1))
-    assert dml.window([5, 6], np.s_[::-2, 1:5]) == ((0, 1), (5, 4), (-2, 1))
-    assert dml.window(torch.zeros(5, 6).shape, np.s_[::-2, 1:5]) == ((0, 1), (5, 4), (-2, 1))
+    for shape in ((5, 6), [5, 6], torch.zeros(5, 6).shape):
+        assert dml.window(shape, np.s_[::-2, 1:5]) == ((0, 1), (5, 4), (-2, 1))
 
 
-# sequence_lengths_like.
-
-
-@pytest.mark.parametrize(("axis", "batch_axis"), [(1, 0), (2, 0), (0, 1), (2, 1), (0, 2), (1, 2)])
-def test_sequence_lengths_like(axis: int, batch_axis: int) -> None:
-    x = maker(DEVICE)(3, 4, 5)
-    lengths = torch.tensor([2, 4, 3, 0, 9][: x.shape[batch_axis]], device=DEVICE)
-    shaped = dml.sequence_lengths_like(x, lengths, axis, batch_axis)
-    assert shaped.shape == torch.Size([1 if d == axis else size for d, size in enumerate(x.shape)])
-    for k, length in enumerate(lengths.tolist()):
-        assert (shaped.select(batch_axis, k) == length).all()
-    arguments = x, shaped, axis
-    assert_right(dml.reverse_subsequences(*arguments), "reverse_subsequences", arguments)
+# sequence_lengths_like; of what it gives, reverse_sequence is made, which is compared with ONNX's.
 
 
 def test_sequence_lengths_like_takes_no_memory() -> None:

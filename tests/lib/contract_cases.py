@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import signature
 from types import FrameType
@@ -94,6 +94,19 @@ def assert_right(results: Any, op: str, arguments: tuple[Any, ...]) -> None:
     assert len(results) == len(wanted)
     for result, want in zip(results, wanted, strict=True):
         assert oracle.equal(result, want)
+
+
+def assert_written(call: Callable[..., Any], op: str, arguments: Any, outs: Sequence[Tensor]) -> None:
+    """With `out`, all bytes of its storages are what they should be, those beside its elements too."""
+    memory = {out.untyped_storage()._cdata: oracle.storage_bytes(out) for out in outs}
+    wanted = as_list(oracle.expected(op, *arguments))
+    call(*arguments, out=list(outs) if op == "split" else outs[0])
+    for out, want in zip(outs, wanted, strict=True):
+        key = out.untyped_storage()._cdata
+        block = oracle.Block(memory[key], out.dtype, tuple(out.shape), out.stride(), out.storage_offset())
+        memory[key] = block.written(want)
+    for out in outs:
+        assert oracle.storage_bytes(out).tobytes() == memory[out.untyped_storage()._cdata].tobytes()
 
 
 # Forms of the operators that refuse alike.

@@ -117,7 +117,7 @@ def blocks(draw: st.DrawFn, sizes: Sequence[int], dtype: torch.dtype, writable: 
     kind = draw(st.sampled_from(["contiguous", "any order", "any", "any"] + ["sharing"] * (not writable)))
     if kind != "contiguous":
         order = list(draw(st.permutations(order)))
-        lone = draw(st.lists(st.sampled_from([0, 1, 7, 10**9]), min_size=rank, max_size=rank))
+        lone = draw(st.lists(st.sampled_from([0, 1, 7, 10**9, 2**62]), min_size=rank, max_size=rank))
     if kind in ("any", "sharing"):
         gaps = draw(st.lists(st.sampled_from([1, 1, 1, 2, 3]), min_size=rank, max_size=rank))
         pads = draw(st.lists(st.sampled_from([0, 0, 0, 1, 5]), min_size=rank, max_size=rank))
@@ -162,27 +162,27 @@ def check(
     out: Block | list[Block],
 ) -> None:
     """Both forms of the call give `expected`. Blocks among the arguments become tensors."""
-    given = [_tensors(a, backend.device) for a in arguments]
+    given = [as_tensors(a, backend.device) for a in arguments]
     results = as_list(backend(op, *given))
     wanted = expected if isinstance(expected, list) else [expected]
-    assert len(results) == len(wanted)
-    for result, want in zip(results, wanted, strict=True):
+    for result, want, block in zip(results, wanted, as_list(out), strict=True):
         assert oracle.equal(result, want), backend
         assert oracle.is_dense(result), backend
+        assert (result.dtype, result.device.type) == (block.dtype, backend.device), backend
     on_meta = [oracle.on_tensors(oracle.without_data, a) for a in given]
     without_data = as_list(getattr(torch.ops.torch_dml_ops, op).default(*on_meta))
     assert [t.stride() for t in results] == [t.stride() for t in without_data], backend
 
-    outs = _tensors(out, backend.device)
+    outs = as_tensors(out, backend.device)
     backend(op, *given, out=outs)
     for block, written, want in zip(as_list(out), as_list(outs), wanted, strict=True):
         assert oracle.storage_bytes(written).tobytes() == block.written(want).tobytes(), backend
 
 
-def _tensors(value: Any, device: str) -> Any:
+def as_tensors(value: Any, device: str) -> Any:
     if isinstance(value, Block):
         return value.tensor(device)
-    return [_tensors(v, device) for v in value] if isinstance(value, list) else value
+    return [as_tensors(v, device) for v in value] if isinstance(value, list) else value
 
 
 def with_size(sizes: Sequence[int], axis: int, size: int) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import matplotlib as mpl
@@ -85,23 +86,28 @@ SPLITS = [
     ([6, 2], [2, 1, 3], 0),
     ([6, 2], [1, 1], 1),
     ([3, 3, 2], [1, 2], 0),
-    ([2, 3, 2, 4], [3], 1),
+    *(([2, 3, 2, 4], *pieces) for pieces in (([3], 1), ([1, 3], 3), ([1, 1], 0))),
+    ([2, 12], [1] * 12, 1),
 ]
-SPLITS += [([2, 3, 2, 4], [1, 3], 3), ([2, 3, 2, 4], [1, 1], 0), ([2, 12], [1] * 12, 1)]
 REVERSALS = [
-    ([7], [5], 0),
-    ([3, 4], [[2], [4], [3]], 1),
-    ([3, 4], [[2, 3, 1, 0]], 0),
-    ([2, 3, 2], [[[3, 2]], [[9, -1]]], 1),
-    ([3, 2, 2], [[[0, 1], [2, 3]]], 0),
-    ([2, 2, 2, 3], [[[[0, 1, 2], [2, 1, 0]], [[1, 1, 2], [2, 2, 2]]]], 0),
-    ([2, 2, 2, 3], [[[[0, 1, 2], [2, 1, 0]]], [[[1, 1, 2], [2, 2, 2]]]], 1),
-    ([2, 2, 2, 3], [[[[3], [2]], [[1], [0]]]] * 2, 3),
+    (sizes, torch.tensor(lengths), axis)
+    for sizes, lengths, axis in (
+        ([7], [5], 0),
+        ([3, 4], [[2], [4], [3]], 1),
+        ([3, 4], [[2, 3, 1, 0]], 0),
+        ([2, 3, 2], [[[3, 2]], [[9, -1]]], 1),
+        ([3, 2, 2], [[[0, 1], [2, 3]]], 0),
+        ([2, 2, 2, 3], [[[[0, 1, 2], [2, 1, 0]], [[1, 1, 2], [2, 2, 2]]]], 0),
+        ([2, 2, 2, 3], [[[[0, 1, 2], [2, 1, 0]]], [[[1, 1, 2], [2, 2, 2]]]], 1),
+        ([2, 2, 2, 3], [[[[3], [2]], [[1], [0]]]] * 2, 3),
+    )
 ]
+PLOTS: dict[Callable[..., Figure], Sequence[tuple[Any, ...]]] = {
+    viz.plot_slice1: WINDOWS,
+    viz.plot_split: SPLITS,
+    viz.plot_reverse_subsequences: REVERSALS,
+}
 
-each_window = pytest.mark.parametrize("case", WINDOWS, ids=str)
-each_split = pytest.mark.parametrize("case", SPLITS, ids=str)
-each_reversal = pytest.mark.parametrize("case", REVERSALS, ids=str)
 with_values_and_without = pytest.mark.parametrize("with_values", [True, False])
 
 
@@ -116,7 +122,7 @@ def check_cells(
             assert to_rgb(drawn.fill(name, index)) == to_rgb(colour)
 
 
-@each_window
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
 @with_values_and_without
 def test_slice1(case: Any, with_values: bool) -> None:
     sizes, offsets, extents, strides, output_sizes = case
@@ -138,7 +144,7 @@ def test_slice1(case: Any, with_values: bool) -> None:
     assert drawn.within("input start", "input", x.shape) == {start}
 
 
-@each_split
+@pytest.mark.parametrize("case", SPLITS, ids=str)
 @with_values_and_without
 def test_split(case: Any, with_values: bool) -> None:
     sizes, parts, axis = case
@@ -158,11 +164,11 @@ def test_split(case: Any, with_values: bool) -> None:
         assert drawn.within(f"input outline {k}", "input", x.shape) == inside
 
 
-@each_reversal
+@pytest.mark.parametrize("case", REVERSALS, ids=str)
 @with_values_and_without
 def test_reverse_subsequences(case: Any, with_values: bool) -> None:
     sizes, lengths, axis = case
-    x, lengths = numbered(sizes), torch.tensor(lengths)
+    x = numbered(sizes)
     result = dml.reverse_subsequences(x, lengths, axis)
     drawn = Drawn(viz.plot_reverse_subsequences(x if with_values else sizes, lengths, axis))
     assert drawn.names() == names(input=x.shape, output=x.shape, lengths=lengths.shape)
@@ -182,17 +188,12 @@ def test_reverse_subsequences(case: Any, with_values: bool) -> None:
             assert drawn.middle("lengths", index)[across] == pytest.approx(drawn.middle("input", index)[across])
 
 
-def test_lengths_that_are_broadcast() -> None:
+def test_lengths_that_are_broadcast_and_of_64_bits() -> None:
     x = numbered([2, 3, 2])
-    lengths = dml.sequence_lengths_like(x, torch.tensor([3, 2], dtype=torch.uint32), axis=1)
+    lengths = dml.sequence_lengths_like(x, torch.tensor([2**64 - 1, 2], dtype=torch.uint64), axis=1)
     drawn = Drawn(viz.plot_reverse_subsequences(x, lengths, 1))
-    assert [drawn.text("lengths", index) for index in np.ndindex(2, 1, 2)] == ["3", "3", "2", "2"]
-    assert drawn.text("output", (0, 0, 0)) == "104"
-
-
-def test_lengths_of_64_bits() -> None:
-    drawn = Drawn(viz.plot_reverse_subsequences([2], torch.tensor([2**64 - 1], dtype=torch.uint64), 0))
-    assert (drawn.text("lengths", (0,)), drawn.text("output", (0,))) == (str(2**64 - 1), "1")
+    assert [drawn.text("lengths", index) for index in np.ndindex(2, 1, 2)] == [str(2**64 - 1)] * 2 + ["2"] * 2
+    assert [drawn.text("output", (k, 0, 0)) for k in range(2)] == ["104", "108"]
 
 
 @pytest.mark.parametrize(
@@ -215,13 +216,9 @@ def test_values_of_every_kind(values: torch.Tensor, shown: list[str]) -> None:
 # Places.
 
 PICTURES: dict[str, Callable[[], Figure]] = {
-    **{f"slice1 {c}": lambda c=c: viz.plot_slice1(*c) for c in WINDOWS},
+    **{f"{draw.__name__} {case}": partial(draw, *case) for draw, cases in PLOTS.items() for case in cases},
     **{f"slice1 of values {c}": lambda c=c: viz.plot_slice1(torch.randn(c[0]) * 100, *c[1:]) for c in WINDOWS},
-    **{f"split {c}": lambda c=c: viz.plot_split(*c) for c in SPLITS},
-    **{
-        f"reverse {c}": lambda c=c: viz.plot_reverse_subsequences(numbered(c[0]), torch.tensor(c[1]), c[2])
-        for c in REVERSALS
-    },
+    **{f"reverse values {c}": partial(viz.plot_reverse_subsequences, numbered(c[0]), *c[1:]) for c in REVERSALS},
     "all in one": lambda: viz.plot_slice1([1], [0], [1], [1]),
     "large": lambda: viz.plot_slice1([32, 32], [1, 1], [30, 31], [-3, 2]),
     "long": lambda: viz.plot_split([24], [8, 16], 0),
@@ -230,15 +227,24 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 }
 
 
+def on_one_another(extents: Any) -> Any:
+    """Of boxes, their least and their largest coordinates: which overlap."""
+    left, bottom, right, top = extents.T
+    over = (left[:, None] < right) & (left < right[:, None]) & (bottom[:, None] < top) & (bottom < top[:, None])
+    return np.triu(over, 1)
+
+
 @pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES.keys())
 def test_texts_are_in_their_places(draw: Callable[[], Figure]) -> None:
-    """In their cells, in the figure, and none on another."""
+    """In their cells, of which none lies on another, in the figure, and none on another."""
     figure = draw()
     assert figure.get_figwidth() <= 9
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()
     drawn = Drawn(figure)
+    corners = np.array([drawn.cells[name].get_bbox().extents for name in sorted(drawn.names())])
+    assert not on_one_another(np.round(corners, 6)).any()
     texts = [text for text in drawn.axes.texts if text.get_text()]
     extents = np.array([text.get_window_extent(renderer).extents for text in texts])
     width, height = canvas.get_width_height()
@@ -251,21 +257,11 @@ def test_texts_are_in_their_places(draw: Callable[[], Figure]) -> None:
             assert cell.x0 <= x0 <= x1 <= cell.x1
             assert cell.y0 <= y0 <= y1 <= cell.y1
     apart = 0.5  # pixels: what rounding to them may take
-    left, bottom, right, top = (extents[:, k] for k in range(4))
-    over = (left[:, None] + apart < right) & (left < right[:, None] - apart)
-    over &= (bottom[:, None] + apart < top) & (bottom < top[:, None] - apart)
-    on_another = [(texts[a].get_text(), texts[b].get_text()) for a, b in np.argwhere(np.triu(over, 1))]
-    assert on_another == []
+    over = on_one_another(extents + np.array([apart, apart, 0, 0]))
+    assert [(texts[a].get_text(), texts[b].get_text()) for a, b in np.argwhere(over)] == []
 
 
-@pytest.mark.parametrize(
-    ("draw", "cases"),
-    [
-        (viz.plot_slice1, WINDOWS),
-        (viz.plot_split, SPLITS),
-        (viz.plot_reverse_subsequences, [(sizes, torch.tensor(n), axis) for sizes, n, axis in REVERSALS]),
-    ],
-)
+@pytest.mark.parametrize(("draw", "cases"), PLOTS.items())
 def test_axes_and_indices_are_named(draw: Callable[..., Figure], cases: Sequence[tuple[Any, ...]]) -> None:
     """Of the last two beside each panel, and lengths that stand at the end of rows or columns."""
     for sizes, *case in cases:
@@ -280,15 +276,6 @@ def test_axes_and_indices_are_named(draw: Callable[..., Figure], cases: Sequence
                 assert texts[f"lengths[{at}, :, :]"] == 1, texts
         at_the_end = draw is viz.plot_reverse_subsequences and case[-1] in range(len(sizes))[-2:]
         assert (texts["length"] > 1) == at_the_end, texts  # beside the legend's
-
-
-@pytest.mark.parametrize("draw", PICTURES.values(), ids=PICTURES.keys())
-def test_cells_do_not_overlap(draw: Callable[[], Figure]) -> None:
-    drawn = Drawn(draw())
-    corners = np.array([drawn.cells[name].get_bbox().extents for name in sorted(drawn.names())])
-    left, top, right, bottom = (np.round(corners[:, k], 6) for k in range(4))
-    over = (left[:, None] < right) & (left < right[:, None]) & (top[:, None] < bottom) & (top < bottom[:, None])
-    assert np.triu(over, 1).sum() == 0
 
 
 # Colours.
@@ -331,13 +318,17 @@ def test_text_stands_out_from_what_is_behind_it() -> None:
         assert (luminance(fill) + 0.05) / (luminance(ink) + 0.05) >= 4.5  # as the web's guidelines want it
 
 
-# Descriptors.
+# Arguments of every kind.
 
 
 def pixels(figure: Figure) -> Any:
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())
+
+
+def same(actual: Figure, expected: Figure) -> None:
+    np.testing.assert_array_equal(pixels(actual), pixels(expected))
 
 
 def descriptors() -> Iterator[tuple[Figure, Figure]]:
@@ -351,52 +342,39 @@ def descriptors() -> Iterator[tuple[Figure, Figure]]:
         x = TensorDesc(TensorDataType.FLOAT32, sizes)
         desc = op_desc("SPLIT", x, SplitOperatorDesc.infer_output(x, axis, parts), axis)
         yield viz.plot_split(desc), viz.plot_split(sizes, parts, axis)
-    for sizes, numbers, axis in REVERSALS:
-        x, lengths = TensorDesc(TensorDataType.FLOAT32, sizes), torch.tensor(numbers)
+    for sizes, lengths, axis in REVERSALS:
+        x = TensorDesc(TensorDataType.FLOAT32, sizes)
         desc = op_desc("REVERSE_SUBSEQUENCES", x, TensorDesc(TensorDataType.UINT32, lengths.shape), x, axis)
         yield viz.plot_reverse_subsequences(desc, lengths), viz.plot_reverse_subsequences(sizes, lengths, axis)
 
 
 def test_descriptors() -> None:
-    for of_descriptor, of_arguments in descriptors():
-        assert np.array_equal(pixels(of_descriptor), pixels(of_arguments))
-
-
-# Arguments of every kind.
+    for pictures in descriptors():
+        same(*pictures)
 
 
 @pytest.mark.parametrize(
     "kind", [iter, tuple, np.array, lambda ns: [np.int32(n) for n in ns], lambda ns: (n for n in ns)]
 )
 def test_numbers_of_every_kind(kind: Callable[[list[int]], Any]) -> None:
-    sizes, *window = WINDOWS[2]
-    figure = viz.plot_slice1(kind(sizes), *map(kind, window))
-    assert np.array_equal(pixels(figure), pixels(viz.plot_slice1(*WINDOWS[2])))
+    same(viz.plot_slice1(*map(kind, WINDOWS[2])), viz.plot_slice1(*WINDOWS[2]))
     sizes, parts, axis = SPLITS[1]
-    figure = viz.plot_split(kind(sizes), kind(parts), next(iter(kind([axis]))))
-    assert np.array_equal(pixels(figure), pixels(viz.plot_split(*SPLITS[1])))
-
-
-def test_axis_of_numpy() -> None:
+    same(viz.plot_split(kind(sizes), kind(parts), next(iter(kind([axis])))), viz.plot_split(sizes, parts, axis))
     sizes, lengths, axis = REVERSALS[1]
-    figure = viz.plot_reverse_subsequences(np.array(sizes), torch.tensor(lengths), np.uint8(axis))
-    assert np.array_equal(pixels(figure), pixels(viz.plot_reverse_subsequences(sizes, torch.tensor(lengths), axis)))
+    expected = viz.plot_reverse_subsequences(sizes, lengths, axis)
+    same(viz.plot_reverse_subsequences(kind(sizes), lengths, next(iter(kind([axis])))), expected)
 
 
 def test_a_tensor_without_data_is_drawn_by_its_sizes() -> None:
-    by_sizes = pixels(viz.plot_split([4], [4], 0))
-    assert np.array_equal(pixels(viz.plot_split(torch.empty(4, device="meta"), [4], 0)), by_sizes)
+    by_sizes = viz.plot_split([4], [4], 0)
+    same(viz.plot_split(torch.empty(4, device="meta"), [4], 0), by_sizes)
     with torch.device("meta"):  # where tensors have no data otherwise, either
-        assert np.array_equal(pixels(viz.plot_split([4], [4], 0)), by_sizes)
+        same(viz.plot_split([4], [4], 0), by_sizes)
 
 
 # Refusals.
 
 X = TensorDesc(TensorDataType.FLOAT32, [4])
-SPLIT = op_desc("SPLIT", X, [X], 0)
-REVERSE = op_desc("REVERSE_SUBSEQUENCES", X, TensorDesc(TensorDataType.UINT32, [1]), X, 0)
-SLICE1, BROKEN = (op_desc("SLICE1", X, X, [0], [4], [stride]) for stride in (1, 0))
-LENGTHS = torch.tensor([2])
 OPERATORS = ("slice1", "split", "reverse_subsequences")
 
 
@@ -412,94 +390,25 @@ def test_refusals_of_the_operators(op: str, sentence: str, arguments: Callable[.
             assert str(caught.value) == f"{op}: {sentence}"
 
 
-def on(*arguments: Any) -> tuple[Any, ...]:
-    return arguments
-
-
-# What the function says, after its name, and the arguments; some are made by the test.
-REFUSALS: dict[type[Exception], dict[Callable[..., Figure], dict[str, tuple[Any, ...]]]] = {
-    ValueError: {
-        viz.plot_slice1: {
-            "input must have from 1 to 4 dimensions to be drawn, got 5": on([1] * 5, [0] * 5, [1] * 5, [1] * 5),
-            "with the smallest text that can be read, the picture must fit into 9 by 12 inches, got": on(
-                [1024], [0], [1024], [1]
-            ),
-            "window_sizes[0] must be a whole number of 64 bits, got one of": on([4], [0], [10**5000], [1]),
-            "window_offsets[0] must be a whole number of 64 bits": on([4], [-(2**63) - 1], [4], [1]),
-            "input[0] must be a whole number of 64 bits, got one of 13288 bits": on(
-                [10**4000] * 2, [0, 0], [1, 1], [1, 1]
-            ),
-        },
-        viz.plot_split: {
-            "input must have from 1 to 4 dimensions to be drawn, got 0": on(torch.tensor(1), [1], 0),
-            "input must have sizes of at least 1 to be drawn, got [0, 3]": on(torch.empty(0, 3), [3], 1),
-            f"input must have sizes of at least 1 to be drawn, got [0, {10**18}, {10**18}, …] (4 in all)": on(
-                [0, *[10**18] * 3], [1], 0
-            ),
-            **{
-                f"input must have at most 1024 elements, so that they can be read, got {math.prod(sizes)}": on(
-                    sizes, sizes[1:2], 1
-                )
-                for sizes in ([25, 41], [10**6] * 4)
-            },
-            "axis must be a whole number of 64 bits, got": on([4], [4], 2**64),
-            **{
-                f"input must have values that can be shown, got a {kind}": on(tensor, [4], 0)
-                for kind, tensor in {
-                    "sparse_coo tensor of float32 on cpu": lambda: torch.ones(4).to_sparse(),
-                    "strided tensor of bits8 on cpu": lambda: torch.empty(4, dtype=torch.bits8),
-                    "strided ": lambda: torch.quantize_per_tensor(torch.ones(4), 0.1, 0, torch.quint8),
-                }.items()
-            },
-        },
-        viz.plot_reverse_subsequences: {
-            f"sequence_lengths must have values that can be shown, got a {kind}": on([4], lengths, 0)
-            for kind, lengths in {
-                "strided tensor of int32 on meta": torch.ones(1, dtype=torch.int32, device="meta"),
-                "sparse_coo tensor of int32 on cpu": torch.ones(1, dtype=torch.int32).to_sparse(),
-            }.items()
-        },
-    },
-    TypeError: {
-        viz.plot_slice1: {
-            "window_strides is required, unless a descriptor is given": on([4], [0], [4]),
-            "output_sizes must not be given beside a descriptor, which has it": on(SLICE1, None, None, None, [4]),
-            "input must be a tensor, a list of sizes or a Slice1OperatorDesc, got SplitOperatorDesc": on(SPLIT),
-            "window_offsets[0] must be a whole number, got 0.0": on([4], [0.0], [4], [1]),
-            "window_sizes must be a list of whole numbers, got b": on([4], [0], b"\4", [1]),
-            "window_strides must be a list of whole numbers, got 1": on([4], [0], [4], 1),
-            "output_sizes must be a list of whole numbers, got '4'": on([4], [0], [4], [1], "4"),
-        },
-        viz.plot_split: {
-            "axis is required, unless a descriptor is given": on([4], [4]),
-            "split_sizes must not be given beside a descriptor, which has it": on(SPLIT, [4]),
-            "input must be a tensor, a list of sizes or a SplitOperatorDesc, got list": on([2.0], [2], 0),
-            "input must be a tensor, a list of sizes or a SplitOperatorDesc, got bytes": on(b"\4", [2], 0),
-            "axis must be a whole number, got 0.0": on([4], [4], 0.0),
-        },
-        viz.plot_reverse_subsequences: {
-            "sequence_lengths must be a tensor, got list": on([4], [2], 0),
-            "axis must not be given beside a descriptor, which has it": on(REVERSE, LENGTHS, 0),
-            "axis must be a whole number, got 0.0": on([4], LENGTHS, 0.0),
-        },
-    },
-}
-
-
-@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 @pytest.mark.parametrize(
-    ("kind", "plot", "sentence", "arguments"),
-    [(kind, plot, *row) for kind, plots in REFUSALS.items() for plot, rows in plots.items() for row in rows.items()],
+    ("error", "arguments", "sentence"),
+    [
+        (
+            ValueError,
+            [[1024], [0], [1024], [1]],
+            "plot_slice1: with the smallest text that can be read, the picture must fit into 9 by 12 inches, got",
+        ),
+        (
+            DescriptorError,
+            [op_desc("SLICE1", X, X, [0], [4], [0])],
+            "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0",
+        ),
+    ],
 )
-def test_refusals(kind: type[Exception], plot: Callable[..., Figure], sentence: str, arguments: Sequence[Any]) -> None:
-    with pytest.raises(kind, match=f"^{re.escape(f'{plot.__name__}: {sentence}')}"):
-        plot(*(given() if callable(given) else given for given in arguments))
-
-
-def test_a_descriptor_that_breaks_a_rule() -> None:
-    sentence = "SLICE1 at feature level 6_4 breaks a rule:\n  input_window_strides[0] must not be 0, got 0"
-    with pytest.raises(DescriptorError, match=f"^{re.escape(sentence)}"):
-        viz.plot_slice1(BROKEN)
+def test_refusals(error: type[Exception], arguments: list[Any], sentence: str) -> None:
+    """The others are lines of tests/contract/mistakes.txt."""
+    with pytest.raises(error, match=f"^{re.escape(sentence)}"):
+        viz.plot_slice1(*arguments)
 
 
 # Matplotlib.
@@ -509,11 +418,7 @@ def test_what_is_drawn_grows_with_its_text(monkeypatch: pytest.MonkeyPatch) -> N
     """All distances do, but the one below a title."""
     drawn: list[_picture.Panel] = []
     monkeypatch.setattr(viz.plots, "draw", lambda _, panels, *__, **___: drawn.extend(panels))
-    for plot, cases in (
-        (viz.plot_slice1, WINDOWS),
-        (viz.plot_split, SPLITS),
-        (viz.plot_reverse_subsequences, [(sizes, torch.tensor(lengths), axis) for sizes, lengths, axis in REVERSALS]),
-    ):
+    for plot, cases in PLOTS.items():
         for sizes, *arguments in cases:
             plot(numbered(sizes), *arguments)
     assert drawn
@@ -529,13 +434,13 @@ def test_what_is_drawn_grows_with_its_text(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_settings_are_neither_changed_nor_used() -> None:
-    expected = pixels(viz.plot_slice1(*WINDOWS[1]))
+    expected = viz.plot_slice1(*WINDOWS[1])
     strange = {"text.usetex": True, "font.size": 30, "lines.linewidth": 9, "figure.dpi": 17, "font.family": "serif"}
     with mpl.rc_context(strange):
         before = dict(mpl.rcParams)
         figure = viz.plot_slice1(*WINDOWS[1])
         assert dict(mpl.rcParams) == before
-        assert np.array_equal(pixels(figure), expected)
+        same(figure, expected)
 
 
 def test_notebooks_show_it() -> None:
