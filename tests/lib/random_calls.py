@@ -168,7 +168,7 @@ def check(
     for result, want, block in zip(results, wanted, as_list(out), strict=True):
         assert oracle.equal(result, want), backend
         assert oracle.is_dense(result), backend
-        assert (result.dtype, result.device.type) == (block.dtype, backend.device), backend
+        assert (result.dtype, result.device.type) == (block.dtype, torch.device(backend.device).type), backend
     on_meta = [oracle.on_tensors(oracle.without_data, a) for a in given]
     without_data = as_list(getattr(torch.ops.torch_dml_ops, op).default(*on_meta))
     assert [t.stride() for t in results] == [t.stride() for t in without_data], backend
