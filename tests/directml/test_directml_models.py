@@ -22,7 +22,7 @@ import torch
 from descriptors.bad_models import BAD, BAD_TEXTS, BUFFER, DROP, IGNORED, NOT_RUN, OUTPUT_PATH, changed, good
 
 from torch_dml_ops.__main__ import main, report
-from torch_dml_ops.directml import FeatureLevel, Model, ModelError, ModelWarning, TensorDesc
+from torch_dml_ops.directml import Model, ModelError, ModelWarning
 from torch_dml_ops.directml._schema.in_sentences import as_json
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "models"
@@ -66,6 +66,7 @@ def folder(tmp_path: Path) -> Path:
     np.save(result / "no numbers.npy", np.zeros((2, 0), np.float32))
     np.save(result / "flags.npy", np.array([True, False, True]))
     np.save(result / "numbers.npy", np.arange(6, dtype=np.int16).reshape(2, 3))
+    np.save(result / "big.npy", np.array([[1, 2], [3, 4]], ">i4", order="F"))
     return result
 
 
@@ -183,6 +184,8 @@ def shown(folder: Path, resource: dict[str, Any], verbose: bool = False) -> str:
         ("INT8", {"sourcePath": "raw"}, "1, -1"),
         ("UINT8", {"sourcePath": "flags.npy"}, "1, 0, 1"),
         ("UNKNOWN", {"sourcePath": "flags.npy"}, "1, 0, 1"),
+        ("UNKNOWN", {"sourcePath": "big.npy"}, "1, 2, 3, 4"),  # an array brings its type
+        ("FLOAT64", [10**20, -(10**300)], "1e+20, -1e+300"),  # of more than 64 bits
         ("UINT8", {"sourcePath": ".\\full.dat"}, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11"),
         ("DML_TENSOR_DATA_TYPE_INT8", [1], "1"),
     ],
@@ -197,11 +200,6 @@ def test_verbose_shows_bytes_in_hexadecimal(folder: Path) -> None:
     assert lines[9:] == ["[ 9] 255 (0x00FF)", "[10] -1 (0xFFFF)"]
     for count, first in ((9, "[0]"), (10, "[ 0]"), (99, "[ 0]"), (100, "[  0]")):
         assert shown(folder, values_of("INT16", [7] * count), verbose=True).startswith(f"{first} 7 (0x0007)\n")
-
-
-def test_arrays_of_numpy_bring_their_type(folder: Path) -> None:
-    np.save(folder / "big.npy", np.array([[1, 2], [3, 4]], ">i4", order="F"))
-    assert shown(folder, {"initialValues": {"sourcePath": "big.npy"}}) == "1, 2, 3, 4"
 
 
 def test_sources_are_found_in_the_current_directory(
@@ -229,12 +227,6 @@ def test_sizes_of_buffers(folder: Path) -> None:
     assert buffers["x"][24:].tolist() == [0] * 20
     assert buffers["mixed"][:8].tolist() == [6, *np.array([np.nan], "<f4").view(np.uint8), 0, 0, 0]
     assert buffers["bytes"].tolist() == [250, 253, 0, 3, 6, 9, 12, 0]
-
-
-def test_an_array_that_is_written_again_after_loading(folder: Path) -> None:
-    model = load(folder, buffers_of(x={"initialValues": {"sourcePath": "numbers.npy"}}))
-    np.save(folder / "numbers.npy", np.arange(6, dtype=">i2"))  # of the same values
-    assert model.run()["x"].view(torch.int16).tolist() == [*range(6)]
 
 
 def write_header(file: Path, header: str) -> None:
@@ -289,40 +281,6 @@ def test_good_model(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "a", "b"),
-    [
-        (
-            {
-                "resources/x/initialValues": {"valueCount": 10, "valueStart": 1, "valueDelta": 1},
-                "commands/1/bindings/InputTensor": {"name": "x", "elementOffset": 16, "elementSizeInBytes": 1},
-            },
-            "5, 6",
-            "7, 8, 9, 10",
-        ),
-        (
-            {
-                "resources/a/sizeInBytes": 64,
-                "commands/1/bindings/OutputTensors": [{"name": "a", "elementOffset": 4}, "b"],
-            },
-            "0, 0",
-            "-3, nan, inf, -inf",
-        ),
-        (
-            {
-                "resources/b/sizeInBytes": 24,
-                "commands/1/bindings/OutputTensors": [{"name": "b", "elementOffset": 4}, "b"],
-            },
-            "0, 0",
-            "-3, nan, inf, -inf",
-        ),
-    ],
-)
-def test_bindings(folder: Path, changes: dict[str, Any], a: str, b: str) -> None:
-    model = load(folder, changed(changes | {"commands/3/verbose": False}))
-    assert printed(model).splitlines()[1:] == [f"Resource 'a': {a}", f"Resource 'b': {b}"]
-
-
 def dispatched(kind: str, desc: dict[str, Any], bindings: dict[str, Any], **resources: Any) -> dict[str, Any]:
     """A model of one command, on these buffers; x, y and z have 96 bytes where nothing else is said."""
     zeros = dict.fromkeys("xyz", values_of("INT8", {"valueCount": 96, "value": 0}))
@@ -345,9 +303,7 @@ def test_a_buffer_of_narrow_values_is_rounded_up_to_4_bytes(folder: Path) -> Non
     tensor = {"DataType": "FLOAT16", "Sizes": [3]}
     resource = values_of("FLOAT16", {"valueCount": 3, "valueStart": 1, "valueDelta": 1})
     model = dispatched("SLICE1", walk(tensor, tensor, -1), X_TO_Y, x=resource, y=resource)
-    model["commands"][0]["type"] = "Dispatch"  # DxDispatch takes any case
-    model["commands"].append({"type": "PRINT", "resource": "y"})
-    assert printed(load(folder, model)) == "Resource 'y': 3, 2, 1\n"
+    assert load(folder, model).run()["y"].view(torch.float16).tolist() == [3, 2, 1, 0]
 
 
 BYTES = [{"DataType": "INT8", "Sizes": [size]} for size in (20, 20, 40)]
@@ -355,27 +311,7 @@ JOINED = {"InputCount": 2, "InputTensors": BYTES[:2], "OutputTensor": BYTES[2], 
 TWENTIES = values_of("INT8", [*range(20)] * 4)
 
 
-def test_one_resource_for_several_inputs(folder: Path) -> None:
-    model = dispatched("JOIN", JOINED, {"InputTensors": ["x", "x"], "OutputTensor": "y"}, x=TWENTIES)
-    assert load(folder, model).run()["y"][:40].tolist() == [*range(20)] * 2
-
-
 # Tensors that are OWNED_BY_DML.
-
-
-OWNED = {
-    "commands/0": {"type": "print", "resource": "x"},
-    "dispatchables/split/desc/InputTensor/Flags": ["OWNED_BY_DML"],
-    "dispatchables/split/bindings": {"InputTensor": "x"},
-    "commands/1/bindings": {"OutputTensors": ["a", "b"]},
-    "commands/3/verbose": False,
-}
-
-
-def test_a_tensor_that_is_bound_at_initialization(folder: Path) -> None:
-    model = load(folder, changed(OWNED))
-    for _ in range(2):
-        assert printed(model).splitlines()[1:] == ["Resource 'a': 1, 2.5", "Resource 'b': -3, nan, inf, -inf"]
 
 
 def test_an_owned_tensor_is_read_before_the_first_command(folder: Path) -> None:
@@ -388,7 +324,9 @@ def test_an_owned_tensor_is_read_before_the_first_command(folder: Path) -> None:
     }
     for name in ("z", "x"):
         model["commands"].append({"type": "dispatch", "dispatchable": "owned", "bindings": {"OutputTensor": name}})
-    buffers = load(folder, model).run()
+    loaded = load(folder, model)
+    loaded.run()
+    buffers = loaded.run()  # which reads them again
     expected = [*range(20), *range(12, 20), *range(12)]
     assert buffers["z"][:40].tolist() == buffers["x"][:40].tolist() == expected
 
@@ -405,23 +343,12 @@ def written(folder: Path, target: str, resource: str = "x", **options: Any) -> M
 def test_written_files(folder: Path) -> None:
     assert printed(written(folder, "deep/er\\x.npy")) == "Resource 'x' written to 'deep/er\\x.npy'\n"
     array = np.load(folder / "deep" / "er" / "x.npy")
-    assert (array.dtype, array.shape) == (np.float32, (6,))
-    np.testing.assert_array_equal(array, np.array([1, 2.5, -3, np.nan, np.inf, -np.inf], np.float32))
+    np.testing.assert_array_equal(array, np.array([1, 2.5, -3, np.nan, np.inf, -np.inf], np.float32), strict=True)
     printed(written(folder, "x.NPY", more={"dimensions": [2, 3]}))
     assert np.load(folder / "x.NPY").shape == (2, 3)
-    printed(written(folder, "x.npy", more={"dimensions": []}))
-    assert np.load(folder / "x.npy").shape == (6,)
-    printed(written(folder, "bytes.dat", "bytes"))
-    assert list((folder / "bytes.dat").read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
     printed(written(folder, "numbers.npy", "bytes"))  # the old file makes way
     assert np.load(folder / "numbers.npy").tolist() == [250, 253, 0, 3, 6, 9, 12]
     assert not list(folder.rglob(".*"))
-
-
-@pytest.mark.parametrize("target", ["x.jpeg", "x", ".npy", "x" * 251 + ".dat"], ids=len)  # the last as long as can be
-def test_files_of_any_name_hold_raw_bytes(folder: Path, target: str) -> None:
-    printed(written(folder, target, "bytes"))
-    assert list((folder / target).read_bytes()) == [250, 253, 0, 3, 6, 9, 12, 0]
 
 
 def test_outputs_in_one_resource_are_apart(tmp_path: Path) -> None:
@@ -473,27 +400,19 @@ def test_folders_to_read_from_and_to_write_to(folder: Path, tmp_path: Path, monk
     assert not (folder / "deep").exists()
 
 
-@pytest.mark.parametrize("name", ["model.json", "deep/model.json"])
-@pytest.mark.parametrize("given", [False, True], ids=["no input path", "input path"])
-@pytest.mark.parametrize("there", list(itertools.product((False, True), repeat=2)), ids=str)
-def test_a_model_is_looked_for_here_and_then_in_the_input_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: tuple[bool, bool], given: bool, name: str
-) -> None:
-    here, elsewhere = there
-    for k, (folder, exists) in enumerate({"here": here, "in": elsewhere}.items()):
-        path = tmp_path / folder / name
-        path.parent.mkdir(parents=True)
-        resource = {"initialValuesDataType": "UINT8", "initialValues": [k] * 4}
-        if exists:
-            path.write_text(json.dumps({"resources": {"x": resource}, "dispatchables": {}, "commands": []}))
-    monkeypatch.chdir(tmp_path / "here")
-    expected = 0 if here else 1 if elsewhere and given else None
-    options: Any = {"input_path": tmp_path / "in"} if given else {}
-    if expected is None:
-        with pytest.raises(FileNotFoundError):
-            Model.load(name, **options)
-    else:
-        assert Model.load(name, **options).run()["x"].tolist() == [expected] * 4
+def test_a_model_is_looked_for_here_and_then_in_the_input_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = itertools.product(("model.json", "deep/model.json"), *[(False, True)] * 3)
+    for k, (name, given, here, elsewhere) in enumerate(cases):
+        for folder, exists in {"here": here, "in": elsewhere}.items():
+            path = tmp_path / str(k) / folder / name
+            path.parent.mkdir(parents=True)
+            if exists:
+                path.write_text(json.dumps(buffers_of(x=values_of("UINT8", [*folder.encode()]))))
+        monkeypatch.chdir(tmp_path / str(k) / "here")
+        options: Any = {"input_path": tmp_path / str(k) / "in"} if given else {}
+        expected = b"here" if here else b"in\0\0" if elsewhere and given else None
+        with pytest.raises(FileNotFoundError) if expected is None else nullcontext():
+            assert bytes(Model.load(name, **options).run()["x"].tolist()) == expected
 
 
 def test_the_output_path_is_what_is_written_to(folder: Path, tmp_path: Path) -> None:
@@ -572,15 +491,8 @@ def test_one_file_several_times(folder: Path) -> None:
 def test_paths_that_the_system_cannot_have(folder: Path) -> None:
     (folder / "circle.npy").symlink_to(folder / "circle.npy")
     deep = "/".join(["x" * 250] * 20)  # 5 000 characters, of which the system takes 4 095
-    for target in (
-        "\0.npy",
-        "x" * 300 + ".npy",
-        "new/" + "x" * 300 + "/y.npy",
-        f"{deep}/y.npy",
-        "a/" * 50_000 + "b.npy",
-        "circle.npy",
-        "circle.npy/x.npy",
-    ):
+    targets = ["\0.npy", "x" * 300 + ".npy", "new/" + "x" * 300 + "/y.npy", f"{deep}/y.npy", "a/" * 50_000 + "b.npy"]
+    for target in [*targets, "circle.npy", "circle.npy/x.npy"]:
         (problem,) = problems_of(folder, changed({"commands/0/targetPath": target}))
         assert problem.startswith("$.commands[0].targetPath must be a file that can be written, got ")
     for source in ("\0.npy", "x" * 300 + ".npy", "text.npy"):
@@ -625,36 +537,34 @@ def test_a_target_that_becomes_something_else_after_loading(folder: Path, specia
     assert not (folder / "x.npy").is_file()
 
 
-HAD = "it had 6 values of INT16 and has"
-SOURCES: list[tuple[str, Callable[[Path], object], str]] = [  # what is done to the file, and what is then said
+HAD, INT16 = "it had 6 values of INT16 and has", np.arange(6, dtype=np.int16)
+SOURCES: list[tuple[str, Callable[[Path], object], str | None]] = [  # what is done to the file, and what is then said
     ("full.dat", lambda file: file.write_bytes(b"other"), ""),
     ("full.dat", Path.unlink, ""),
-    ("numbers.npy", lambda file: np.save(file, np.arange(6, dtype=np.float16)), f"{HAD} 6 values of FLOAT16"),
-    ("numbers.npy", lambda file: np.save(file, np.arange(12, dtype=np.int8)), f"{HAD} 12 values of INT8"),
-    ("numbers.npy", lambda file: np.save(file, np.arange(5, dtype=np.int16)), f"{HAD} 5 values of INT16"),
-    (
-        "numbers.npy",
-        lambda file: write_header(file, "(" * 8000),
-        "must be an array in NumPy's format, got 'numbers.npy'",
-    ),
+    ("numbers.npy", lambda file: np.save(file, INT16.astype(">i2")), None),  # the same values
+    ("numbers.npy", lambda file: np.save(file, INT16.astype(np.float16)), f"{HAD} 6 values of FLOAT16"),
+    ("numbers.npy", lambda file: np.save(file, INT16.view(np.int8)), f"{HAD} 12 values of INT8"),
+    ("numbers.npy", lambda file: np.save(file, INT16[:5]), f"{HAD} 5 values of INT16"),
+    ("numbers.npy", lambda file: write_header(file, "((((("), "must be an array in NumPy's format, got 'numbers.npy'"),
     *(  # none of which is waited for
-        (
-            "numbers.npy",
-            lambda file, kind=kind: [file.unlink(), file.with_name(f"{kind}.npy").rename(file)],
-            "it is no file",
-        )
-        for kind in ("pipe", "folder", "socket")
+        ("numbers.npy", lambda file, kind=kind: file.with_name(f"{kind}.npy").rename(file), "it is no file")
+        for kind in ("pipe", "socket")
     ),
+    ("numbers.npy", lambda file: [file.unlink(), file.mkdir()], "it is no file"),
 ]
 
 
 @pytest.mark.parametrize(("name", "change", "told"), SOURCES)
+@pytest.mark.usefixtures("special")
 def test_a_source_that_changes_after_loading(
-    folder: Path, special: dict[str, Path], name: str, change: Callable[[Path], object], told: str
+    folder: Path, name: str, change: Callable[[Path], object], told: str
 ) -> None:
     data_type = "UINT8" if name == "full.dat" else "INT16"
     model = load(folder, buffers_of(x=values_of(data_type, {"sourcePath": name})))
     change(folder / name)
+    if told is None:
+        assert model.run()["x"].view(torch.int16).tolist() == [*range(6)]
+        return
     with pytest.raises(ModelError) as caught:
         model.run()
     beginning = "$.resources.x.initialValues.sourcePath has changed since the model was loaded: "
@@ -684,10 +594,6 @@ def test_a_message_has_the_first_hundred_problems(folder: Path, capsys: pytest.C
 
 
 # What is refused.
-
-
-def test_enough_bad_models() -> None:
-    assert len(BAD) + len(BAD_TEXTS) >= 60
 
 
 @pytest.mark.parametrize(("changes", "problems"), [pytest.param(*row, id=row[1][0]) for row in BAD])
@@ -759,16 +665,6 @@ def test_numbers_of_more_than_64_bits(folder: Path, digits: str) -> None:
     assert expected <= {*problems_of(folder, text)}
 
 
-def test_values_of_more_than_64_bits(folder: Path) -> None:
-    assert shown(folder, values_of("FLOAT64", [10**20, -(10**300)])) == "1e+20, -1e+300"
-
-
-@pytest.mark.parametrize("end", ["", "\\", "/*"])
-def test_a_string_that_nothing_closes(folder: Path, end: str) -> None:
-    problems = problems_of(folder, '{"' + '\\"' * 50_000 + end)
-    assert problems == ["$ must be JSON: Unterminated string starting at at line 1, column 2"]
-
-
 def test_text_that_is_not_utf_8(folder: Path) -> None:
     (folder / "model.json").write_bytes(b'{"resources": "\xff"}')
     with pytest.raises(ModelError, match=r"^\$ must be text in UTF-8: invalid start byte at byte 15$"):
@@ -803,49 +699,37 @@ def test_byte_order_mark(folder: Path) -> None:
     assert printed(load(folder, "\ufeff" + json.dumps(good()))) == printed(load(folder, good()))
 
 
-def test_feature_level_of_a_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_feature_level_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     rule = "must be from 4 to 5 at feature level 3_0, got 1; allowed from feature level 3_1"
-    expected = [
-        f"$.dispatchables.split.desc.{tensor}.DimensionCount {rule}"
-        for tensor in ("InputTensors[0]", "InputTensors[1]", "OutputTensor")
-    ]
-    tensors = [{"DataType": "FLOAT32", "Sizes": [n]} for n in (2, 4, 6)]
-    desc = {"InputCount": 2, "InputTensors": tensors[:2], "OutputTensor": tensors[2], "Axis": 0}
-    model = good() | {"dispatchables": {"split": {"type": "JOIN", "desc": desc}}, "commands": []}
-    assert problems_of(folder, model, feature_level=FeatureLevel.LEVEL_3_0) == expected
-    load(folder, model, feature_level=FeatureLevel.LEVEL_3_1)
-    file = str(folder / "model.json")
-    assert main(["validate", file, "--feature-level", "3_0"]) == 1
-    assert capsys.readouterr().out.splitlines() == expected
-    assert main(["run", file, "--feature-level", "DML_FEATURE_LEVEL_3_1"]) == 0
+    tensors = *(f"InputTensors[{k}]" for k in range(3)), "OutputTensor"
+    operator = "must be an operator of feature level 2_1, got SLICE_GRAD; allowed from feature level 3_0"
+    for name, level, problems in (
+        ("join", "3_0", [f"$.dispatchables.join.desc.{tensor}.DimensionCount {rule}" for tensor in tensors]),
+        ("join", "DML_FEATURE_LEVEL_3_1", []),
+        ("slice_grad", "2_1", [f"$.dispatchables.slice_grad.type {operator}"]),
+    ):
+        file = EXAMPLES / f"{name}.json"
+        for command in ("validate", "run"):
+            assert main([command, str(file), "--feature-level", level]) == bool(problems)
+            told = capsys.readouterr()
+            assert not problems or "".join(told).splitlines() == problems
     with pytest.raises(SystemExit) as caught:
-        main(["run", file, "--feature-level", "7_0"])
+        main(["run", "x.json", "--feature-level", "7_0"])
     assert caught.value.code == 2
     assert "argument --feature-level: must be one of 1_0, 2_0, " in capsys.readouterr().err
-    slice_grad = json.loads((EXAMPLES / "slice_grad.json").read_text())
-    assert problems_of(folder, slice_grad, feature_level=FeatureLevel.LEVEL_2_1) == [
-        "$.dispatchables.slice_grad.type must be an operator of feature level 2_1, got SLICE_GRAD; allowed from "
-        "feature level 3_0"
-    ]
 
 
 # Large ones.
 
 
-def test_a_large_resource_costs_nothing_before_it_is_run(folder: Path) -> None:
-    values = values_of("FLOAT32", {"valueCount": 2**32 - 1, "value": 0}) | {"sizeInBytes": 2**60}
+@pytest.mark.parametrize(
+    "size", [2**60, *(pytest.param(size, marks=pytest.mark.memory) for size in (2**63 - 4, 2**63, 2**64 - 1))]
+)
+def test_a_large_resource_costs_nothing_before_it_is_run(folder: Path, size: int) -> None:
+    values = values_of("FLOAT32", {"valueCount": 2**32 - 1, "value": 0}) | {"sizeInBytes": size}
     loaded = load(folder, buffers_of(**{f"x{k}": values for k in range(9)}))
-    problem = rf"^\$\.resources\.x0 must fit into memory on cpu, and {2**60} bytes do not$"
-    with pytest.raises(ModelError, match=problem):
+    with pytest.raises(ModelError, match=r"^\$\.resources\.x0 must fit into memory on cpu, and \d+ bytes do not$"):
         loaded.run()
-
-
-@pytest.mark.memory
-@pytest.mark.parametrize("size", [2**63 - 4, 2**63, 2**64 - 1])
-def test_a_resource_beyond_all_memory(folder: Path, size: int) -> None:
-    model = load(folder, changed({"resources/x/sizeInBytes": size}))
-    with pytest.raises(ModelError, match=r"^\$\.resources\.x must fit into memory on cpu, and \d+ bytes do not$"):
-        model.run()
 
 
 def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -862,18 +746,14 @@ def test_memory_that_another_device_lacks(monkeypatch: pytest.MonkeyPatch) -> No
     "device", ["mps", "meta", "xpu", "cpu:1", "cuda:99", "'foo'", "''", "'cuda:-1'", f"'cuda:{10**30}'"]
 )
 def test_devices_that_are_not_there(device: str, capsys: pytest.CaptureFixture[str]) -> None:
-    given, example = device.strip("'"), EXAMPLES / "join.json"
-    rule = f"device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen()}"
+    given, example, kind = device.strip("'"), EXAMPLES / "join.json", torch.accelerator.current_accelerator()
+    seen = f"{torch.accelerator.device_count()} of {kind.type}" if kind else "none"
+    rule = f"device must be cpu, or an accelerator that torch sees, got {device}; it sees {seen}"
     with pytest.raises(ValueError) as caught:
         Model.load(example).run(device=given)
     assert str(caught.value) == f"Model.run: {rule}"
     assert main(["run", "--device", given, str(example)]) == 1
     assert capsys.readouterr() == ("", f"--{rule}\n")
-
-
-def seen() -> str:
-    kind = torch.accelerator.current_accelerator()
-    return f"{torch.accelerator.device_count()} of {kind.type}" if kind else "none"
 
 
 def test_devices_of_torch() -> None:
@@ -892,24 +772,17 @@ def test_a_resource_of_2_gb(folder: Path) -> None:
 
 
 @pytest.mark.memory
+@pytest.mark.memory
 def test_many_commands(folder: Path) -> None:
-    dispatch = json.dumps(good()["commands"][1])
-
-    def with_prints(count: int, resource: str) -> str:
+    def of(count: int, resource: str) -> str:
         show = json.dumps({"type": "print", "resource": resource})
-        model = good() | {"commands": [good()["commands"][1]]}
-        return json.dumps(model).replace(dispatch, ", ".join([dispatch, *[show] * (count - 1)]))
+        model = json.dumps(good() | {"commands": [good()["commands"][1]] * 5_000})
+        return f"{model[:-2]}, {', '.join([show] * count)}]}}"
 
-    loaded = load(folder, with_prints(200_000, "a"))
-    assert len(loaded.commands) == 200_000
-    assert printed(loaded) == "Resource 'a': 1, 2.5\n" * 199_999
-    assert len(problems_of(folder, with_prints(20_000, "c"))) == 19_999
-
-
-def test_many_dispatches(folder: Path) -> None:
-    model = good()
-    model["commands"] = model["commands"][1:2] * 20_000
-    assert printed(load(folder, model)) == ""
+    loaded = load(folder, of(50_000, "a"))
+    assert len(loaded.commands) == 55_000
+    assert printed(loaded) == "Resource 'a': 1, 2.5\n" * 50_000
+    assert len(problems_of(folder, of(20_000, "c"))) == 20_000
 
 
 def test_many_outputs(folder: Path) -> None:
@@ -930,16 +803,6 @@ def command_line(*arguments: str, **options: Any) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "torch_dml_ops", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     return run.returncode, run.stdout, run.stderr
-
-
-def test_where_problems_are_told(folder: Path) -> None:
-    """What validate finds is its result; what stops run is an error."""
-    done = command_line("run", str(EXAMPLES / "chain.json"), "--feature-level", "5_0")
-    assert done == (0, PRINTED["chain"], "")
-    problem = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
-    (folder / "model.json").write_text(json.dumps(changed({"dispatchables/split/desc/Axis": 1})))
-    assert command_line("validate", str(folder / "model.json")) == (1, problem, "")
-    assert command_line("run", str(folder / "model.json")) == (1, "", problem)
 
 
 def test_names_that_the_encoding_lacks(folder: Path) -> None:
@@ -993,17 +856,10 @@ def test_models_that_are_no_files(folder: Path) -> None:
             Model.load(path)
 
 
-@pytest.mark.parametrize(
-    ("name", "what", "way_out"),
-    [
-        ("x.onnx", "an ONNX model", "; torch_dml_ops.onnx.from_onnx reads such models"),
-        ("x.BIN", "a serialized graph", ""),
-        ("x.hlsl", "an HLSL shader", ""),
-    ],
-)
-def test_files_of_other_kinds(
-    folder: Path, name: str, what: str, way_out: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("name", ["x.onnx", "x.BIN", "x.hlsl"])
+def test_files_of_other_kinds(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    what = {"x.onnx": "an ONNX model", "x.BIN": "a serialized graph", "x.hlsl": "an HLSL shader"}[name]
+    way_out = "; torch_dml_ops.onnx.from_onnx reads such models" if name == "x.onnx" else ""
     (folder / name).write_bytes(b"\x08\x07\xff")
     for command in ("run", "validate"):
         assert main([command, str(folder / name)]) == 1
@@ -1012,36 +868,17 @@ def test_files_of_other_kinds(
     assert capsys.readouterr().err == f"there is no file {folder / f'no {name}'}\n"
 
 
-def test_descriptors_of_a_model_read_alone() -> None:
-    model = json.loads((EXAMPLES / "strided_and_padded.json").read_text())
-    desc = model["dispatchables"]["reverse"]["desc"]
-    assert TensorDesc.from_json(desc["OutputTensor"]).effective_strides == (5, 1)
-    assert TensorDesc.from_json(desc["InputTensor"]).strides == (0, 1)
-
-
-def test_names_with_any_characters(folder: Path) -> None:
-    model = good() | {"commands": [{"type": "print", "resource": 'ä "x"\\'}]}
-    model["resources"]['ä "x"\\'] = BUFFER
-    assert printed(load(folder, model)) == "Resource 'ä \"x\"\\': 1\n"
-    model["resources"]['ä "x"\\'] = BUFFER | {"sizeInBytes": -1}
-    assert problems_of(folder, model) == ['$.resources["ä \\"x\\"\\\\"].sizeInBytes must be at least 0, got -1']
-
-
-def test_names_that_a_terminal_would_obey(folder: Path) -> None:
-    name, shown = "a\n\x1b[2J\x9b\u202e\u00e4", r"a\n\u001b[2J\u009b\u202eä"
-    commands = [
-        {"type": "print", "resource": name},
-        {"type": "print", "resource": name, "verbose": True},
-        {"type": "writeFile", "resource": name, "targetPath": f"{name}.bin"},
-    ]
-    model = good() | {"commands": commands}
+def test_names_of_any_characters(folder: Path) -> None:
+    """Also those that a terminal would obey."""
+    name, target = 'ä "x"\\\n\x1b[2J\x9b\u202e', "\n\x1b.bin"
+    shown, place = r'ä "x"\\n\u001b[2J\u009b\u202e', r"ä \"x\"\\\n\u001b[2J\u009b\u202e"
+    commands = [{"type": "print", "resource": name, "verbose": verbose} for verbose in (False, True)]
+    model = good() | {"commands": [*commands, {"type": "writeFile", "resource": name, "targetPath": target}]}
     model["resources"][name] = BUFFER
     assert printed(load(folder, model)).splitlines() == [
-        f"Resource '{shown}': 1",
-        f"Resource '{shown}':",
-        "[0] 1 (0x3F800000)",
-        f"Resource '{shown}' written to '{shown}.bin'",
+        *(f"Resource '{shown}': 1", f"Resource '{shown}':", "[0] 1 (0x3F800000)"),
+        rf"Resource '{shown}' written to '\n\u001b.bin'",
     ]
-    assert (folder / f"{name}.bin").exists()
+    assert (folder / target).exists()
     model["resources"][name] = BUFFER | {"sizeInBytes": -1}
-    assert problems_of(folder, model) == [f'$.resources["{shown}"].sizeInBytes must be at least 0, got -1']
+    assert problems_of(folder, model) == [f'$.resources["{place}"].sizeInBytes must be at least 0, got -1']

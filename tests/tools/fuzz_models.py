@@ -163,25 +163,19 @@ def change(root: Any, rng: random.Random) -> Any:
     numbers = [p for p in found if isinstance(p[0][p[1]], (int, float))]
     container, key = rng.choice(numbers if numbers and rng.random() < 0.4 else found)
     value, other = container[key], rng.choice(found)
-    match rng.randrange(9):
-        case 0:
-            del container[key]
-        case 1:
-            container[key] = rng.choice(NUMBERS)
-        case 2 if isinstance(value, (int, float)):
-            container[key] = value + rng.choice([-1, 1])
-        case 3:
-            container[key] = rng.choice(TEXTS)
-        case 4:
-            container[key] = json.loads(json.dumps(other[0][other[1]]))
-        case 5 if isinstance(container, dict):
-            container[rng.choice([rng.choice(TEXTS), str(other[1])])] = container.pop(key)
-        case 6 if isinstance(value, list) and value:
-            container[key] = value * rng.choice([2, 3, 9]) if rng.random() < 0.5 else value[:-1]
-        case 7:
-            container[key] = rng.choice([None, True, False, [], {}, [value], {"x": value}])
-        case _:
-            container[key], other[0][other[1]] = other[0].get(other[1]) if isinstance(other[0], dict) else 0, value
+    instead = [rng.choice(NUMBERS), rng.choice(TEXTS), json.loads(json.dumps(other[0][other[1]]))]
+    instead += [None, True, [], {}, [value], {"x": value}]
+    if isinstance(value, (int, float)):
+        instead += [value - 1, value + 1] * 2
+    if isinstance(value, list) and value:
+        instead += [value[:-1], value * rng.choice([2, 3, 9])] * 2
+    kind = rng.random()
+    if kind < 0.1:
+        del container[key]
+    elif kind < 0.2 and isinstance(container, dict):
+        container[rng.choice([rng.choice(TEXTS), str(other[1])])] = container.pop(key)
+    else:
+        container[key] = rng.choice(instead)
     return root
 
 

@@ -6,34 +6,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from torch_dml_ops.directml import (
-    ElementWiseIdentityOperatorDesc,
-    JoinOperatorDesc,
-    OperatorDesc,
-    ReverseSubsequencesOperatorDesc,
-    Slice1OperatorDesc,
-    SliceGradOperatorDesc,
-    SliceOperatorDesc,
-    SplitOperatorDesc,
-    TensorDataType,
-    TensorDesc,
-    TensorFlags,
-)
+from torch_dml_ops import directml
+from torch_dml_ops.directml import OperatorDesc, TensorDataType, TensorDesc, TensorFlags
 from torch_dml_ops.directml._schema.structs import Struct
 
 # So hypothesis shows what a failing test has drawn by its repr: a line, and not a page with what its class has too.
 Struct._repr_pretty_ = lambda struct, printer, cycle: printer.text(repr(struct))  # type: ignore[attr-defined]
 
-DESCS = {
-    "SLICE": SliceOperatorDesc,
-    "SLICE1": Slice1OperatorDesc,
-    "SPLIT": SplitOperatorDesc,
-    "JOIN": JoinOperatorDesc,
-    "REVERSE_SUBSEQUENCES": ReverseSubsequencesOperatorDesc,
-    "SLICE_GRAD": SliceGradOperatorDesc,
-    "ELEMENT_WISE_IDENTITY": ElementWiseIdentityOperatorDesc,
-}
-OPERATORS = tuple(DESCS)
+OPERATORS = ("SLICE", "SLICE1", "SPLIT", "JOIN", "REVERSE_SUBSEQUENCES", "SLICE_GRAD", "ELEMENT_WISE_IDENTITY")
+DESCS: dict[str, Any] = {op: getattr(directml, f"{op.title().replace('_', '')}OperatorDesc") for op in OPERATORS}
 
 # What data-movement operators take; the others have no dtype.
 DATA_TYPES = tuple(t for t in TensorDataType if t.name not in ("UNKNOWN", "UINT4", "INT4"))

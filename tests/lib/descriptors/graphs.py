@@ -10,26 +10,16 @@ from descriptors.cases import OPERATORS, data_types, descs, op_desc, tensor_desc
 from hypothesis import strategies as st
 from torch import Tensor
 
-from torch_dml_ops.directml import (
-    ElementWiseIdentityOperatorDesc,
-    Expression,
-    Graph,
-    InputGraphEdgeDesc,
-    IntermediateGraphEdgeDesc,
-    Operator,
-    OperatorGraphNodeDesc,
-    OutputGraphEdgeDesc,
-    TensorDataType,
-    TensorDesc,
-)
+from torch_dml_ops import directml
+from torch_dml_ops.directml import Expression, Graph, IntermediateGraphEdgeDesc, OutputGraphEdgeDesc, TensorDesc
 
 
-def identity(read: TensorDesc, written: TensorDesc) -> ElementWiseIdentityOperatorDesc:
+def identity(read: TensorDesc, written: TensorDesc) -> directml.ElementWiseIdentityOperatorDesc:
     return op_desc("ELEMENT_WISE_IDENTITY", read, written)
 
 
-def into(source: int, node: int, k: int = 0, name: str | None = None) -> InputGraphEdgeDesc:
-    return InputGraphEdgeDesc(graph_input_index=source, to_node_index=node, to_node_input_index=k, name=name)
+def into(source: int, node: int, k: int = 0, name: str | None = None) -> directml.InputGraphEdgeDesc:
+    return directml.InputGraphEdgeDesc(graph_input_index=source, to_node_index=node, to_node_input_index=k, name=name)
 
 
 def between(source: tuple[int, int], target: tuple[int, int], name: str | None = None) -> IntermediateGraphEdgeDesc:
@@ -111,7 +101,7 @@ def shuffled(graph: Graph, seed: int) -> Graph:
 
     return Graph.from_desc(
         inputs=graph.inputs,
-        nodes=[OperatorGraphNodeDesc(operator=graph.nodes[k].operator, name=f"node {k}") for k in order],
+        nodes=[directml.OperatorGraphNodeDesc(operator=graph.nodes[k].operator, name=f"node {k}") for k in order],
         input_edges=moved(graph.input_edges),
         intermediate_edges=moved(graph.intermediate_edges),
         output_edges=moved(graph.output_edges),
@@ -132,7 +122,7 @@ def memory(desc: TensorDesc, seed: int) -> Tensor:
     places = np.unique(places)
     items = buffer[: desc.items_up_to_last * desc.data_type.size_in_bytes].reshape(desc.items_up_to_last, -1)
     items[places] = rng.integers(0, 256, (len(places), items.shape[1]), np.uint8)
-    if desc.data_type == TensorDataType.UINT32:
+    if desc.data_type == directml.TensorDataType.UINT32:
         items[places, 1:] = 0
         items[places, 0] %= 6
     return torch.from_numpy(buffer).to(torch.get_default_device())
@@ -147,7 +137,7 @@ def one_by_one(graph: Graph, inputs: Sequence[Tensor]) -> list[Tensor]:
     for e in graph.intermediate_edges:
         sources[e.to_node_index, e.to_node_input_index] = (e.from_node_index, e.from_node_output_index)
     for node, described in enumerate(graph.nodes):
-        operator = Operator(described.operator)
+        operator = directml.Operator(described.operator)
         outs = []
         for k, (_, desc) in enumerate(described.operator.outputs()):
             buffers[node, k] = torch.zeros(desc.total_tensor_size_in_bytes or 0, dtype=torch.uint8)

@@ -7,21 +7,8 @@ from typing import Any, NamedTuple
 
 from descriptors.cases import F16, F32, I8, UINT32, along, dotted, op_desc, window, with_tensor
 
-from torch_dml_ops.directml import (
-    DescriptorError,
-    ElementWiseIdentityOperatorDesc,
-    FeatureLevel,
-    Graph,
-    JoinOperatorDesc,
-    OperatorDesc,
-    ReverseSubsequencesOperatorDesc,
-    Slice1OperatorDesc,
-    SliceGradOperatorDesc,
-    SliceOperatorDesc,
-    SplitOperatorDesc,
-    TensorDesc,
-    TensorFlags,
-)
+from torch_dml_ops import directml
+from torch_dml_ops.directml import FeatureLevel, Graph, JoinOperatorDesc, OperatorDesc, SplitOperatorDesc, TensorDesc
 
 X = TensorDesc(F32, [4, 6])
 WINDOW = window([0, 1], [4, 5], [-2, 2])  # takes at most 2 by 3
@@ -47,7 +34,7 @@ def broken(
     """The sentences about the rules that the descriptor or graph breaks, by `validate` or by another check."""
     try:
         (check or desc.validate)(level)
-    except DescriptorError as caught:
+    except directml.DescriptorError as caught:
         error = caught
     else:
         return []
@@ -103,7 +90,7 @@ def broken_tensors(desc: OperatorDesc, d: int) -> Iterator[Broken]:
             rows.append(("guaranteed_base_offset_alignment", item // 2, f" {aligned}, got {item // 2}"))
         if written:
             rule = "must be NONE, as only inputs can be owned by DirectML"
-            rows.append(("flags", TensorFlags.OWNED_BY_DML, f" {rule}, got OWNED_BY_DML"))
+            rows.append(("flags", directml.TensorFlags.OWNED_BY_DML, f" {rule}, got OWNED_BY_DML"))
         if written and tensor.sizes[d] > 1:
             rows.append(("strides", along(strides, d, 0), f"[{d}] must not be 0, as the tensor is written to, got 0"))
         for field, value, rule in rows:
@@ -199,14 +186,7 @@ def broken_fields(desc: OperatorDesc, d: int) -> Iterator[Broken]:
 # What is not one of these: (operator, changed fields, sentences)
 CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     # Sizes of 0 are invalid in any dimension; a tensor has at most 2^32 - 1 elements.
-    (
-        "SLICE1",
-        {"output_tensor": TensorDesc(F32, [0, 3])},
-        [
-            "output_tensor.sizes[0] must be from 1 to 4294967295, got 0",
-            "output_tensor.sizes[0] must be from 1 to 2, the steps of input_window_strides[0] in input_window_sizes[0], got 0",
-        ],
-    ),
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [0, 3])}, ["output_tensor.sizes[0] must be from 1 to 4294967295, got 0", "output_tensor.sizes[0] must be from 1 to 2, the steps of input_window_strides[0] in input_window_sizes[0], got 0"],),
     (
         "REVERSE_SUBSEQUENCES",
         {
@@ -233,42 +213,17 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("SLICE1", {"output_tensor": TensorDesc(F32, [1, 1])}, []),  # not all reachable elements need be copied
     ("SPLIT", {"output_tensors": [], "output_count": 0}, ["output_tensors must have at least 1 tensor, got none"]),
     ("SPLIT", {"output_tensors": pieces([4, 6]), "output_count": 1}, []),  # a plain copy
-    (
-        "ELEMENT_WISE_IDENTITY",
-        {"output_tensor": TensorDesc(F32, [6, 4])},
-        [
-            "output_tensor.sizes[0] must be 4, the size of input_tensor there, got 6",
-            "output_tensor.sizes[1] must be 6, the size of input_tensor there, got 4",
-        ],
-    ),
+    ("ELEMENT_WISE_IDENTITY", {"output_tensor": TensorDesc(F32, [6, 4])}, ["output_tensor.sizes[0] must be 4, the size of input_tensor there, got 6", "output_tensor.sizes[1] must be 6, the size of input_tensor there, got 4"],),
     ("ELEMENT_WISE_IDENTITY", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),
     # Buffer tensors.
     ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[0, 1])}, []),  # 0 broadcasts
     ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1])}, []),  # larger than packed pads
     ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[1, 2])}, []),
     ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[3, 2])}, []),  # dimensions that interlace, and do not overlap
-    (
-        "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], strides=[2**32, 1])},
-        [
-            "output_tensor.strides must reach over at most 4294967295 elements, got 4294967299",
-            "output_tensor.strides[0] must be from 0 to 4294967295, got 4294967296",
-        ],
-    ),
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[2**32, 1])}, ["output_tensor.strides must reach over at most 4294967295 elements, got 4294967299", "output_tensor.strides[0] must be from 0 to 4294967295, got 4294967296"],),
     ("SLICE1", {"output_tensor": TensorDesc(F32, [1, 3], strides=[0, 1])}, []),  # a stride that is never taken
-    (
-        "SLICE1",
-        {"output_tensor": TensorDesc(F32, [2, 3], strides=[2, 1])},
-        ["output_tensor.strides must not lay elements of an output on one another, got [2, 1]"],
-    ),
-    (
-        "SLICE1",
-        {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1], total_tensor_size_in_bytes=96)},
-        [
-            "input_tensor.total_tensor_size_in_bytes must be from 132, the bytes up to the last element, to "
-            "18446744073709551615, got 96"
-        ],
-    ),
+    ("SLICE1", {"output_tensor": TensorDesc(F32, [2, 3], strides=[2, 1])}, ["output_tensor.strides must not lay elements of an output on one another, got [2, 1]"],),
+    ("SLICE1", {"input_tensor": TensorDesc(F32, [4, 6], strides=[9, 1], total_tensor_size_in_bytes=96)}, ["input_tensor.total_tensor_size_in_bytes must be from 132, the bytes up to the last element, to " "18446744073709551615, got 96"],),
     (
         "SLICE1",  # the published helper's 32 bits would have overflowed
         {"input_tensor": TensorDesc(F32, [4, 6], strides=[2**30, 1], total_tensor_size_in_bytes=24)},
@@ -293,19 +248,19 @@ CONSTRAINTS: list[tuple[str, dict[str, Any], list[str]]] = [
 
 # Arguments that infer_output refuses.
 INFERRED_FROM_BAD = [
-    (lambda: Slice1OperatorDesc.infer_output(X, [0, 0], [4, 6], [0, 1]), ["input_window_strides[0] must not be 0, got 0"]),
-    (lambda: Slice1OperatorDesc.infer_output(X, [0], [4], [1]), [f"input_window_{n} must have length 2, an entry for each dimension of input_tensor, got 1" for n in ("offsets", "sizes", "strides")]),
-    (lambda: SliceOperatorDesc.infer_output(X, [0, 0], [4, 6], [1, 2]), ["offsets[1] plus (sizes[1] - 1) * strides[1] must be less than 6, the size of input_tensor there, got 0 + 5 * 2"]),
-    (lambda: SliceGradOperatorDesc.infer_output(X, [4, 5], [0, 0], [4, 6], [1, 1]), ["input_window_offsets[1] plus input_window_sizes[1] must be at most 5, the size of output_gradient_tensor there, got 0 + 6"]),
+    (lambda: directml.Slice1OperatorDesc.infer_output(X, [0, 0], [4, 6], [0, 1]), ["input_window_strides[0] must not be 0, got 0"]),
+    (lambda: directml.Slice1OperatorDesc.infer_output(X, [0], [4], [1]), [f"input_window_{n} must have length 2, an entry for each dimension of input_tensor, got 1" for n in ("offsets", "sizes", "strides")]),
+    (lambda: directml.SliceOperatorDesc.infer_output(X, [0, 0], [4, 6], [1, 2]), ["offsets[1] plus (sizes[1] - 1) * strides[1] must be less than 6, the size of input_tensor there, got 0 + 5 * 2"]),
+    (lambda: directml.SliceGradOperatorDesc.infer_output(X, [4, 5], [0, 0], [4, 6], [1, 1]), ["input_window_offsets[1] plus input_window_sizes[1] must be at most 5, the size of output_gradient_tensor there, got 0 + 6"]),
     (lambda: SplitOperatorDesc.infer_output(X, 1, [2, 5]), ["output_tensors must have sizes along axis 1 that sum to 6, that of input_tensor, got [2, 5]"]),
     (lambda: SplitOperatorDesc.infer_output(X, -1, [2, 4]), ["axis must be from 0 to 1, a dimension of input_tensor, got -1"]),
     (lambda: JoinOperatorDesc.infer_output([X, X], 2), ["axis must be from 0 to 1, a dimension of output_tensor, got 2"]),
     (lambda: SplitOperatorDesc.infer_output(X, 0, []), ["output_tensors must have at least 1 tensor, got none"]),
-    (lambda: ElementWiseIdentityOperatorDesc.infer_output(TensorDesc(F32, [4, 6], strides=[6])), ["input_tensor.strides must have length 2, an entry for each of sizes, got 1"]),
+    (lambda: directml.ElementWiseIdentityOperatorDesc.infer_output(TensorDesc(F32, [4, 6], strides=[6])), ["input_tensor.strides must have length 2, an entry for each of sizes, got 1"]),
     (lambda: JoinOperatorDesc.infer_output([], 0), ["input_tensors must have at least 1 tensor, got none"]),
     (lambda: JoinOperatorDesc.infer_output([X, TensorDesc(F32, [4, 5])], 0), ["input_tensors[1].sizes[1] must be 6, the size of output_tensor there, got 5"]),
     (lambda: JoinOperatorDesc.infer_output([X], 2), ["axis must be from 0 to 1, a dimension of output_tensor, got 2"]),
-    (lambda: ReverseSubsequencesOperatorDesc.infer_output(X, TensorDesc(F32, [4, 1]), 1), ["sequence_lengths_tensor.data_type must be one of UINT32, UINT64 at feature level 6_4, got FLOAT32"]),
+    (lambda: directml.ReverseSubsequencesOperatorDesc.infer_output(X, TensorDesc(F32, [4, 1]), 1), ["sequence_lengths_tensor.data_type must be one of UINT32, UINT64 at feature level 6_4, got FLOAT32"]),
     (lambda: SplitOperatorDesc.infer_output(TensorDesc(F32, [1] * 9), 0, [1]), [f"{tensor}.dimension_count must be from 1 to 8, got 9" for tensor in ("input_tensor", "output_tensors[0]")]),
-    (lambda: ReverseSubsequencesOperatorDesc.infer_output(X, TensorDesc(UINT32, [4, 2]), 1), ["sequence_lengths_tensor.sizes[1] must be 1, as this is the axis, got 2"]),
+    (lambda: directml.ReverseSubsequencesOperatorDesc.infer_output(X, TensorDesc(UINT32, [4, 2]), 1), ["sequence_lengths_tensor.sizes[1] must be 1, as this is the axis, got 2"]),
 ]  # fmt: skip
