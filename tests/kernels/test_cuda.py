@@ -2,6 +2,7 @@
 TORCH_DML_OPS_TEST_DEVICE=cuda; `make gpu-check` does both.
 """
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import oracle
@@ -154,22 +155,16 @@ def test_no_temporary_memory(x):
 
 
 def test_devices_must_be_one(x):
-    lengths = torch.full((6, 1, 33), 3, device="cpu")
-    way_out = r"; write sequence_lengths\.to\(input\.device\)$"
-    with pytest.raises(
-        RuntimeError, match=rf"sequence_lengths must be on the device of input, cuda:0, got cpu{way_out}"
+    lengths, host = torch.full((6, 1, 33), 3, device="cpu"), x.cpu()
+    way_out = "; write sequence_lengths.to(input.device)"
+    for call, said in (
+        (lambda: dml.reverse_subsequences(x, lengths, 1), f"of input, cuda:0, got cpu{way_out}"),
+        (lambda: dml.reverse_subsequences(host, lengths.cuda(), 1), f"of input, cpu, got cuda:0{way_out}"),
+        (lambda: dml.join([x, host], 0), "join: inputs[1] must be on the device of inputs[0], cuda:0, got cpu; write"),
+        (lambda: dml.slice1(host, [0] * 3, [*x.shape], [1] * 3, out=x), "out must be on the device of input, cpu, got"),
     ):
-        dml.reverse_subsequences(x, lengths, 1)
-    with pytest.raises(
-        RuntimeError, match=rf"sequence_lengths must be on the device of input, cpu, got cuda:0{way_out}"
-    ):
-        dml.reverse_subsequences(x.cpu(), lengths.cuda(), 1)
-    with pytest.raises(
-        RuntimeError, match=r"join: inputs\[1\] must be on the device of inputs\[0\], cuda:0, got cpu; write"
-    ):
-        dml.join([x, x.cpu()], 0)
-    with pytest.raises(RuntimeError, match=r"slice1: out must be on the device of input, cpu, got cuda:0$"):
-        dml.slice1(x.cpu(), [0, 0, 0], list(x.shape), [1, 1, 1], out=x)
+        with pytest.raises(RuntimeError, match=re.escape(said)):
+            call()
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -33,9 +33,11 @@ def test_compiled_kernels_do_what_random_plans_say(of, number):
     kernels = [entry.kernel() for entry in build.ptx_entries("sm_90", rf"<{of}\b")]
     assert len(kernels) >= number
     folder = build.FOLDER / re.sub(r"\W+", "_", of)
-    said = run_program(build.random_plans(folder, kernels), CASES, SEED, CUDA_COMPILED_PARTIAL="1")
-    assert said.startswith(f"{CASES} cases right: ")
-    run_program(build.large_plans(folder, kernels), CUDA_COMPILED_PARTIAL="1")
+    plans = [CASES, SEED, "cuda"], ["alignments/5", "cuda"]
+    programs = (build.each_kernel, []), (build.large_plans, []), *((build.kernels_fuzz, given) for given in plans)
+    for program, arguments in programs:
+        said = run_program(program(folder, kernels), *arguments, CUDA_COMPILED_PARTIAL="1")
+        assert " right" in said
 
 
 @needs_sass

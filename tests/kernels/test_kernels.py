@@ -42,9 +42,11 @@ def test_engines_agree_with_random_plans(fuzz, level, engine):
 @pytest.mark.parametrize(("level", "engine"), ENGINES)
 def test_engines_at_every_alignment(fuzz, level, engine):
     """Offsets of 0 to 15 bytes of source and destination, items of 1 to 16 bytes, rows and lengths of a few items
-    fewer and more than fill 16 bytes once, twice or more, offsets of 32 and 64 bits."""
-    cases = int(run_program(fuzz, "alignments", *engine, TORCH_DML_OPS_SIMD=level).removesuffix(" cases right\n"))
-    assert cases > 5 * 16 * 16 * 7
+    fewer and more than fill 16 bytes once, twice or more, offsets of 32 and 64 bits. Under the sanitizers a third of
+    these, unless there is more time."""
+    apart = 3 if fuzz.name == "kernels_fuzz_sanitized" and CASES <= 1000 else 1
+    said = run_program(fuzz, f"alignments/{apart}", *engine, TORCH_DML_OPS_SIMD=level)
+    assert int(said.removesuffix(" cases right\n")) > 5 * 16 * 16 * 7 / apart
 
 
 # By level, functions of which no plan reaches some lines, or which no plan reaches at all.
@@ -110,8 +112,8 @@ def test_random_plans_run_every_line_of_the_kernels():
         if notes.with_suffix(".o") not in objects:  # of a source that has another name now
             notes.unlink()
     for level, engine in ENGINES:
-        run_program(fuzz, 2500, SEED, *engine, TORCH_DML_OPS_SIMD=level)
         run_program(fuzz, "alignments", *engine, TORCH_DML_OPS_SIMD=level)
+    run_program(fuzz, 2500, SEED)
     run_program(launch_test)
     command = [sys.executable, "-m", "gcovr", "--root", str(host_build.ROOT), "--filter", "csrc/kernels/"]
     if "avx512bw" not in Path("/proc/cpuinfo").read_text():
@@ -186,6 +188,8 @@ def aligned_moves():
     yield "stride 2 of the last axis", size // 2, ("slice1", x, *everything, [1, 1, 2])
     yield "stride -2 of the last axis", size // 2, ("slice1", x, *everything, [1, 1, -2])
     yield "slice_grad", size // 2, ("slice_grad", x[:, :, :128], list(x.shape), [0, 0, 64], [6, 96, 128], [1, 1, 1])
+    every_fourth = list(x.shape), [0, 3, 64], [6, 93, 128], [1, -4, 1]
+    yield "slice_grad of every fourth row", size // 8, ("slice_grad", x[:, :24, :128], *every_fourth)
     yield "split of the last axis", size, ("split", x, [64, 32, 8, 152], 2)
     yield "join to the last axis", size, ("join", [x[..., :64].clone(), x[..., 64:].clone()], 2)
     yield "a length per batch item", size, ("reverse_subsequences", x, middle, 1)
@@ -404,10 +408,3 @@ def test_a_length_is_loaded_once_for_each_thread_or_vector(length_type):
         vectors = x.numel() // 4
         widths = accesses["widths_loaded"]
         assert widths == {length_type.itemsize: vectors // vectors_of_thread, 16: vectors}
-
-
-def test_slice_grad_stores_every_element_once():
-    g = torch.zeros(8, 16, 32)
-    result, accesses = on_host("slice_grad", g, [8, 64, 64], [0, 3, 16], [8, 61, 32], [1, -4, 1])
-    assert accesses["bytes_stored"] == result.numel() * 4
-    assert accesses["bytes_loaded"] == g.numel() * 4

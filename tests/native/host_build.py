@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,14 +55,9 @@ PLAIN = Flags("plain", ("-O1", "-fPIC", "-fvisibility=hidden"))  # for programs 
 SANITIZED = Flags("sanitized", ("-O1", "-g1", *SANITIZERS))
 COVERED = Flags("covered", ("-O0", "--coverage"))  # its objects note which lines run, in files beside them
 THREADS = Flags("threads", ("-O1", "-g1", "-fsanitize=thread", f"-I{KERNELS / 'cpu'}"))
-STATIC = Flags("static", ("-O2",))
-AARCH64 = Flags("aarch64", ("-O2",), "aarch64-linux-gnu-g++")
 CLANG = Flags("clang", ("-O1",), "clang++")
-# As setup.py compiles them, for programs whose instructions are counted.
-COUNTED = {
-    "x86_64": Flags("counted_x86_64", ("-O3",)),
-    "aarch64": replace(AARCH64, name="counted_aarch64", options=("-O3",)),
-}
+# As setup.py compiles them, for programs that run under qemu, some of which have their instructions counted.
+EMULATED = {"x86_64": Flags("x86_64", ("-O3",)), "aarch64": Flags("aarch64", ("-O3",), "aarch64-linux-gnu-g++")}
 
 Part = tuple[Path, Flags]
 
@@ -106,14 +101,14 @@ def programs() -> dict[str, Program]:
         ),
         "kernels_fuzz_threads": Program(_with(THREADS, *fuzz), ("-fsanitize=thread",), built_for=""),
         "kernels_fuzz_threads_faulty": Program(_with(THREADS, *with_fault), ("-fsanitize=thread",), built_for=""),
-        "kernels_fuzz_x86_64": Program(_with(STATIC, *fuzz), ("-static",), built_for=""),
-        "kernels_fuzz_aarch64": Program(_with(AARCH64, *fuzz), ("-static",), built_for=""),
         "kernels_fuzz_clang": Program(_with(CLANG, *fuzz), built_for=""),
         **{
-            f"loop_calls_{machine}": Program(
-                _with(flags, SOURCES / "loop_calls.cpp", *CPU_KERNELS), ("-static",), built_for=""
-            )
-            for machine, flags in COUNTED.items()
+            f"{name}_{machine}": Program(_with(flags, *sources), ("-static",), built_for="")
+            for machine, flags in EMULATED.items()
+            for name, sources in {
+                "kernels_fuzz": fuzz,
+                "loop_calls": [SOURCES / "loop_calls.cpp", *CPU_KERNELS],
+            }.items()
         },
         "overlap_fuzz": Program(_with(PLAIN, *overlap)),
         "overlap_fuzz_sanitized": Program(_with(SANITIZED, *overlap), SANITIZERS, built_for="test-all"),
@@ -207,6 +202,13 @@ def objects(sources: Iterable[Path], jobs: int) -> list[Path]:
 def program(name: str) -> Path:
     build(FOLDER / name)
     return FOLDER / name
+
+
+def unoptimized(compiler: str, script: Path) -> str:
+    """For builds of which nobody asks how fast they are: a script that calls the compiler with -O0 as its last word."""
+    script.write_text(f'#!/bin/sh\nexec {shutil.which(compiler)} "$@" -O0\n')
+    script.chmod(0o755)
+    return str(script)
 
 
 def _operators(name: str) -> ctypes.CDLL:

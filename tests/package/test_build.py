@@ -20,7 +20,7 @@ import matrix
 import pytest
 import torch
 from filelock import FileLock
-from host_build import ROOT, program
+from host_build import ROOT, program, unoptimized
 from packaging.version import Version
 from processes import run_program, started
 
@@ -122,18 +122,11 @@ def test_library_needs_nothing_outside_the_stable_abi(library):
     code, text = run("nm", "-D", "--undefined-only", library)
     assert code == 0
     symbols = [line.split()[-1].split("@")[0] for line in text.splitlines()]
-    # C++ names of torch's namespaces, wherever they stand in the mangled name.
-    cpp_of_torch = [s for s in symbols if s.startswith("_Z") and re.search(r"\d(at|c10|torch|caffe2)(?=\d|[A-Z])", s)]
-    python = [s for s in symbols if s.startswith(("Py", "_Py"))]
-    of_torch = [s for s in symbols if s.startswith(("aoti_torch_", "torch_"))]
-    assert cpp_of_torch == []
-    assert python == []
-    assert "aoti_torch_library_init_impl" in of_torch
-
-
-def test_symbol_rule_finds_a_cpp_symbol_of_torch():
-    symbol = "_ZN2at6Tensor5zero_Ev"
-    assert re.search(r"\d(at|c10|torch|caffe2)(?=\d|[A-Z])", symbol)
+    assert "aoti_torch_library_init_impl" in symbols
+    # Python's, and C++ names of torch's namespaces, wherever they stand in the mangled name, as this one.
+    wrong = re.compile(r"_?Py|_Z.*\d(at|c10|torch|caffe2)(?=\d|[A-Z])")
+    of_torch = "_ZN2at6Tensor5zero_Ev"
+    assert list(filter(wrong.match, [*symbols, of_torch])) == [of_torch]
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda p: p.name)
@@ -186,52 +179,53 @@ def test_kernels_use_registers_alone_and_keep_their_bounds():
     assert [line for line in lines if is_defect(line)] == []
 
 
+@pytest.fixture
+def ptxas_report(tmp_path):
+    """What ptxas_report.py keeps of a source that nvcc compiles with these options; None if it does not compile."""
+
+    def compiled(source, *options):
+        (tmp_path / "kernels.cu").write_text(source)
+        command = ["nvcc", *options, "-Xptxas=-v", "-c", tmp_path / "kernels.cu", "-o", tmp_path / "kernels.o"]
+        report = tmp_path / "kernels.o.ptxas"
+        report.unlink(missing_ok=True)
+        code, text = run(sys.executable, ROOT / "csrc" / "ptxas_report.py", *command)
+        assert report.exists() == (code == 0) == ("error" not in text), text
+        return report.read_text().splitlines() if code == 0 else None
+
+    return compiled
+
+
 @needs_nvcc
-def test_ptxas_report_sees_local_memory(tmp_path):
-    source = tmp_path / "kernels.cu"
-    source.write_text(
-        "__global__ void plain(int* p) {\n"
-        "  __shared__ int items[64];\n"
-        "  items[threadIdx.x] = p[0];\n"
-        "  __syncthreads();\n"
-        "  p[1] = items[p[2]];\n"
-        "}\n"
-        "__global__ void indexed(int* p) {\n"
-        "  int items[64] = {};\n"
-        "  for (int i = 0; i < 64; ++i) items[p[i] & 63] += i;\n"
-        "  for (int i = 0; i < 64; ++i) p[i] = items[i];\n"
-        "}\n"
-    )
-    report = ROOT / "csrc" / "ptxas_report.py"
-    architectures = ["-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90"]
-    command = ["nvcc", *architectures, "-Xptxas=-v", "-c", source, "-o", tmp_path / "kernels.o"]
-    code, text = run(sys.executable, report, *command)
-    assert code == 0, text
-    lines = (tmp_path / "kernels.o.ptxas").read_text().splitlines()
+def test_ptxas_report_sees_local_memory(ptxas_report):
+    source = """
+        __global__ void plain(int* p) {
+          __shared__ int items[64];
+          items[threadIdx.x] = p[0];
+          __syncthreads();
+          p[1] = items[p[2]];
+        }
+        __global__ void indexed(int* p) {
+          int items[64] = {};
+          for (int i = 0; i < 64; ++i) items[p[i] & 63] += i;
+          for (int i = 0; i < 64; ++i) p[i] = items[i];
+        }
+    """
+    lines = ptxas_report(source, "-gencode=arch=compute_80,code=sm_80", "-gencode=arch=compute_90,code=sm_90")
     assert [line.split()[0] for line in lines] == ["sm_80", "sm_80", "sm_90", "sm_90"]
     for line in lines:
         assert uses_local_memory(line) == line.endswith("indexed")
         assert (" 256 shared" in line) == line.endswith("plain")
         assert re.search(r" [1-9]\d* registers", line)
+    assert ptxas_report("__global__ void f(") is None
 
 
 @needs_nvcc
-def test_every_architecture_keeps_the_bound_of_blocks(tmp_path):
+def test_every_architecture_keeps_the_bound_of_blocks(ptxas_report):
     """Those of the build are not all that TORCH_CUDA_ARCH_LIST may name."""
-    source = tmp_path / "bounds.cu"
-    kernels = {"kept": "kMaxBlocksPerSM", "too_many": "kMaxBlocksPerSM + 1"}
-    source.write_text(
-        '#include "kernels/cuda/device.h"\n'
-        "using namespace torch_dml_ops::cuda;\n"
-        + "".join(
-            f"__global__ void __launch_bounds__(kThreadsPerBlock, {bound}) {name}(int* p) {{ p[0] = 0; }}\n"
-            for name, bound in kernels.items()
-        )
-    )
-    command = ["nvcc", "-std=c++20", "-I", ROOT / "csrc", "-arch=all", "--threads=2", "-Xptxas=-v", "-c", source]
-    code, text = run(sys.executable, ROOT / "csrc" / "ptxas_report.py", *command, "-o", tmp_path / "bounds.o")
-    assert code == 0, text
-    lines = (tmp_path / "bounds.o.ptxas").read_text().splitlines()
+    source = '#include "kernels/cuda/device.h"\nusing namespace torch_dml_ops::cuda;\n'
+    for name, bound in {"kept": "kMaxBlocksPerSM", "too_many": "kMaxBlocksPerSM + 1"}.items():
+        source += f"__global__ void __launch_bounds__(kThreadsPerBlock, {bound}) {name}(int* p) {{ p[0] = 0; }}\n"
+    lines = ptxas_report(source, "-std=c++20", "-I", ROOT / "csrc", "-arch=all", "--threads=2")
     compiled = [line for line in lines if line.startswith("sm_")]
     assert {line.split()[0] for line in compiled} == set(run("nvcc", "--list-gpu-code")[1].split())
     warnings = [line for line in lines if is_defect(line)]
@@ -244,18 +238,6 @@ def test_ptxas_report_counts_what_it_does_not_understand():
     entry = "ptxas info : Compiling entry function 'f' for 'sm_90'\n"
     assert lines(2 * entry) == ["not understood: 2 kernels"]
     assert lines("") == []
-
-
-@needs_nvcc
-def test_ptxas_report_is_silent_where_nvcc_fails(tmp_path):
-    source = tmp_path / "broken.cu"
-    source.write_text("__global__ void f(")
-    code, text = run(
-        sys.executable, ROOT / "csrc" / "ptxas_report.py", "nvcc", "-c", source, "-o", tmp_path / "broken.o"
-    )
-    assert code != 0
-    assert "error" in text
-    assert not (tmp_path / "broken.o.ptxas").exists()
 
 
 @pytest.fixture(scope="module")
@@ -319,13 +301,10 @@ def test_build_without_nvcc_and_headers_of_python(source_copy):
     for tool in {"gcc", "cc", "ld", "as", "ninja", "uname", "sh", "which"} | of_python - {"c++", "g++"}:
         if found := shutil.which(tool):
             (bare / tool).symlink_to(found)
-    for name in ("c++", "g++"):  # without optimizing, which takes most of the time, and where there is no Python.h
-        compiler = bare / name
-        compiler.write_text(
-            '#!/bin/sh\ncase "$*" in *Python.h*) echo "Python.h: No such file" >&2; exit 1; esac\n'
-            f'exec {shutil.which(name)} "$@" -O0\n'
-        )
-        compiler.chmod(0o755)
+    for name in ("c++", "g++"):  # where there is no Python.h
+        compiler = Path(unoptimized(name, bare / name))
+        no_header = 'case "$*" in *Python.h*) echo "Python.h: No such file" >&2; exit 1; esac'
+        compiler.write_text(compiler.read_text().replace("\n", f"\n{no_header}\n", 1))
     environment = {"PATH": f"{bare}:{Path(sys.executable).parent}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "auto"}
     # Debian's Python has the linker look here first.
     systems = Path(run("g++", "-print-file-name=libdl.so.2")[1].strip()).parent
@@ -333,14 +312,7 @@ def test_build_without_nvcc_and_headers_of_python(source_copy):
     code, text = run(sys.executable, "setup.py", "build_ext", "--inplace", cwd=source_copy, **environment)
     assert code == 0, text
     assert "building for the CPU alone (no nvcc was found)" in text
-    assert (
-        "torch_dml_ops: building without the short way from Python, so small calls take several times as long: "
-        "Python.h was not found; install Python's headers (on Debian: apt install python3-dev) and build again\n"
-    ) in text
-    (library,) = (source_copy / "torch_dml_ops").glob("*.so")
-    assert library.name == "_C.abi3.so"
-    if platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc":
-        assert " dladdr@GLIBC_2.2.5\n" in run("nm", "-D", library)[1]  # and not the version of this system
+    assert [library.name for library in (source_copy / "torch_dml_ops").glob("*.so")] == ["_C.abi3.so"]
     program = (
         "import torch, torch_dml_ops as dml; from torch_dml_ops.__main__ import report\n"
         "print(dml.slice1(torch.arange(6), [0], [6], [-2]).tolist(), report()['calls'])\n"
@@ -380,17 +352,6 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
         f"no {tool}": (f"sys.modules[{tool!r}] = None", {}, f"{TO_BUILD} {tool} {ALL_TOOLS} --no-build-isolation .")
         for tool in ("setuptools", "torch")
     },
-    **{
-        f"{tool} {version}": (
-            f"import {module}; {module}.__version__ = {version!r}",
-            {},
-            f"{TO_BUILD} {tool} {oldest} or later, got {version}: pip install '{tool}>={oldest}'",
-        )
-        for tool, module, oldest, version in (
-            ("torch", "torch.version", "2.11", "2.10.1+cpu"),
-            ("setuptools", "setuptools", "77", "65.5.0"),
-        )
-    },
     "no compiler": (
         "",
         {"CXX": "no-such-compiler -O1"},
@@ -403,11 +364,7 @@ REFUSED_BUILDS = {  # by what there is before, in Python and in the environment
         "torch_dml_ops is built on Linux, and not yet on Darwin: build it there in a container, as by Containerfile, "
         "or on Windows in WSL",
     ),
-    "an unknown choice": (
-        "",
-        {"TORCH_DML_OPS_CUDA": "yes"},
-        "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'",
-    ),
+    "an unknown choice": ("", {"TORCH_DML_OPS_CUDA": "yes"}, "TORCH_DML_OPS_CUDA must be auto, 0 or 1, got 'yes'"),
     "no toolkit": (
         "",
         {"TORCH_DML_OPS_CUDA": "auto", "CUDA_HOME": "/no/cuda"},
@@ -426,9 +383,24 @@ def run_setup():
 """
 
 
+def set_up(before: str, **environment: str) -> tuple[int, str]:
+    return run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", **environment)
+
+
+@pytest.fixture
+def toolkit(tmp_path):
+    """With files in place of CUDA's, of the size of programs."""
+    folder = tmp_path / "toolkit"
+    for file in ("bin/nvcc", "include/cuda_runtime.h", "lib64/none"):
+        (folder / file).parent.mkdir(parents=True)
+        (folder / file).write_bytes(bytes(20_000))
+    (folder / "bin" / "nvcc").chmod(0o755)
+    return folder
+
+
 @pytest.mark.parametrize(("before", "environment", "sentence"), REFUSED_BUILDS.values(), ids=REFUSED_BUILDS)
 def test_build_refuses_in_one_sentence(before, environment, sentence):
-    code, text = run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", **environment)
+    code, text = set_up(before, **environment)
     said = [line for line in text.splitlines() if "No CUDA runtime is found" not in line]  # by builds of torch for it
     assert (code, said) == (1, [sentence])
 
@@ -436,23 +408,15 @@ def test_build_refuses_in_one_sentence(before, environment, sentence):
 @pytest.mark.parametrize(
     ("cuda", "choice", "said"),
     [
-        (
-            None,
-            "auto",
-            "for the CPU alone (this torch has no CUDA; TORCH_DML_OPS_CUDA=1 builds kernels for one that has)",
-        ),
+        (None, "auto", "for the CPU alone (this torch has no CUDA; TORCH_DML_OPS_CUDA=1 builds kernels for one that"),
         (None, "1", "CUDA kernels with "),
         ("13.0", "auto", "CUDA kernels with "),
         ("13.0", "0", "for the CPU alone (TORCH_DML_OPS_CUDA=0)"),
     ],
 )
-def test_nobody_waits_for_kernels_that_are_not_loaded(cuda, choice, said, tmp_path):
-    for file in ("bin/nvcc", "include/cuda_runtime.h"):
-        (tmp_path / file).parent.mkdir()
-        (tmp_path / file).touch()
+def test_nobody_waits_for_kernels_that_are_not_loaded(cuda, choice, said, toolkit):
     before = f"import torch.version; torch.version.cuda = {cuda!r}"
-    environment = {"CUDA_HOME": str(tmp_path), "TORCH_DML_OPS_CUDA": choice}
-    code, text = run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", **environment)
+    code, text = set_up(before, CUDA_HOME=str(toolkit), TORCH_DML_OPS_CUDA=choice)
     assert code == 0
     assert f"torch_dml_ops: building {said}" in text
 
@@ -473,13 +437,9 @@ sys.exit(subprocess.run(["gcc" if "-c" in arguments else "g++", *arguments]).ret
 """
 
 
-def test_a_build_by_compilers_that_compile_nothing(source_copy: Path, tmp_path: Path) -> None:
+def test_a_build_by_compilers_that_compile_nothing(source_copy: Path, toolkit: Path, tmp_path: Path) -> None:
     """Each source is compiled for its libraries, which are linked as they are to be, and again where a header is newer:
     all of a build but what takes its time."""
-    toolkit = tmp_path / "toolkit"
-    for folder in ("bin", "include", "lib64"):
-        (toolkit / folder).mkdir(parents=True)
-    (toolkit / "include" / "cuda_runtime.h").touch()
     (tmp_path / "any.c").write_text(
         "int dladdr(), of_cudart();\n__attribute__((weak)) int unseen() { return dladdr() + of_cudart(); }\n"
     )
@@ -541,18 +501,13 @@ def test_a_build_by_compilers_that_compile_nothing(source_copy: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("is_script", [True, False], ids=["a script that calls it", "itself"])
-def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, tmp_path: Path) -> None:
-    toolkit = tmp_path / "toolkit"
-    for file in ("bin/nvcc", "include/cuda_runtime.h"):
-        (toolkit / file).parent.mkdir(parents=True)
-        (toolkit / file).write_bytes(bytes(20_000))
-    (toolkit / "bin" / "nvcc").chmod(0o755)
+def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, toolkit: Path, tmp_path: Path) -> None:
     on_path = tmp_path / "nvcc" if is_script else toolkit / "bin" / "nvcc"
     if is_script:
         on_path.write_text(f'#!/bin/sh\nexec "{toolkit}/bin/nvcc" "$@"\n')
         on_path.chmod(0o755)
     variables = {"PATH": f"{on_path.parent}:{os.environ['PATH']}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "1"}
-    code, text = run(sys.executable, "-c", f"{SETUP}\nrun_setup()", **variables)
+    code, text = set_up("", **variables)
     assert code == 0
     assert f"torch_dml_ops: building CUDA kernels with {toolkit}" in text
 
@@ -560,7 +515,7 @@ def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, tmp_path: 
 def test_what_a_build_without_headers_of_python_lacks() -> None:
     before = "import sysconfig; get = sysconfig.get_config_var; sysconfig.get_path = lambda *name, **scheme: '/none'\n"
     before += "sysconfig.get_config_var = lambda name: '/none' if name == 'INCLUDEPY' else get(name)"
-    code, text = run(sys.executable, "-c", f"{SETUP}\n{before}\nrun_setup()", TORCH_DML_OPS_CUDA="0")
+    code, text = set_up(before, TORCH_DML_OPS_CUDA="0")
     assert code == 0
     sentence = "Python.h was not found; install Python's headers (on Debian: apt install python3-dev) and build again"
     assert f"small calls take several times as long: {sentence}\n" in text
@@ -582,7 +537,7 @@ for version in sys.stdin.read().split():
     try:
         run_setup()
     except SystemExit as refused:
-        print("{TO_BUILD} {tool} {oldest} or later, got " + version in str(refused))
+        print(f"{TO_BUILD} {tool} {oldest} or later, got {{version}}: pip install '{tool}>={oldest}'" == str(refused))
 """
     environment = os.environ | {"CXX": "no-such-compiler"}  # which is looked for next
     command = [sys.executable, "-c", program]

@@ -1,9 +1,7 @@
 """The command line: what it prints and its exit status, also where its outputs are closed or full."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from descriptors.bad_models import changed, good
+from processes import started
 
 import torch_dml_ops
 from torch_dml_ops.__main__ import main
@@ -22,45 +21,42 @@ EXAMPLES = Path(torch_dml_ops.__file__).parent / "directml" / "example-models"
 
 BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
 PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
-COMMANDS: dict[str, tuple[list[str], Any, int]] = {  # arguments, the model, the exit status
-    "report": ([], good(), 0),
-    "help": (["--help"], good(), 0),
-    "run": (["run", "model.json"], good(), 0),
-    "run much": (["run", "model.json"], good() | {"commands": [{"type": "print", "resource": "x"}] * 2000}, 0),
-    "run bad": (["run", "model.json"], BAD_MODEL, 1),
-    "validate": (["validate", "model.json"], good(), 0),
-    "validate bad": (["validate", "model.json"], BAD_MODEL, 1),
-    "validate misspelt": (["validate", "model.json"], changed({"more": 1}), 0),
-    "run misspelt": (["run", "model.json"], changed({"more": 1}), 0),
-    "validate none": (["validate", "none.json"], good(), 1),
-    "bad arguments": (["walk"], good(), 2),
-}
-
-
-PRINTED = {  # by each of them
-    "report": r"torch_dml_ops +[\w.]+\ntorch +.*",
-    "help": r"usage: .*",
-    "run": r"Resource 'x' written to 'before.npy'\nResource 'a': 1, 2.5\nResource 'b':\n.*",
-    "run much": r"(Resource 'x': [^\n]*\n)+",
-    "run bad": re.escape(PROBLEM),
-    "validate": r"model.json: nothing is wrong\n",
-    "validate bad": re.escape(PROBLEM),
-    "validate misspelt": r"warning: \$.more is not a field here; .*\nmodel.json: nothing is wrong; warnings: 1\n",
-    "run misspelt": r"Resource 'x' .*\nwarning: \$.more is not a field here; [^\n]*\n",
-    "validate none": r"there is no file none.json\n",
-    "bad arguments": r"usage: .*: error: .*invalid choice: 'walk'.*\n",
+MORE = r"warning: \$.more is not a field here; "
+PRINTS_MUCH = good() | {"commands": [{"type": "print", "resource": "x"}] * 2000}
+MISSPELT = changed({"more": 1})
+COMMANDS: dict[str, tuple[str, Any, int, str]] = {  # arguments, the model, the exit status, what is printed
+    "report": ("", good(), 0, r"torch_dml_ops +[\w.]+\ntorch +.*"),
+    "help": ("--help", good(), 0, r"usage: .*"),
+    "run": (
+        "run model.json",
+        good(),
+        0,
+        r"Resource 'x' written to 'before.npy'\nResource 'a': 1, 2.5\nResource 'b':.*",
+    ),
+    "run much": ("run model.json", PRINTS_MUCH, 0, r"(Resource 'x': [^\n]*\n)+"),
+    "run bad": ("run model.json", BAD_MODEL, 1, re.escape(PROBLEM)),
+    "validate": ("validate model.json", good(), 0, r"model.json: nothing is wrong\n"),
+    "validate bad": ("validate model.json", BAD_MODEL, 1, re.escape(PROBLEM)),
+    "validate misspelt": (
+        "validate model.json",
+        MISSPELT,
+        0,
+        rf"{MORE}.*\nmodel.json: nothing is wrong; warnings: 1\n",
+    ),
+    "run misspelt": ("run model.json", MISSPELT, 0, rf"Resource 'x' .*\n{MORE}[^\n]*\n"),
+    "validate none": ("validate none.json", good(), 1, r"there is no file none.json\n"),
+    "bad arguments": ("walk", good(), 2, r"usage: .*: error: .*invalid choice: 'walk'.*\n"),
 }
 processes = pytest.mark.thorough  # which import torch
 
 
 def shell(tmp_path: Path, name: str, redirection: str, unbuffered: str = "") -> tuple[int, str, str]:
     """The command as a shell runs it, with an output that is closed, or full."""
-    arguments, model, _ = COMMANDS[name]
+    arguments, model, *_ = COMMANDS[name]
     (tmp_path / "model.json").write_text(json.dumps(model))
     line = f'exec "$0" "$@" {redirection}'
-    command = ["sh", "-c", line, sys.executable, "-m", "torch_dml_ops", *arguments]
-    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
-    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    command = ["sh", "-c", line, sys.executable, "-m", "torch_dml_ops", *arguments.split()]
+    run = started(*command, cwd=tmp_path, PYTHONUNBUFFERED=unbuffered)
     return run.returncode, run.stdout, run.stderr
 
 
@@ -112,11 +108,11 @@ def test_examples_can_be_tried_from_any_folder(command: Command) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_is_printed(name: str, command: Command) -> None:
-    arguments, model, status = COMMANDS[name]
+    arguments, model, status, printed = COMMANDS[name]
     Path("model.json").write_text(json.dumps(model))
-    returned, said = command(*arguments)
+    returned, said = command(*arguments.split())
     assert returned == status
-    assert re.fullmatch(PRINTED[name], said, re.S), said
+    assert re.fullmatch(printed, said, re.S), said
 
 
 SENTENCES = {

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from host_build import ROOT
+from host_build import ROOT, unoptimized
 from processes import run_program, started
 
 PATCH = Path(__file__).parent / "recipe_roll.patch"
@@ -55,7 +55,9 @@ def test_an_operator_is_added_as_the_recipe_says(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns(".venv", ".git", "build", "*.so", "*.egg-info", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, copy, ignore=ignored, symlinks=True)
     run_program("git", "apply", "--unsafe-paths", f"--directory={copy}", PATCH, cwd=copy)
-    run_program(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=copy, TORCH_DML_OPS_CUDA="0")
+    compiler = unoptimized("g++", tmp_path / "c++")
+    build = ("setup.py", "-q", "build_ext", "--inplace")
+    run_program(sys.executable, *build, cwd=copy, TORCH_DML_OPS_CUDA="0", CXX=compiler)
     run_program(sys.executable, "-c", PROGRAM, cwd=tmp_path, PYTHONPATH=str(copy))
     tables = started(
         *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/contract/test_tables.py"),

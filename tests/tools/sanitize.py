@@ -16,25 +16,13 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1] / room) for room in ("lib", "native")]
 import host_build  # noqa: E402
 from host_build import ROOT  # noqa: E402
-from processes import file_of_tests  # noqa: E402
+from processes import file_of_tests, started  # noqa: E402
 
 FOLDER = ROOT / "build" / "sanitized"
 SOURCES = FOLDER / "sources"
 CHANGED = Path("csrc", "kernels", "cpu", "affine_copy.cpp")
-TESTS = (
-    *(
-        "arguments",
-        "compositions",
-        "short_way",
-        "negative_steps",
-        "out",
-        "checks",
-        "properties",
-        "refusals",
-        "results",
-    ),
-    *("reverse_sequence", "unusual_inputs", "windows_and_lengths"),
-)
+TESTS = ["arguments", "compositions", "short_way", "negative_steps", "out", "checks", "properties", "refusals"]
+TESTS += ["results", "reverse_sequence", "unusual_inputs", "windows_and_lengths"]
 CASES = os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "6000")
 
 
@@ -85,9 +73,7 @@ ROWS = {PAST_THE_END: 1000, DIVISION: 10}
 
 
 def run(command: Sequence[str | Path], cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=os.environ | environment, capture_output=True, text=True
-    )
+    done = started(*command, cwd=cwd, **environment)
     return subprocess.CompletedProcess(command, done.returncode, done.stdout + done.stderr)
 
 
@@ -138,9 +124,8 @@ def copy_sources() -> None:
         setup = setup.replace(without_lines, with_lines)
     (SOURCES / "setup.py").write_text(setup)
     for name in ("csrc", "torch_dml_ops"):  # with their times, so that only what has changed is compiled again
-        shutil.copytree(
-            ROOT / name, SOURCES / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "__pycache__")
-        )
+        ignored = shutil.ignore_patterns("*.so", "__pycache__")
+        shutil.copytree(ROOT / name, SOURCES / name, dirs_exist_ok=True, ignore=ignored)
 
 
 def check_extension() -> None:
@@ -159,21 +144,9 @@ def check_extension() -> None:
     print("=== Running the operators' tests", flush=True)
     files = [file_of_tests(name) for name in TESTS]
     chosen = "not on_host and not compile and not inductor"  # what is compiled by others is not what is checked
-    options = [
-        "-c",
-        ROOT / "pyproject.toml",
-        "--rootdir",
-        ROOT,
-        "-q",
-        "--capture=sys",
-        "-n",
-        "0",
-        "-k",
-        chosen,
-        "-m",
-        "not memory",
-    ]
-    done = run_with_extension(["-m", "pytest", *options, *files], shown=True)
+    options = ["-c", ROOT / "pyproject.toml", "--rootdir", ROOT, "-q", "--capture=sys", "-n", "0"]
+    command = ["-m", "pytest", *options, "-k", chosen, "-m", "not memory", *files]
+    done = run_with_extension(command, shown=True)
     if done.returncode != 0:
         sys.exit("a finding, or a test that fails")
 
@@ -209,11 +182,8 @@ def check_short_way() -> None:
 
 def check_engines() -> None:
     print("=== Random plans under AddressSanitizer and UndefinedBehaviorSanitizer", flush=True)
-    options = ["-q", "-n", "0", "-k", "sanitized", file_of_tests("kernels")]
-    command = [sys.executable, "-m", "pytest", *options]
-    if subprocess.run(
-        list(map(str, command)), cwd=ROOT, env=os.environ | {"TORCH_DML_OPS_FUZZ_CASES": CASES}
-    ).returncode:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "sanitized", str(file_of_tests("kernels"))]
+    if subprocess.run(command, cwd=ROOT, env=os.environ | {"TORCH_DML_OPS_FUZZ_CASES": CASES}).returncode:
         sys.exit("a finding")
 
 

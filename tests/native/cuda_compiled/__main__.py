@@ -21,16 +21,14 @@ def check(what: str, kernels: list[Kernel], options: argparse.Namespace) -> tupl
     folder = build.FOLDER / what.replace(" ", "_")
     blocks = sum(len(kernel.blocks) for kernel in kernels)
     print(f"=== {what}: {len(kernels)} kernels, {blocks} basic blocks", flush=True)
-    seeds = [str(seed) for seed in range(options.seed, options.seed + 2)]
-    program = str(build.random_plans(folder, kernels, options.jobs))
-    command = [program, str(options.cases)]
-    runs: list[Run] = [(f"random plans, seed {seed}", [*command, seed, str(options.seconds)]) for seed in seeds]
-    runs.append(("large plans", [str(build.large_plans(folder, kernels, options.jobs))]))
+    each = str(build.each_kernel(folder, kernels, options.jobs))
+    large = str(build.large_plans(folder, kernels, options.jobs))
+    fuzz = str(build.kernels_fuzz(folder, kernels, options.jobs))
+    runs: list[Run] = [("a plan for each kernel", [each]), ("large plans", [large])]
+    runs += [("alignments", [fuzz, "alignments", "cuda"])]
+    for seed in range(options.seed, options.seed + 2):
+        runs += [(f"random plans, seed {seed}", [fuzz, str(options.cases), str(seed), "cuda"])]
     environment = {"CUDA_COMPILED_PARTIAL": "1"} if options.only else {}
-    if not options.only:  # it compares results, so it needs all kernels
-        fuzz = str(build.kernels_fuzz(folder, kernels, options.jobs))
-        runs += [("alignments", [fuzz, "alignments"])]
-        runs += [(f"kernels_fuzz, seed {seed}", [fuzz, str(options.cases // 4), seed]) for seed in seeds]
 
     def run(numbered: tuple[int, Run]) -> tuple[bool, Path]:
         number, (name, command) = numbered
@@ -57,7 +55,6 @@ def main() -> int:
     parser.add_argument("--sass", nargs="*", default=["sm_90"], help="whose SASS to check, where it can be had")
     parser.add_argument("--only", default="", metavar="REGEX", help="only kernels in whose name this is found")
     parser.add_argument("--cases", type=int, default=4000, help="random plans of each seed")
-    parser.add_argument("--seconds", type=int, default=40, help="of the processor, after which no more are begun")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--mutants", type=int, default=0, help="only try so many mutants of the first architecture's PTX"

@@ -165,10 +165,10 @@ def counting_program(arch: str, with_sass: bool, plans: str, jobs: int = 2) -> t
     return program, {kernel.name: kernel for kernel in kernels}
 
 
-def random_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
-    """random_plans.cpp with these kernels."""
-    host = host_build.objects([*CUDA_KERNELS, PROGRAMS / "check_plans.cpp", PROGRAMS / "random_plans.cpp"], jobs)
-    return linked(folder / "random_plans", [*translated_objects(kernels, jobs), *host], checked=True)
+def each_kernel(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
+    """each_kernel.cpp with these kernels."""
+    host = host_build.objects([*CUDA_KERNELS, PROGRAMS / "check_plans.cpp", PROGRAMS / "each_kernel.cpp"], jobs)
+    return linked(folder / "each_kernel", [*translated_objects(kernels, jobs), *host], checked=True)
 
 
 def large_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
@@ -178,7 +178,7 @@ def large_plans(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
 
 
 def kernels_fuzz(folder: Path, kernels: Sequence[Kernel], jobs: int = 2) -> Path:
-    """tests/native/kernels_fuzz.cpp with these kernels."""
+    """tests/native/kernels_fuzz.cpp with these kernels; its plans are executed where its last argument is `cuda`."""
     fuzz = PROGRAMS.parents[1] / "kernels_fuzz.cpp"
     host = host_build.objects([*CUDA_KERNELS, *CPU_KERNELS, PROGRAMS / "check_plans.cpp", fuzz], jobs)
     return linked(folder / "kernels_fuzz", [*translated_objects(kernels, jobs), *host], checked=True)

@@ -1,5 +1,6 @@
 """Changes single statements of the PTX and looks whether the checks notice."""
 
+import contextlib
 import random
 import re
 import subprocess
@@ -32,7 +33,7 @@ REPLACEMENTS = [
     ("min.s", "max.s"),
 ]
 OFTEN = 100  # a statement that ran less often is not changed
-SECONDS = 30  # of the processor, after which a mutant counts as survived
+SECONDS = 60  # of a program, after which it has noticed nothing
 
 
 @dataclass
@@ -93,13 +94,15 @@ def choose(entries: Sequence[ptx.Entry], visits: Visits, count: int, seed: int) 
 def noticed(mutant: Mutant, folder: Path, cases: int, seed: int) -> str | None:
     """What the checks say of the mutant; None if nothing. Raises Unknown if it is not PTX."""
     kernels = [mutant.changed().kernel()]
-    large = str(build.large_plans(folder, kernels, jobs=1))
-    random = str(build.random_plans(folder, kernels, jobs=1))
+    programs = [(build.large_plans, []), (build.each_kernel, []), (build.kernels_fuzz, [str(cases), str(seed), "cuda"])]
     variables = build.environment(CUDA_COMPILED_PARTIAL="1")
-    for command in [large], [random, str(cases), str(seed), str(SECONDS)]:
-        done = subprocess.run(command, env=variables, capture_output=True, text=True)
-        if done.returncode != 0:
-            return (done.stdout.splitlines() or [f"ended by signal {-done.returncode}"])[0].removeprefix("MISMATCH ")
+    for program, arguments in programs:
+        command = [str(program(folder, kernels, jobs=1)), *arguments]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=SECONDS)
+            if done.returncode != 0:
+                said = (done.stdout.splitlines() or [f"ended by signal {-done.returncode}"])[0]
+                return said.removeprefix("MISMATCH ")
     return None
 
 

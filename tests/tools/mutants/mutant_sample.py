@@ -27,7 +27,7 @@ from typing import TypeGuard
 import torch
 from mutant_copy import COPY, CPP_SUFFIXES, HEADER, ROOT, Mutant, source, switched_statement, with_switches
 from mutant_equivalents import EQUIVALENT_CHANGES
-from mutant_table import EQUIVALENT
+from mutant_table import ROWS
 
 TRIES = 12  # of a line, after which another one is drawn
 RULES = Path(__file__).with_name("mutants.rules")
@@ -254,20 +254,19 @@ def equivalents(file: str) -> dict[tuple[str, ...], str]:
     """By the line and what becomes of it, without their white space: why nothing could notice it."""
     lines = {" ".join(line.split()) for line in source(file).splitlines()}
     result: dict[tuple[str, ...], str] = {}
-    for text, becomes, reason in EQUIVALENT_CHANGES.get(file, ()):
-        before, replaced, after = re.split("[«»]", text)
+    for row in (row for row in EQUIVALENT_CHANGES if row.file == file):
+        before, replaced, after = re.split("[«»]", row.text)
         found = before + replaced + after
         (line,) = {found} & lines or {line for line in lines if found in line}
-        changed = line.replace(found, before + becomes + after)
-        result[line, " ".join(changed.split())] = reason
+        changed = line.replace(found, before + row.becomes + after)
+        result[line, " ".join(changed.split())] = row.why_equal
     return result
 
 
 def reason_of(mutant: Mutant) -> str:
     """Why nothing could notice it, or nothing."""
-    known = EQUIVALENT.get(mutant.text) or equivalents(mutant.file).get(
-        tuple(" ".join(text.split()) for text in mutant.shown)
-    )
+    of_table = {row.text: row.why_equal for row in ROWS}.get(mutant.text)
+    known = of_table or equivalents(mutant.file).get(tuple(" ".join(text.split()) for text in mutant.shown))
     if known or mutant.text:
         return known or ""
     return "the same machine code" if mutant.is_cpp and compiler().same_code(mutant) else ""

@@ -32,37 +32,27 @@ import pytest
 from mutant_copy import COPY, Mutant, install, make_copy, source
 from mutant_reach import Reached, Recorder
 from mutant_sample import reason_of, sample
-from mutant_table import AREAS
+from mutant_table import ROWS
 
 NO_TESTS = 5  # pytest's status
 BEFORE = "before any test"
 MOST_SECONDS = 120.0  # of a sample's tests for each fault
 CPU_SECONDS = 100  # after which a fault counts as noticed: a loop without an end, say
 # What the tests import, but for the package itself: once, before each fault's own process is forked.
-IMPORTED = (
-    "hypothesis",
-    "numpy",
-    "onnx",
-    "onnxruntime",
-    "onnxscript",
-    "pytest",
-    "torch._inductor.lowering",
-)
+IMPORTED = ("hypothesis", "numpy", "onnx", "onnxruntime", "onnxscript", "pytest", "torch._inductor.lowering")
 
 
 def mutants() -> list[Mutant]:
     """Those of the table. A text occurs once in its file; of it, what is between « and » is replaced, or all of it."""
     result: list[Mutant] = []
-    for area, (tests, files) in AREAS.items():
-        for file, rows in files.items():
-            for text, becomes, *own_tests in rows:
-                found = re.sub("[«»]", "", text)
-                times = source(file).count(found)
-                assert times == 1, f"{times} times in {file}: {found}"
-                replaced = text.partition("«")[2].partition("»")[0] or text
-                begin = source(file).index(found) + max(text.find("«"), 0)
-                place = file, begin, begin + len(replaced)
-                result.append(Mutant(len(result) + 1, area, *place, becomes, (own_tests or [tests])[0], text))
+    for row in ROWS:
+        found = re.sub("[«»]", "", row.text)
+        times = source(row.file).count(found)
+        assert times == 1, f"{times} times in {row.file}: {found}"
+        replaced = row.text.partition("«")[2].partition("»")[0] or row.text
+        begin = source(row.file).index(found) + max(row.text.find("«"), 0)
+        place = row.file, begin, begin + len(replaced)
+        result.append(Mutant(len(result) + 1, row.area, *place, row.becomes, row.tests, row.text))
     return result
 
 

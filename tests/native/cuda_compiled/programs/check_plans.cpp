@@ -1,10 +1,9 @@
 // What is checked of each plan, against the plan's own words: that the compiled kernels load only what copies reach and
 // need, store each byte of the destination once and nothing else, and the right bytes, and that they make as wide
 // accesses as their source does on the host. The linker puts these functions around cuda::execute (build.py).
-#include "check_plans.h"
-
 #include <functional>
 #include <numeric>
+#include <random>
 
 #include "../../plan_items.h"
 #include "launches.h"
@@ -104,7 +103,6 @@ void require_items(const std::vector<Item>& items, int64_t item_size) {
 
 void print_setting() {
   const cuda_on_host::Device& device = cuda_on_host::devices[std::size_t(cuda_on_host::current_device)];
-  if (!case_name.empty()) std::printf("  %s\n", case_name.c_str());
   std::printf("  largest 32-bit index %lld; %d SMs, %d bytes of shared memory for a block, driver %d\n",
               (long long)cuda_on_host::max_32_bit_index, device.sm_count, device.max_shared_bytes_per_block,
               device.driver_version);
@@ -157,6 +155,8 @@ void check(Plan plan, cuda::Stream stream) {
   if (!left_out) require_items(items, plan.item_size);
   describe = [] {};
 }
+
+std::mt19937_64 order_bits;
 
 // Forwards, backwards, or shuffled.
 std::vector<u32> any_order(u32 n) {
