@@ -772,7 +772,6 @@ def test_a_resource_of_2_gb(folder: Path) -> None:
 
 
 @pytest.mark.memory
-@pytest.mark.memory
 def test_many_commands(folder: Path) -> None:
     def of(count: int, resource: str) -> str:
         show = json.dumps({"type": "print", "resource": resource})
