@@ -4,7 +4,6 @@ Compared with the test cases that the onnx package has for its operators, and wi
 """
 
 import copy
-import functools
 import inspect
 import io
 import itertools
@@ -14,6 +13,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,6 @@ import onnx.backend.test.case.node as node_cases
 import onnxruntime
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from onnx import (
     AttributeProto,
     FunctionProto,
@@ -39,15 +37,10 @@ from onnx import (
 from onnx.reference import ReferenceEvaluator
 from onnx_models import (
     CASES,
-    DTYPES_OF_EXPORTS,
+    IMPORTERS,
     LEAST,
     MOST,
-    REFUSED_CASES,
-    Bits,
     Importer,
-    Model,
-    affine_calls,
-    affine_inputs,
     bits,
     by_onnx2torch,
     each_importer,
@@ -56,14 +49,12 @@ from onnx_models import (
     for_every_size,
     model_of,
     needs_onnx2torch,
-    onnxruntime_outputs,
     onnxruntime_results,
     outputs_of,
     parsed,
-    random_bits,
     reason,
-    recorded_again,
     same_as_onnxruntime,
+    session_of,
     tensor_of,
 )
 from oracle import as_list
@@ -73,7 +64,6 @@ from torch._dynamo.testing import CompileCounter
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
 from torch_dml_ops.onnx._importer import files, gather_scatter
-from torch_dml_ops.onnx._importer import sizes as importer_sizes
 from torch_dml_ops.onnx._importer.graph import (
     IGNORED_ATTRIBUTES,
     OPERATORS,
@@ -100,61 +90,41 @@ def one(
     return model_of([node], feeds, dict.fromkeys(names, next(iter(inputs.values())).dtype), known, opset)
 
 
-def agrees(op: str, inputs: Mapping[str, np.ndarray], constants: Collection[str] = (), **more: Any) -> list[Bits]:
-    given = [array for name, array in inputs.items() if name not in constants]
-    return same_as_onnxruntime(one(op, inputs, constants, **more), given)
-
-
 # The cases of the onnx package.
 
 
-def outputs_of_case(case: Any, importer: Importer) -> None:
-    ((inputs, outputs),) = case.data_sets
-    assert outputs_of(importer(case.model), inputs) == [bits(np.asarray(output)) for output in outputs]
+OF_OTHERS = "|".join([
+    r"graph\.node.* must (move data|have an element type that torch has), got [\w. ]+",
+    r"input '\w+' must (have an element type that torch has|be a tensor), got \w+",
+    r"model must say which opset of ONNX it uses, and says [\w.]+ \d+ alone",
+])  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_onnx_package_s_cases(name: str) -> None:
-    if why := reason(name):
-        assert re.search(f" {why}(; for whole models see register_onnx2torch)?$", refusal(CASES[name].model))
-    else:
-        outputs_of_case(CASES[name], from_onnx)
-
-
-# Those that are refused are left to onnx2torch itself, as constants are.
-@pytest.mark.parametrize(
-    "name",
-    [name for name, case in CASES.items() if not (reason(name) or case.model.graph.node[0].op_type == "Constant")],
-)
-def test_the_onnx_package_s_cases_by_onnx2torch(name: str) -> None:
-    outputs_of_case(CASES[name], by_onnx2torch)
+def test_the_onnx_package_s_cases() -> None:
+    """Those of other operators and of several nodes are refused in a sentence, or as they should be."""
+    for case in node_cases._NodeTestCases:
+        is_ours = case.name in CASES
+        rule = f"from_onnx: ({f'.* {reason(case.name)}' if is_ours else OF_OTHERS})"
+        rule += "(; for whole models see register_onnx2torch)?"
+        if is_ours and reason(case.name):
+            assert re.fullmatch(rule, refusal(case.model)), case.name
+            continue
+        # Constants are left to onnx2torch itself.
+        importers = IMPORTERS if is_ours and case.model.graph.node[0].op_type != "Constant" else [from_onnx]
+        ((inputs, outputs),) = case.data_sets
+        try:
+            for importer in importers:
+                assert outputs_of(importer(case.model), inputs) == [bits(np.asarray(y)) for y in outputs], case.name
+        except (NotImplementedError, ValueError) as error:
+            if is_ours or not re.fullmatch(rule, str(error)):
+                raise
 
 
 def test_the_cases_are_found() -> None:
     assert len(CASES) >= 250
-    assert {"slice_neg_steps", "split_zero_size_splits_opset18", "reversesequence_batch", "wrap_pad", "triu_pos"} <= {
-        name.removeprefix("test_") for name in CASES
-    }
+    found = {"slice_neg_steps", "split_zero_size_splits_opset18", "reversesequence_batch", "wrap_pad", "triu_pos"}
+    assert {f"test_{name}" for name in found} <= CASES.keys()
     assert len([name for name in CASES if name.startswith("test_resize") and reason(name) is None]) >= 15
-    for names in REFUSED_CASES:
-        assert any(re.fullmatch(f"test_({names})", name) for name in CASES)
-
-
-def test_the_onnx_package_s_other_cases() -> None:
-    """Of other operators and of several nodes: refused in a sentence, or as they should be."""
-    for case in node_cases._NodeTestCases:
-        if case.name not in CASES:
-            try:
-                outputs_of_case(case, from_onnx)
-            except (NotImplementedError, ValueError) as error:
-                sentence = str(error)
-                kind = "|".join([
-                    r"graph\.node.* must (move data|have an element type that torch has), got [\w. ]+",
-                    r"input '\w+' must (have an element type that torch has|be a tensor), got \w+",
-                    r"model must say which opset of ONNX it uses, and says [\w.]+ \d+ alone",
-                ])  # fmt: skip
-                if not re.fullmatch(f"from_onnx: ({kind})(; for whole models see register_onnx2torch)?", sentence):
-                    raise
 
 
 SCHEMAS = [schema for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain]
@@ -193,129 +163,6 @@ def test_each_operator_is_taken_from_the_opset_on_in_which_onnx_changed_it() -> 
     assert {(name, operator.since) for name, operator in OPERATORS.items()} <= versions
 
 
-# Operators on sizes, as NumPy has them.
-
-
-def sliced(value: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    if len(starts) != len(ends) or len(starts) > 1:
-        raise ValueError("not one axis")
-    return value[slice(starts[0], ends[0])] if len(starts) else value
-
-
-OF_SIZES: dict[str, tuple[int, Callable[..., Any]]] = {  # how many values, and what becomes of them
-    "Add": (2, np.add),
-    "Cast": (1, np.asarray),
-    "Concat": (2, lambda *values: np.concatenate(values)),
-    "Div": (2, lambda a, b: np.where(b == 0, None, np.fix(a / np.where(b == 0, 1, b))).astype(np.int64)),
-    "Gather": (2, np.take),
-    "Identity": (1, np.asarray),
-    "Max": (3, lambda *values: functools.reduce(np.maximum, values)),
-    "Min": (3, lambda *values: functools.reduce(np.minimum, values)),
-    "Mod": (2, lambda a, b: np.where(b == 0, None, a % np.where(b == 0, 1, b)).astype(np.int64)),
-    "Mul": (2, np.multiply),
-    "Reshape": (
-        2,
-        lambda value, shape: np.reshape(value, len(value) if shape.tolist() == [0] else shape),
-    ),  # 0: as it is
-    "Slice": (3, sliced),
-    "Squeeze": (1, lambda value: np.squeeze(value, 0)),
-    "Sub": (2, np.subtract),
-    "Unsqueeze": (2, lambda value, axes: value[None]),
-}
-SOME_SIZES = [0, 1, 2, 7, -3, (), (-1,), (0,), (1,), (2,), (5, 4), (0, 1), (3, -2, 2)]
-LISTS_ALONE = {"Concat": 2, "Gather": 1, "Slice": 3, "Squeeze": 1}  # as that many of its first values
-
-
-def test_every_operator_on_sizes_is_there() -> None:
-    assert {op for op, operator in OPERATORS.items() if operator.on_sizes} == OF_SIZES.keys()
-
-
-@pytest.mark.parametrize("op", OF_SIZES)
-def test_an_operator_on_sizes_is_numpys(op: str) -> None:
-    """Where NumPy refuses it, or has no result of int64, it is refused too. (Reshape has one dimension at most.)"""
-    count, numpys = OF_SIZES[op]
-    named = {"Cast": {"to": TensorProto.INT64}, "Concat": {"axis": 0}}.get(op, {})
-    outcomes, said = set(), list[str]()
-    for values in itertools.product(SOME_SIZES, repeat=count):
-        if any(isinstance(value, int) for value in values[: LISTS_ALONE.get(op, 0)]):
-            continue
-        if (op == "Reshape" and (values[1] == 0 or not len(np.shape(values[1])) or len(values[1]) > 1)) or (
-            op == "Unsqueeze" and (isinstance(values[0], tuple) or values[1] != (0,))
-        ):
-            continue
-        try:
-            expected = numpys(*(np.asarray(value, np.int64) for value in values)).tolist()
-        except (ValueError, TypeError, IndexError):
-            expected = None
-        try:
-            result: Any = OPERATORS[op].on_sizes(*values, **named)
-        except ValueError as error:
-            result = None
-            said.append(str(error))
-        as_lists = list(result) if isinstance(result, tuple) else result
-        assert as_lists == expected, values
-        outcomes.add(result is None)
-    assert False in outcomes
-    assert all(sentence.startswith(f"{op}: ") for sentence in said)
-
-
-def test_a_list_of_sizes_is_reshaped_to_none_only_where_it_has_none() -> None:
-    reshape = OPERATORS["Reshape"].on_sizes
-    assert reshape is not None
-    assert reshape((), (0,), allowzero=1) == ()
-    with pytest.raises(ValueError, match=r"^Reshape: shape must hold 2 elements, got \[0\]$"):
-        reshape((3, 4), (0,), allowzero=1)
-
-
-# Against ONNX Runtime.
-
-
-DTYPES = [np.dtype(name) for name in ("float32", "float64", "float16", "int64", "int32", "int8", "uint8", "bool")]
-SIZES = st.lists(st.integers(0, 5), min_size=1, max_size=4)
-BOUNDS = st.integers(-8, 8) | st.sampled_from([LEAST, LEAST + 1, -(2**31), 2**31 - 1, MOST])
-STEPS = st.sampled_from([1, 2, 3, -1, -2, -3, 100, -100, 2**31 - 1, -(2**31), MOST, LEAST + 1])
-OPSETS = st.integers(7, 23)
-
-
-def several(numbers: st.SearchStrategy[int], count: int) -> st.SearchStrategy[list[int]]:
-    return st.lists(numbers, min_size=count, max_size=count)
-
-
-def axis(d: int, rank: int, opset: int) -> st.SearchStrategy[int]:
-    return st.sampled_from([d, d - rank] if opset >= 11 else [d])
-
-
-@settings(max_examples=120, deadline=None)
-@given(st.data())
-def test_slice(data: st.DataObject) -> None:
-    opset, x = data.draw(OPSETS), filled(data.draw(SIZES), data.draw(st.sampled_from(DTYPES)))
-    axes = data.draw(st.lists(st.integers(0, x.ndim - 1), unique=True, min_size=1))
-    lists = {name: data.draw(several(BOUNDS, len(axes))) for name in ("starts", "ends")}
-    lists["axes"] = [data.draw(axis(d, x.ndim, opset)) for d in axes]
-    if opset < 10:
-        agrees("Slice", {"x": x}, opset=opset, **lists)
-        return
-    lists["steps"] = data.draw(several(STEPS, len(axes)))
-    kind = np.iinfo(data.draw(st.sampled_from([np.int64, np.int32])))
-    inputs = {name: np.clip(numbers, kind.min, kind.max).astype(kind.dtype) for name, numbers in lists.items()}
-    agrees("Slice", {"x": x, **inputs}, data.draw(st.sets(st.sampled_from([*lists]))), opset=opset)
-
-
-@pytest.mark.parametrize(
-    ("start", "end", "selected"),
-    [
-        (-7, -9, [0.0]),  # by ONNX's rule it begins at the first element; Python selects nothing
-        (-2, 2**31 - 1, [3.0, 2.0, 1.0, 0.0]),  # in ONNX Runtime alone it ends there; by ONNX's rule it selects nothing
-        (9, MOST, [4.0, 3.0, 2.0, 1.0, 0.0]),
-    ],
-)
-@pytest.mark.parametrize("constants", [(), ("starts", "ends")], ids=["inputs", "constants"])
-def test_slice_downwards(constants: Sequence[str], start: int, end: int, selected: list[float]) -> None:
-    lists = {"starts": start, "ends": end, "axes": 0, "steps": -1}
-    inputs = {"x": np.arange(5.0)} | {name: np.array([number]) for name, number in lists.items()}
-    assert agrees("Slice", inputs, constants, opset=13) == [bits(np.array(selected))]
-
-
 def splits(number: int, rank: int = 1) -> ModelProto:
     return one("Split", {"x": np.zeros([0] * rank, np.float32)}, outputs=number, num_outputs=number, axis=-1)
 
@@ -333,43 +180,14 @@ def test_split_in_more_pieces_than_there_are(number: int, importer: Importer) ->
             assert outputs_of(module, [x]) == expected
 
 
-@pytest.mark.parametrize("dynamic", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["static", "dynamic"])
-def test_every_model_that_the_package_exports(dynamic: bool) -> None:
-    """bfloat16 among the dtypes, which is reversed by other nodes, and an axis of a dynamic size."""
-    count = len(DTYPES_OF_EXPORTS)
-
-    def function(rows: Tensor, columns: Tensor, *inputs: Tensor) -> list[Tensor]:
-        reversals = [
-            y
-            for x in inputs[count:]
-            for y in (dml.reverse_sequence(x, rows, 1), dml.reverse_sequence(x, columns[0], 0, 1))
-        ]
-        return [*affine_calls(3, *inputs[:count]), *reversals]
-
-    def inputs(batch: int) -> list[Tensor]:
-        generator = torch.Generator().manual_seed(0)
-        pictures = [random_bits((batch, 5), dtype, generator) for dtype in DTYPES_OF_EXPORTS]
-        lengths = torch.arange(batch) * 3, torch.tensor([[3, 9, 0, 1, 2]])
-        return [*lengths, *affine_inputs(batch, DTYPES_OF_EXPORTS), *pictures]
-
-    module = from_onnx(exported(Model(function), inputs(4), dynamic=dynamic).model_proto)
-    for batch in (4, 3, 7) if dynamic else (4,):
-        given = inputs(batch)
-        assert [bits(y) for y in module(*given)] == [bits(y) for y in function(*given)]
-
-
 # Graphs of several nodes.
 
 
 HALVES = parsed("""
-halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z) {
+halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z)
+<int64 axis = {1}, int64[1] zero = {0}, int64[1] minus_two = {-2}, int64[1] lowest = {-9223372036854775808}> {
     one = Constant <value_ints = [1]> ()
     two = Constant <value_int = 2> ()
-    axis = Constant <value_int = 1> ()
-    zero = Constant <value_ints = [0]> ()
-    minus_two = Constant <value_ints = [-2]> ()
-    lowest = Constant <value_ints = [-9223372036854775808]> ()
-    everything = Constant <value_ints = [-1]> ()
     sizes = Shape (x)
     time = Gather <axis = 0> (sizes, axis)
     half = Div (time, two)
@@ -385,13 +203,12 @@ halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z) {
     turned = Slice (x, middle, lowest, one, down)
     both = Concat <axis = -2> (last, late, early, x, turned)
     channels = Shape <start = 2> (x)
-    shape = Concat <axis = 0> (everything, channels)
+    shape = Concat <axis = 0> (down, channels)
     y = Reshape (both, shape)
     rows = Shape <end = 1> (x)
     lengths = Expand (half, rows)
     z = ReverseSequence <batch_axis = 0, time_axis = 1> (first, lengths)
 }""")
-
 MOVES = parsed(
     """
 moves (float[N, T, 4, 6] x) => (
@@ -444,57 +261,6 @@ again (float[N] x) => (float[A] a, float[B] b, float[C] c)
 }""")
 
 
-ARITHMETIC = parsed("""
-sizes (float[N, T] x) => (
-    int64[A] a, int64[B] b, int64 c, int64[D] d, int64[E] e, int64[F] f, int64 g, int64[H] h, int64[I] i
-) {
-    minus = Constant <value_ints = [-4]> ()
-    pair = Constant <value_ints = [10, -3]> ()
-    all = Shape (x)
-    last = Shape <start = -1> (x)
-    less = Sub (all, pair)
-    a = Div (less, minus)
-    most = Max (all, pair, last)
-    least = Min (pair, last)
-    b = Mul (most, least)
-    c = Size (x)
-    sum = Add (all, pair)
-    begin = Constant <value_ints = [1]> ()
-    down = Constant <value_ints = [-1]> ()
-    end = Constant <value_ints = [-9]> ()
-    zero = Constant <value_ints = [0]> ()
-    d = Slice (sum, begin, end, zero, down)
-    both = Constant <value_ints = [1, -2]> ()
-    picked = Gather (all, both)
-    e = Identity (picked)
-    scalar = Squeeze (last, zero)
-    f = Reshape (scalar, down)
-    g = Cast <to = 7> (scalar)
-    h = Mod (less, minus)
-    i = Mod <fmod = 1> (less, minus)
-}""")
-
-
-def floats(*several: Sequence[int]) -> list[list[np.ndarray]]:
-    """For each of these sizes, one input."""
-    return [[filled(sizes, np.dtype("float32"))] for sizes in several]
-
-
-@each_importer
-@pytest.mark.parametrize(
-    ("model", "several"),
-    [
-        (HALVES, [(2, 6, 3), (1, 5, 1), (3, 2, 2), (3, 1, 2)]),
-        (MOVES, [(2, 3, 4, 6), (1, 2, 4, 6)]),
-        (AGAIN, [(size,) for size in range(11)]),
-        (ARITHMETIC, [(4, 7)]),
-    ],
-    ids=["halves", "moves", "again", "arithmetic"],
-)
-def test_sizes_that_the_graph_computes(model: ModelProto, several: Sequence[Sequence[int]], importer: Importer) -> None:
-    same_as_onnxruntime(model, *floats(*several), importers=[importer])
-
-
 @pytest.mark.filterwarnings("ignore")  # from within torch's exporter
 @pytest.mark.parametrize(
     ("model", "dims", "several", "more"),
@@ -513,24 +279,15 @@ def test_dynamic_sizes(
     counter = CompileCounter()
     module = from_onnx(model).eval()
     ways = for_every_size(module, several[0], dims, counter)
+    ways |= {importer.__name__: partial(outputs_of, importer(model)) for importer in IMPORTERS}
+    reference = ReferenceEvaluator(model) if model.graph.node[0].op_type == "Split" else session_of(model)
     for k, sizes in enumerate((*several, *more), 1):
-        ((x,),) = floats(sizes)
+        x = filled(sizes, np.dtype("float32"))
+        expected = [bits(np.ascontiguousarray(y)) for y in reference.run(None, {"x": x})]
         for way, run in ways.items():
             if sizes in several or way != "exported":
-                assert run([x]) == outputs_of(module, [x]), (way, sizes)
+                assert run([x]) == expected, (way, sizes)
         assert counter.frame_count == 1 or k > len(several)
-
-
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
-def test_clip_and_less_of_every_whole_dtype(dtype: str) -> None:
-    limits = np.iinfo(dtype)
-    model = parsed(f"""
-    compared ({dtype}[N] x, {dtype} least, {dtype} most) => ({dtype}[N] clipped, bool[N] less) {{
-        clipped = Clip (x, least, most)
-        less = Less (x, most)
-    }}""")
-    x, *bounds = (np.array(n, dtype) for n in ([limits.min, 0, 1, 5, 7, 100, limits.max], 1, 7))
-    assert outputs_of(from_onnx(model), [x, *bounds]) == [bits(np.clip(x, *bounds)), bits(np.less(x, bounds[1]))]
 
 
 GLUED = parsed("""
@@ -589,22 +346,11 @@ def test_module_is_copied_saved_and_moved_as_others(tmp_path: Path) -> None:
     module = from_onnx(GLUED)
     arguments = torch.randn(3, 4, dtype=torch.double), torch.tensor([4, 2, 3])
     torch.save(module, tmp_path / "module.pt")
-    for other in (
-        copy.deepcopy(module),
-        pickle.loads(pickle.dumps(module)),
-        torch.load(tmp_path / "module.pt", weights_only=False),
-    ):
+    for other in (copy.deepcopy(module), torch.load(tmp_path / "module.pt", weights_only=False)):
         assert outputs_of(other, arguments) == outputs_of(module, arguments)
         other.load_state_dict(module.state_dict())
     moved = module.to("meta")
     assert [output.shape for output in moved(*(a.to("meta") for a in arguments))] == [(3, 7), (3, 4)]
-
-
-def test_sizes_are_recorded_again_as_they_were() -> None:
-    models = HALVES, MOVES, AGAIN, ARITHMETIC
-    called = {function for model in models for function in recorded_again(from_onnx(model))}
-    kept = {f for f in vars(importer_sizes).values() if hasattr(f, "__wrapped__")}
-    assert {f for f in kept if f.__module__ == importer_sizes.__name__} <= called
 
 
 @pytest.mark.parametrize("kind", ["input", "parameter", "buffer", "node"])
@@ -632,52 +378,6 @@ def test_names_that_become_one_in_python() -> None:
     held = {name: np.full(2, k, np.float32) for k, name in enumerate(("a.b", "a/b", "a_b", "a:b", "a b"))}
     module = from_onnx(one("Concat", {"x": np.zeros(2, np.float32), **held}, [*held], axis=0))
     assert module(torch.full((1,), 7.0)).tolist() == [7, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-
-
-@pytest.mark.parametrize(
-    ("op", "lists"),
-    [
-        *((op, {}) for op in ("Transpose", "Flatten", "Identity", "Squeeze")),
-        *((op, {"n": np.array([], np.int64)}) for op in ("Expand", "Reshape", "Squeeze", "Tile", "Unsqueeze")),
-    ],
-)
-def test_operators_of_0_d_tensors(op: str, lists: Mapping[str, np.ndarray]) -> None:
-    if op == "Tile" and tuple(map(int, onnxruntime.__version__.split(".")[:2])) < (1, 24):
-        pytest.skip("this ONNX Runtime, as the last for Python 3.10, refuses a Tile of a 0-d tensor")
-    x = np.array(3.0, np.float32)
-    model = one(op, {"x": x, **lists}, lists, **({"axis": 0} if op == "Flatten" else {}))
-    same_as_onnxruntime(model, [x], importers=[from_onnx])
-
-
-@pytest.mark.parametrize(("value", "number"), [("", 0), ("<value = float[1] {7}>", 7)])
-def test_constants_of_the_shape_of_a_0_d_tensor(value: str, number: float) -> None:
-    model = parsed(f"g (float x) => (float y) {{ s = Shape (x) y = ConstantOfShape {value} (s) }}")
-    assert outputs_of(from_onnx(model), [np.array(3, np.float32)]) == [bits(np.array(number, np.float32))]
-
-
-# Torch 2.11 and 2.12 have no `where` for them on the CPU, as the documents on building say.
-larger_unsigned = pytest.mark.xfail(torch.__version__ < "2.13", reason="torch.where of this torch lacks them")
-
-
-@pytest.mark.parametrize(
-    "dtype",
-    [
-        *map(str, DTYPES),
-        "int16",
-        "complex64",
-        *(pytest.param(dtype, marks=larger_unsigned) for dtype in ("uint16", "uint32", "uint64")),
-    ],
-)
-def test_padding_keeps_the_bits_of_its_constant(dtype: str) -> None:
-    x, constant = np.array([1, 0, 1], dtype), np.array(1, dtype)
-    if dtype.startswith("float"):  # a signaling NaN, which a change of its dtype would make quiet
-        bytes_ = np.dtype(dtype).itemsize
-        kind, infinity = f"uint{8 * bytes_}", np.array(np.inf, dtype)
-        constant = (infinity.view(kind) + np.array(5, kind)).view(dtype)
-    elif dtype.startswith(("int", "uint")):
-        constant = np.array(np.iinfo(dtype).max, dtype)
-    module = from_onnx(one("Pad", {"x": x, "pads": np.array([2, -1]), "constant": constant}, ("pads", "constant")))
-    assert outputs_of(module, [x]) == [bits(np.concatenate([constant[None], constant[None], x[:2]]))]
 
 
 def test_gradient_of_the_constant_of_a_padding() -> None:
@@ -727,47 +427,7 @@ def test_models_that_pytorch_exported_and_the_onnx_package_ships() -> None:
         assert outputs_of(from_onnx(case / "model.onnx"), inputs) == [bits(output) for output in outputs], name
 
 
-@pytest.mark.parametrize(
-    ("call", "axis"),
-    [("our.outer (x)", 1), ("our.outer <axis = 0> (x)", 0), ("our.inner (x)", 2), ("our.without (x)", 2)],
-)
-def test_attributes_of_functions_that_have_a_default(call: str, axis: int) -> None:
-    text = f"""
-    main (float[2, 3, 2] x) => (float[A, B, C] y) {{ y = {call} }}
-    <domain: "our", opset_import: ["": 18, "our": 1]> outer <axis: int = 1> (x) => (y) {{
-        y = our.inner <axis: int = @axis> (x)
-    }}
-    <domain: "our", opset_import: ["": 18, "our": 1]> without (x) => (y) {{ y = our.inner (x) }}
-    <domain: "our", opset_import: ["": 18]> inner <axis: int = 2> (x) => (y) {{
-        i = Constant <value_ints = [1, 0]> ()
-        y = Gather <axis: int = @axis> (x, i)
-    }}"""
-    x = np.arange(12, dtype=np.float32).reshape(2, 3, 2)
-    outputs = same_as_onnxruntime(parsed(text, '"": 18, "our": 1'), [x], importers=[from_onnx])
-    assert outputs == [bits(np.take(x, [1, 0], axis))]
-
-
 LENGTHS = torch.tensor([3, 9, 0, 1])
-
-
-@pytest.mark.filterwarnings("ignore")  # from within torch's exporter
-@pytest.mark.parametrize(
-    ("function", "more"),
-    [
-        (lambda x: dml.index(x)[::-2, x.shape[1] // 2 :, None, 1], ()),
-        (lambda x: dml.slice_grad(x, [9, x.shape[1] + 1, 7], [1, 0, 1], [7, x.shape[1], 5], [-2, 1, -1]), ()),
-        (lambda x: dml.join([*dml.split(x, [2, x.shape[1] - 2], 1), x], 1), ()),
-        (lambda x, n: dml.reverse_sequence(x, n, 1), (torch.tensor([3, 2**32 - 1, 0, 1]).to(torch.uint32),)),
-        (lambda x, n: dml.reverse_subsequences(x, n, 1), (LENGTHS[:, None, None].expand(4, 1, 5) - torch.arange(5),)),
-    ],
-    ids=["index", "slice_grad", "split and join", "reverse_sequence", "reverse_subsequences"],
-)
-def test_what_was_exported_comes_back(function: Callable[..., Any], more: tuple[Tensor, ...]) -> None:
-    sizes = (({1: "time"}, *({} for _ in more)),)
-    module = from_onnx(exported(Model(function), [torch.randn(4, 6, 5), *more], dynamic_shapes=sizes).model_proto)
-    for time in (6, 9):
-        inputs = torch.randn(4, time, 5), *more
-        assert outputs_of(module, inputs) == outputs_of(function, inputs)
 
 
 # What is refused.
@@ -816,22 +476,14 @@ COORDINATES = (
 )
 # What from_onnx says of one of these nodes.
 NOT_MOVING = {
-    "y = Relu (x)": "[0] must move data, got Relu",
     "a = Identity (x) y = Relu (a)": "[1] must move data, got Relu",
     "[act] a = Relu (x) y = Sigmoid (a)": "[0] ('act') must move data, got Relu",
-    "y = NoSuch (x)": "[0] must move data, got NoSuch",
     "y = com.microsoft.Gelu (x)": "[0] must move data, got com.microsoft.Gelu",
     "y = Add (x, x)": "[0] must move data, got Add of tensors that are no sizes",
-    "y = Less (x, x)": "[0] must move data, got Less of FLOAT",
-    "y = Sub (x, x)": "[0] must move data, got Sub of FLOAT",
-    "y = Clip (x)": "[0] must move data, got Clip of FLOAT",
-    "y = Cast <to = 7> (x)": "[0] must move data, got Cast of FLOAT",
     "a = Identity (x) b = Cast <to = 6> (a) y = Identity (b)": "[1] must move data, got Cast of FLOAT",
     "b = Shape (x) a = Cast <to = 2> (b) y = Cast <to = 9> (a)": "[2] must move data, got Cast of BOOL",
     "b = Shape (x) a = Cast <to = 1> (b) y = Identity (a)": "[1] must move data, got Cast of FLOAT",
     'y = Pad <mode = "odd"> (x, i)': "[0] must be Pad with mode constant, edge, reflect or wrap, got 'odd'",
-    's = Constant <value_floats = [1.5]> () y = Resize <mode = "linear"> (x, , s)': "[1] must be Resize with mode "
-    "nearest, got 'linear'",
     'y = Resize <coordinate_transformation_mode = "tf_crop_and_resize"> (x, x, x)': f"[0] {COORDINATES}",
 }
 MALFORMED = {
@@ -843,12 +495,8 @@ MALFORMED = {
     "y = Identity (x) y = Identity (x)": "[1] must have outputs with names of their own, got 'y' again",
     "y, y = Split <num_outputs = 2> (x)": "[0] must have outputs with names of their own, got 'y' again",
     "y, z = Split <num_outputs = 9> (x)": "[0] must have as many outputs as num_outputs says, got 2 and 9",
-    "y = Concat <axis = 0> ()": "[0] must be a valid Concat: Node with schema(::Concat:13) has input size 0 not in "
-    "range [min=1, max=2147483647]",
     "y = Concat (x, x)": "[0] must be a valid Concat: Required attribute 'axis' is missing",
     "y = Concat <axis = 0> (x, , x)": "[0] must be a Concat of named inputs, got one without a name",
-    "y = Slice (x, , i)": "[0] must be a valid Slice: Node ()'s input 1 is marked single but has an empty string in "
-    "the graph",
     "y = Transpose <perm = [-1]> (x)": "[0] must have a perm that holds each axis once, got [-1]",
     "y = ReverseSequence <time_axis = 1> (x, i)": "[0] must have one of time_axis and batch_axis 0 and the other 1, "
     "got 1 and 1",
@@ -878,9 +526,7 @@ REFUSED = [
     *(
         (graph_of("y = Identity (x)", inputs), sentence)
         for inputs, sentence in {
-            "string[N] x": "input 'x' must have an element type that torch has, got STRING",
             "int4[N] x": "input 'x' must have an element type that torch has, got INT4",
-            "seq(float[N]) x": "input 'x' must be a tensor, got sequence_type",
             "float[N] x, float[M] x": "inputs must have names of their own, got 'x' again",
         }.items()
     ),
@@ -892,24 +538,14 @@ REFUSED = [
         )
         for opset in (-1, 0, onnx.defs.onnx_opset_version() + 1, 2**31 - 1, 2**31, MOST)
     ),
-    (
-        graph_of("y = Identity (x)", opsets={"com.microsoft": 1}),
-        "model must say which opset of ONNX it uses, and says com.microsoft 1 alone",
-    ),
-    (
-        graph_of("y = Identity (x)", opsets={"": 18, "ai.onnx": 13}),
-        "model must use one opset of ONNX, got 13 and 18",
-    ),
+    (graph_of("y = Identity (x)", opsets={"": 18, "ai.onnx": 13}), "model must use one opset of ONNX, got 13 and 18"),
     *(
         (
             graph_of(f"y, z = Split <split = {sizes}> (x)", opsets={"": opset}),
-            f"graph.node[0] must have a split of {said}",
+            f"graph.node[0] must have a split of sizes that are at least 0, got {said}",
         )
         for opset in (2, 11)
-        for sizes, said in (
-            ([3, -1], "sizes that are at least 0, got -1 for split[1]"),
-            ([-(2**63), 3], f"sizes that are at least 0, got {-(2**63)} for split[0]"),
-        )
+        for sizes, said in (([3, -1], "-1 for split[1]"), ([LEAST, 3], f"{LEAST} for split[0]"))
     ),
     (graph_of("y = Tile (x, x, x)", opsets={"": 1}), "graph.node[0] must be Tile of opset 6 or later, got opset 1"),
     # Found before functions are inlined, which would take for ever.
@@ -949,20 +585,16 @@ def test_what_is_nearly_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     ("nodes", "opsets", "expected"),
     [
         ("a, b = Split <num_outputs = 2> (x, NO) y = Concat <axis = 0> (b, a)", {"": 18}, [[3, 4], [1, 2]]),
-        ("y = CenterCropPad <axes: ints = []> (x, none)", {"": 18}, [[1, 2], [3, 4]]),
-        ("y = Slice <starts = [1], ends = [9]> (x)", {"": 9, "others": 15}, [[3, 4]]),
         *(("y = Concat (x, x)", {"": opset}, [[1, 2, 1, 2], [3, 4, 3, 4]]) for opset in (1, 2, 3)),
-        ("y, NO = Split <axis = 0> (x) NO, z = Split <axis = 1> (x)", {"": 13}, [[1, 2]]),
     ],
 )
 def test_what_looks_like_something_else(nodes: str, opsets: Mapping[str, int], expected: list[list[int]]) -> None:
-    """An input and outputs without names, no axes, a later opset of another domain, and the first ones of ONNX."""
-    model = parsed(f"g (float[2, 2] x) => (float[M, N] y) <int64[0] none = {{}}> {{ {nodes} }}")
+    """An input without a name, and the first opsets of ONNX."""
+    model = parsed(f"g (float[2, 2] x) => (float[M, N] y) {{ {nodes} }}")
     del model.opset_import[:]
     model.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
     for node in model.graph.node:
-        for names in (node.input, node.output):
-            names[:] = [name.replace("NO", "") for name in names]
+        node.input[:] = [name.replace("NO", "") for name in node.input]
     assert from_onnx(model)(torch.tensor([[1.0, 2], [3, 4]])).tolist() == expected
 
 
@@ -1119,59 +751,6 @@ def test_data_outside_of_the_model_s_folder(tmp_path: Path) -> None:
         assert refusal(saved(folder, location)) == sentence
 
 
-CONSTANTS_OF_NODES = {
-    "Constant": "y = Constant <value = float[2, 3] {0, 1, 2, 3, 4, 5}> ()",
-    "Constant of a function": "y = our.constant (x)",
-    "default of a function": "y = our.with_default (x)",
-    "attribute of a function": "y = our.with_default <value = float[2, 3] {0, 1, 2, 3, 4, 5}> (x)",
-    "ConstantOfShape": "s = Constant <value_ints = [2, 3]> () y = ConstantOfShape <value = float[1] {4}> (s)",
-}
-
-
-@pytest.mark.parametrize("node", CONSTANTS_OF_NODES.values(), ids=CONSTANTS_OF_NODES)
-def test_data_of_nodes_beside_the_model(tmp_path: Path, node: str) -> None:
-    """Whatever the current folder is, as in ONNX Runtime; and not in other folders."""
-    (tmp_path / "model").mkdir()
-    file, data = tmp_path / "model" / "model.onnx", tmp_path / "model" / "data.bin"
-    text = f"""
-    main (float[N] x) => (float[2, 3] y) {{ {node} }}
-    <domain: "our", opset_import: ["": 18]> constant (x) => (y) {{
-        y = Constant <value = float[2, 3] {{0, 1, 2, 3, 4, 5}}> ()
-    }}
-    <domain: "our", opset_import: ["": 18]> with_default <value: tensor = float[2, 3] {{0, 1, 2, 3, 4, 5}}>
-    (x) => (y) {{ y = Constant <value: tensor = @value> () }}"""
-    model, x = parsed(text, '"": 18, "our": 1'), np.zeros(1, np.float32)
-    expected = onnxruntime_outputs(model, [x])
-    tensors = [*tensors_in(model)]
-    for tensor in tensors:
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), "w"))
-        with data.open("ab") as content:
-            external_data_helper.set_external_data(tensor, "data.bin", content.tell(), len(tensor.raw_data))
-            content.write(tensor.raw_data)
-        tensor.ClearField("raw_data")
-    file.write_bytes(model.SerializeToString())
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
-    assert onnxruntime_outputs(session, [x]) == expected
-    assert outputs_of(from_onnx(file), [x]) == expected
-    data.rename(tmp_path / "data.bin")
-    for tensor in tensors:
-        tensor.external_data[0].value = "../data.bin"
-    file.write_bytes(model.SerializeToString())
-    assert refusal(file).endswith(" must lie in the model's folder, got '../data.bin'")
-
-
-def tensors_in(message: Any) -> Iterator[TensorProto]:
-    if isinstance(message, TensorProto):
-        yield message
-        return
-    for field, value in message.ListFields():
-        if field.message_type:
-            for part in value if hasattr(value, "add") else [value]:
-                yield from tensors_in(part)
-
-
 def places_of_tensors(message: Any = ModelProto.DESCRIPTOR, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The fields by which one comes from a model to a tensor, through graphs within nodes once."""
     for field in message.fields:
@@ -1261,173 +840,135 @@ def untyped(model: ModelProto) -> ModelProto:
 X = np.zeros((2, 3), np.float32)
 
 
-def on(*inputs: Any, x: np.ndarray = X, **more: Any) -> tuple[list[np.ndarray], Any]:
-    """The first input of a node, and others as arrays or lists; with other arguments of `one`."""
+def on(sentence: str, *inputs: Any, x: np.ndarray = X, **more: Any) -> tuple[str, list[np.ndarray], Any]:
+    """What is said, the first input of a node, and others as arrays or lists; with other arguments of `one`."""
     arrays = [np.asarray(given) for given in inputs]
     for k, array in enumerate(arrays):
         if isinstance(inputs[k], list) and array.dtype == np.float64:
             arrays[k] = array.astype(np.float32)
-    return [x, *arrays], more
+    return sentence, [x, *arrays], more
 
 
-# By operator, what is said when the module runs, and what its node is given.
-REFUSED_WHEN_RUN: dict[str, list[tuple[str, Any]]] = {
-    "Slice": [
-        ("steps[0] must not be 0", on([0], [1], [0], [0])),
-        ("axes[0] must be from -2 to 1, got 2", on([0], [1], [2], [1])),
-        (
-            "axes must differ from one another, got -1 for axes[1] and for one before it",
-            on([0, 0], [1, 1], [1, -1], [1, 1]),
-        ),
-        ("ends must have length 1, as starts has, got 2", on([0], [1, 1], [0], [1])),
-        ("starts must be a 1-d tensor of int32 or int64, got a 2-d tensor of int64", on([[0]], [1], [0], [1])),
-    ],
-    "Split": [
-        ("split must sum to 2, the size of axis 0, got [1, 3]", on([1, 3], outputs=2)),
-        ("split[1] must be at least 0, got -1", on([3, -1], outputs=2)),
-        ("split must have length 2, one for each output, got 3", on([1, 1, 0], outputs=2)),
-        ("axis must be from -2 to 1, got 2", on([1, 1], outputs=2, axis=2)),
-        (
-            "axis 0 must divide by 3, the number of outputs, got size 7",
-            on(x=np.zeros(7, np.float32), outputs=3, opset=13),
-        ),
-    ],
-    "ReverseSequence": [
-        (
-            "reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]; where "
-            "items lie along axis 0, write axis=1, batch_axis=0",
-            on([1, 1]),
-        )
-    ],
-    "Reshape": [("shape[2] must not be 0, as data has only 2 dimensions", on([1, 6, 0]))],
-    "Squeeze": [("axes[0] must be an axis of size 1, got 0, of size 2", on([0]))],
-    "Tile": [("repeats must have length 2, one for each dimension, got 1", on([2]))],
-    "Pad": [
-        ("pads must have length 4, two for each axis, got 2", on([1, 1])),
-        *(
-            (f"pads must remove at most {most} from axis {d}, its size, got {most + 1}", on(pads, mode=mode))
-            for mode in ("constant", "edge", "reflect", "wrap")
-            for pads, most, d in (([-3, 0, 9, 0], 2, 0), ([9, 0, -3, 0], 2, 0), ([0, -2, 0, -2], 3, 1))
-        ),
-        (
-            "pads of mode reflect must be at most 0 for axis 0, of which it keeps 1, got [0, 1]",
-            on([-1, 0, 1, 0], mode="reflect"),
-        ),
-    ],
-    "CenterCropPad": [
-        ("shape must have length 2, one for each axis, got 1", on([2])),
-        ("shape must have length 1, one for each axis, got 2", on([2, 2], axes=[0])),
-        ("shape[1] must be at least 0, got -1", on([2, -1])),
-    ],
-    "SpaceToDepth": [("input must have 4 dimensions, got 2", on(blocksize=2))],
-    "GatherND": [
-        ("indices must be from -3 to 2, got 3", on([1, 3])),
-        (
-            "indices must have a last axis of 1 to 2, as many as data has axes, got sizes [1, 1, 3]",
-            on([[[0, 0, 0]]]),
-        ),
-        (
-            "indices must have a last axis of 1 to 1, as many as data has axes besides batch_dims, got sizes [2, 2]",
-            on([[0, 0], [0, 0]], batch_dims=1),
-        ),
-    ],
-    "ScatterND": [("updates must have dtype float32, as data has, got int64", on([[0]], [[1, 1, 1]]))],
-    "ScatterElements": [
-        ("updates must have sizes [1, 1], got [1, 2]", on([[0]], [[1, 1]])),
-        ("updates must have dtype float32, as data has, got int64", on([[0]], [[1]])),
-    ],
-    "Scatter": [
-        ("updates must have sizes [1, 1], got [1, 2]", on([[0]], [[1, 1]], opset=9)),
-        ("indices must be from -2 to 1, got 2", on([[2]], [[1.0]], opset=9)),
-        ("axis must be from -2 to 1, got 2", on([[0]], [[1.0]], opset=9, axis=2)),
-    ],
-    "Clip": [
-        (f"{name} must be one number, got a tensor of sizes [1, 1]", on(*limits, x=np.arange(3)))
+# What is said when the module runs, and what its node is given.
+REFUSED_WHEN_RUN = [
+    on("Slice: steps[0] must not be 0", [0], [1], [0], [0]),
+    on("Slice: axes[0] must be from -2 to 1, got 2", [0], [1], [2], [1]),
+    on("Slice: axes must differ from one another, got -1 for axes[1] and for one before it", [0, 0], [1, 1], [1, -1]),
+    on("Slice: ends must have length 1, as starts has, got 2", [0], [1, 1], [0], [1]),
+    on("Slice: starts must be a 1-d tensor of int32 or int64, got a 2-d tensor of int64", [[0]], [1], [0], [1]),
+    on("Split: split must sum to 2, the size of axis 0, got [1, 3]", [1, 3], outputs=2),
+    on("Split: split[1] must be at least 0, got -1", [3, -1], outputs=2),
+    on("Split: split must have length 2, one for each output, got 3", [1, 1, 0], outputs=2),
+    on("Split: axis must be from -2 to 1, got 2", [1, 1], outputs=2, axis=2),
+    on("Split: axis 0 must divide by 3, the number of outputs, got size 7", x=np.zeros(7), outputs=3, opset=13),
+    on(
+        "ReverseSequence: reverse_sequence: lengths must have sizes [3], one for each index of axis 1 of input, got [2]"
+        "; where items lie along axis 0, write axis=1, batch_axis=0",
+        [1, 1],
+    ),
+    on("Reshape: shape[2] must not be 0, as data has only 2 dimensions", [1, 6, 0]),
+    on("Squeeze: axes[0] must be an axis of size 1, got 0, of size 2", [0]),
+    on("Tile: repeats must have length 2, one for each dimension, got 1", [2]),
+    on("Pad: pads must have length 4, two for each axis, got 2", [1, 1]),
+    *(
+        on(f"Pad: pads must remove at most {most} from axis {d}, its size, got {most + 1}", pads, mode=mode)
+        for mode in ("constant", "edge", "reflect", "wrap")
+        for pads, most, d in (([-3, 0, 9, 0], 2, 0), ([9, 0, -3, 0], 2, 0), ([0, -2, 0, -2], 3, 1))
+    ),
+    on(
+        "Pad: pads of mode reflect must be at most 0 for axis 0, of which it keeps 1, got [0, 1]",
+        [-1, 0, 1, 0],
+        mode="reflect",
+    ),
+    on("CenterCropPad: shape must have length 2, one for each axis, got 1", [2]),
+    on("CenterCropPad: shape must have length 1, one for each axis, got 2", [2, 2], axes=[0]),
+    on("CenterCropPad: shape[1] must be at least 0, got -1", [2, -1]),
+    on("SpaceToDepth: input must have 4 dimensions, got 2", blocksize=2),
+    on("GatherND: indices must be from -3 to 2, got 3", [1, 3]),
+    on(
+        "GatherND: indices must have a last axis of 1 to 2, as many as data has axes, got sizes [1, 1, 3]",
+        [[[0, 0, 0]]],
+    ),
+    on(
+        "GatherND: indices must have a last axis of 1 to 1, as many as data has axes besides batch_dims, got sizes "
+        "[2, 2]",
+        [[0, 0], [0, 0]],
+        batch_dims=1,
+    ),
+    on("ScatterND: updates must have dtype float32, as data has, got int64", [[0]], [[1, 1, 1]]),
+    on("ScatterElements: updates must have sizes [1, 1], got [1, 2]", [[0]], [[1, 1]]),
+    on("ScatterElements: updates must have dtype float32, as data has, got int64", [[0]], [[1]]),
+    on("Scatter: updates must have sizes [1, 1], got [1, 2]", [[0]], [[1, 1]], opset=9),
+    on("Scatter: indices must be from -2 to 1, got 2", [[2]], [[1.0]], opset=9),
+    on("Scatter: axis must be from -2 to 1, got 2", [[0]], [[1.0]], opset=9, axis=2),
+    *(
+        on(f"Clip: {name} must be one number, got a tensor of sizes [1, 1]", *limits, x=np.arange(3))
         for name, limits in (("min", ([[0]], 2)), ("max", (0, [[2]])))
-    ],
-    "Trilu": [("k must be one whole number, got a tensor of sizes [2], of dtype int64", on([1, 2]))],
-    "Upsample": [
-        ("scales[1] must be a finite number from 1 on, got 0.5", on([2.0, 0.5], opset=9)),
-        ("scales[0] must be a finite number from 1 on, got inf", on([float("inf"), 1.0], opset=9)),
-    ],
-    "Resize": [
-        ("scales[0] must be a finite number above 0, got 0.0", on([], [0.0, 1.0])),
-        ("scales[1] must be a finite number above 0, got nan", on([], [1.0, float("nan")])),
-        ("scales must have length 2, one for each axis, got 1", on([], [2.0])),
-        ("sizes[1] must be at least 1, got 0", on([], [], [4, 0])),
-        ("sizes must have length 2, one for each axis, got 3", on([], [], [4, 0, 1])),
-        ("one of scales and sizes must be given, got both", on([], [2.0, 2.0], [4, 6])),
-        ("sizes[0] must be 0, as that axis has no elements, got 4", on([], [], [4, 6], x=np.zeros((0, 3), np.float32))),
-        ("sizes[0] must be at least 1, got 0", on([], [], [0, 3], keep_aspect_ratio_policy="not_larger")),
-        (
-            "one of sizes must be at least 1, got [0, -1]",
-            on([], [], [0, -1], keep_aspect_ratio_policy="not_smaller"),
-        ),
-    ],
-    "Concat": [  # pieces without elements, as others
-        (
-            "inputs[1] must have dtype float32 and sizes [2, 0], as inputs[0] has, except along axis 1, got "
+    ),
+    on("Trilu: k must be one whole number, got a tensor of sizes [2], of dtype int64", [1, 2]),
+    on("Upsample: scales[1] must be a finite number from 1 on, got 0.5", [2.0, 0.5], opset=9),
+    on("Upsample: scales[0] must be a finite number from 1 on, got inf", [float("inf"), 1.0], opset=9),
+    on("Resize: scales[0] must be a finite number above 0, got 0.0", [], [0.0, 1.0]),
+    on("Resize: scales[1] must be a finite number above 0, got nan", [], [1.0, float("nan")]),
+    on("Resize: scales must have length 2, one for each axis, got 1", [], [2.0]),
+    on("Resize: sizes[1] must be at least 1, got 0", [], [], [4, 0]),
+    on("Resize: sizes must have length 2, one for each axis, got 3", [], [], [4, 0, 1]),
+    on("Resize: one of scales and sizes must be given, got both", [], [2.0, 2.0], [4, 6]),
+    on("Resize: sizes[0] must be 0, as that axis has no elements, got 4", [], [], [4, 6], x=X[:0]),
+    on("Resize: sizes[0] must be at least 1, got 0", [], [], [0, 3], keep_aspect_ratio_policy="not_larger"),
+    on("Resize: one of sizes must be at least 1, got [0, -1]", [], [], [0, -1], keep_aspect_ratio_policy="not_smaller"),
+    *(
+        on(
+            "Concat: inputs[1] must have dtype float32 and sizes [2, 0], as inputs[0] has, except along axis 1, got "
             f"{piece.dtype} and {[*piece.shape]}",
-            on(piece, x=np.zeros((2, 0), np.float32), axis=1),
+            piece,
+            x=X[:, :0],
+            axis=1,
         )
         for piece in (np.zeros((3, 1), np.float32), np.zeros(2, np.float32), np.zeros((2, 1), np.float64))
-    ],
-}
-SQUARE, ONE = np.ones((2, 2), np.float32), np.ones((), np.float32)
-ROWS = [(op, sentence, *given) for op, rows in REFUSED_WHEN_RUN.items() for sentence, given in rows]
-ROWS += [  # no masks, and no fractions that are lost
-    (op, f"indices must have dtype int32 or int64, got {dtype}", *on(np.ones(sizes, dtype), *updates, x=SQUARE))
+    ),
+]
+SQUARE, ONE, CUBE = (np.ones(sizes, np.float32) for sizes in ((2, 2), (), (2, 3, 4)))
+REFUSED_WHEN_RUN += [  # no masks, and no fractions that are lost
+    on(f"{op}: indices must have dtype int32 or int64, got {dtype}", np.ones(sizes, dtype), *updates, x=SQUARE)
     for op, sizes, *updates in (
         *(("Gather", (2, 2)), ("GatherElements", (2, 2)), ("GatherND", (2, 1))),
         *(("ScatterElements", (2, 2), SQUARE), ("ScatterND", (2, 1), SQUARE)),
     )
     for dtype in ("bool", "uint8", "int8", "float32", "complex64")
 ]
-ROWS += [
-    (op, "axis must be an axis of the input, which is 0-d and has none, got 0", *on(*inputs, x=ONE, **more))
+REFUSED_WHEN_RUN += [
+    on(f"{op}: axis must be an axis of the input, which is 0-d and has none, got 0", *inputs, x=ONE, **more)
     for op, inputs, more in (
         *(("Gather", [0], {}), ("GatherElements", [0], {})),
         *(("ScatterElements", [0, ONE], {}), ("Split", [], {"num_outputs": 1})),
     )
 ]
-CUBE = np.zeros((2, 3, 4), np.float32)
 
 
-def out_of_range() -> Iterator[tuple[str, int, Any]]:
-    """Operators, the axis of CUBE for which one index is out of range, and what a node with it is given but for that
-    index, which is None."""
-    for axis, n in enumerate(CUBE.shape):
-        for op in ("Gather", "GatherElements", "ScatterElements"):
-            updates = [np.ones((1, 1, 2), np.float32)] if op == "ScatterElements" else []
-            yield op, n, (lambda index, u=updates, d=axis: on([[[0, index]]], *u, x=CUBE, axis=d))
-    for batch, depth in ((0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1)):
-        for k, n in enumerate(CUBE.shape[batch : batch + depth]):
-
-            def given(index: int, batch: int = batch, depth: int = depth, k: int = k) -> Any:
-                indices = np.zeros((*CUBE.shape[:batch], 2, depth), np.int64)
-                indices[..., 1, k] = index
-                return indices
-
-            yield "GatherND", n, (lambda index, b=batch, g=given: on(g(index), x=CUBE, batch_dims=b))
+def out_of_range() -> Iterator[Any]:
+    """One index for each axis of CUBE, one more than the last and one less than the first."""
+    for axis, last in itertools.product(range(3), (True, False)):
+        n = CUBE.shape[axis]
+        wrong = n if last else -n - 1
+        said = f"indices must be from {-n} to {n - 1}, got {wrong}"
+        yield from (on(f"{op}: {said}", [[[0, wrong]]], x=CUBE, axis=axis) for op in ("Gather", "GatherElements"))
+        yield on(f"ScatterElements: {said}", [[[0, wrong]]], CUBE[:1, :1, :2], x=CUBE, axis=axis)
+        for batch, end in itertools.product(range(axis + 1), range(axis + 1, 4)):
+            indices = np.zeros((*CUBE.shape[:batch], 2, end - batch), np.int64)
+            indices[..., 1, axis - batch] = wrong
+            yield on(f"GatherND: {said}", indices, x=CUBE, batch_dims=batch)
             if batch == 0:
-                updates = np.ones((2, *CUBE.shape[depth:]), np.float32)
-                yield "ScatterND", n, (lambda index, u=updates, g=given: on(g(index), u, x=CUBE))
+                yield on(f"ScatterND: {said}", indices, np.ones((2, *CUBE.shape[end:]), np.float32), x=CUBE)
 
 
-ROWS += [
-    (op, f"indices must be from {-n} to {n - 1}, got {index}", *given(index))
-    for op, n, given in out_of_range()
-    for index in (n, -n - 1)
-]
-
-
-@pytest.mark.parametrize(("op", "sentence", "inputs", "more"), ROWS)
-def test_what_is_refused_when_it_runs(op: str, sentence: str, inputs: Sequence[np.ndarray], more: Any) -> None:
-    feeds = {f"x{k}": array for k, array in enumerate(inputs)}
+@pytest.mark.parametrize(("sentence", "inputs", "more"), [*REFUSED_WHEN_RUN, *out_of_range()])
+def test_what_is_refused_when_it_runs(sentence: str, inputs: Sequence[np.ndarray], more: Any) -> None:
+    feeds, op = {f"x{k}": array for k, array in enumerate(inputs)}, sentence.partition(":")[0]
     module = from_onnx(untyped(one(op, feeds, **more)))
     with pytest.raises((RuntimeError, ValueError)) as caught:
         module(*map(tensor_of, feeds.values()))
-    assert str(caught.value) == (sentence if sentence.startswith("reverse_sequence: ") else f"{op}: {sentence}")
+    assert str(caught.value) == sentence.removeprefix("ReverseSequence: ")
 
 
 # Whole models, by onnx2torch.
@@ -1455,7 +996,6 @@ def test_whole_networks_that_the_onnx_package_ships(name: str, tmp_path: Path) -
     read = {name for node in model.graph.node for name in node.input}
     for unused in [info for info in model.graph.input if info.name not in read]:
         model.graph.input.remove(unused)
-    x = np.random.default_rng(0).standard_normal(given.shape, np.float32)
     x = np.random.default_rng(0).standard_normal(given.shape, np.float32)
     (expected,) = onnxruntime_results(model, [x])
     module = by_onnx2torch(model).eval()
@@ -1654,6 +1194,7 @@ CHOOSING = {
     "GatherND": "(T[n, k] x, int64[m, q] i) => (T[a, b] y) { y = GatherND (x, i) }",
     "ScatterND": "(T[n, k] x, int64[m, q] i, T[m, k] u) => (T[n, k] y) { y = ScatterND (x, i, u) }",
     "Gather": "(T[n, k] x, int64[m, q] i) => (T[a, b, k] y) { y = Gather (x, i) }",
+    "Pad": "(T[n, k] x, int64[r] i, T c) => (T[a, b] y) { y = Pad (x, i, c) }",
 }
 
 
@@ -1670,7 +1211,10 @@ def test_what_indices_choose_keeps_the_bits_of_nans(op: str, of: str, as_whole: 
         index = index.expand(3, 8)
     elif op.endswith("ND"):
         index = torch.tensor([[2], [-3]])
+    elif op == "Pad":
+        index = torch.tensor([0, 2, 1, -1])
     updates = [(nans - nans.numel() - 2**9 * exponent.sign())[: index.shape[0]]] if op.startswith("Scatter") else []
+    updates += [nans[0, 1]] if op == "Pad" else []
     x, viewed = nans.view(dtype), [update.view(dtype) for update in updates]
     found = module(x, index, *viewed)
     assert found.dtype == dtype
@@ -1682,13 +1226,6 @@ def test_what_indices_choose_keeps_the_bits_of_nans(op: str, of: str, as_whole: 
     x = torch.ones(3, 8, dtype=torch.float64).to(dtype).requires_grad_()
     module(x, index, *viewed).sum().backward()
     assert x.grad is not None
-
-
-def test_gather_nd_by_the_indices_of_one_element_is_one_graph() -> None:
-    module = from_onnx(parsed("g (float[3, 4] x, int64[2] i) => (float y) { y = GatherND (x, i) }"))
-    x, i = torch.arange(12.0).reshape(3, 4), torch.tensor([1, -2])
-    assert module(x, i).item() == 6
-    assert torch.compile(module, fullgraph=True, backend="eager")(x, i).item() == 6
 
 
 def test_what_else_torch_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1710,6 +1247,7 @@ def test_what_stands_in_for_torchvision_is_taken_away() -> None:
 @pytest.mark.parametrize(
     "nodes",
     [
+        "float y = ConstantOfShape (t)",
         "y = Sub (t, n)",
         "b = Less (n, t) y = Where (b, n, t)",
         "y = Concat <axis = 0> (n, t)",
@@ -1722,15 +1260,17 @@ def test_what_stands_in_for_torchvision_is_taken_away() -> None:
 )
 def test_sizes_and_constants_are_on_the_device_of_the_input(nodes: str) -> None:
     """Whatever the default device and dtype are, when the model is read and when the module runs."""
-    model = parsed(f"g (float[N, T] x, int64[N] n) => (int64[M] y) {{ t = Shape <start = 1, end = 2> (x) {nodes} }}")
+    of = "float" if nodes.startswith("float") else "int64"
+    nodes = f"t = Shape <start = 1, end = 2> (x) {nodes.removeprefix('float')}"
+    model = parsed(f"g (float[N, T] x, int64[N] n) => ({of}[M] y) {{ {nodes} }}")
     inputs = torch.zeros(2, 3, device="cpu"), torch.tensor([1, 2], device="cpu")
-    expected = from_onnx(model)(*inputs)
+    expected = (first := from_onnx(model))(*inputs)
     dtype = torch.get_default_dtype()
     try:
         torch.set_default_dtype(torch.float64)
         with torch.device("meta"):
             module = from_onnx(model)
-            assert torch.equal(module(*inputs), expected)
+            assert bits(module(*inputs)) == bits(first(*inputs)) == bits(expected)
     finally:
         torch.set_default_dtype(dtype)
     y = module.to("meta")(*(tensor.to("meta") for tensor in inputs))
@@ -1743,26 +1283,18 @@ def test_a_range_by_sizes_of_a_model_without_inputs() -> None:
     assert from_onnx(parsed(f"g () => (int64[M] y) <float[3] c = {{1, 2, 3}}> {{ {nodes} }}"))().tolist() == [0, 1, 2]
 
 
-def test_a_constant_of_a_shape_is_float32_whatever_the_default_is() -> None:
-    module = from_onnx(parsed("g (int64[N] s) => (float[M] y) { y = ConstantOfShape (s) }"))
-    dtype = torch.get_default_dtype()
-    try:
-        torch.set_default_dtype(torch.float64)
-        again = from_onnx(parsed("g (int64[N] s) => (float[M] y) { y = ConstantOfShape (s) }"))
-        assert {m(torch.tensor([2])).dtype for m in (module, again)} == {torch.float32}
-    finally:
-        torch.set_default_dtype(dtype)
-
-
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_gathering_one_index_compiles(dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *((f"<{dtype} i = {{-2}}> {{ y = Gather <axis = 1> (x, i) }}", [1, 4]) for dtype in ("int32", "int64")),
+        ("<int64[2] i = {1, -2}> { y = GatherND (x, i) }", 4),
+    ],
+)
+def test_gathering_by_one_index_compiles(text: str, expected: Any) -> None:
     """As exporters write x[:, 0]."""
-    module = from_onnx(
-        parsed(f"g (float[N, T] x) => (float[N] y) <{dtype} i = {{-2}}> {{ y = Gather <axis = 1> (x, i) }}")
-    )
-    x = torch.arange(6.0).reshape(2, 3)
+    x, module = torch.arange(6.0).reshape(2, 3), from_onnx(parsed(f"g (float[N, T] x) => (float y) {text}"))
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager", dynamic=True)
-    assert compiled(x).tolist() == module(x).tolist() == [1, 4]
+    assert compiled(x).tolist() == module(x).tolist() == expected
 
 
 def test_where_and_pad_of_unsigned_numbers_compile() -> None:

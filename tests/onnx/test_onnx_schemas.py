@@ -37,7 +37,6 @@ from onnx_models import (
     model_of,
     needs_onnxruntime_1_24,
     outputs_of,
-    recorded_again,
     session_of,
 )
 from oracle import as_list
@@ -119,45 +118,25 @@ STRINGS = {
     "reduction": ["none", "add", "mul", "max", "min"],
 }
 
-# What else is changed together, as constants and as inputs of the graph in turn.
+# What else is changed together, as constants and as inputs of the graph in turn, and random graphs do not have.
 OTHERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
-    "CenterCropPad": [
-        {"input_data": (5, 0), "shape": [*shape], "axes": axes}
-        for shape in ((1, 3), (2, 0), (8, 1), (9, 2))
-        for axes in ([0, 1], [-2, -1], [1, 0])
-    ],
-    "Compress": [{"condition": c, "axis": a} for c in ([1], [0, 0, 0], [0, 1, 1, 1, 1], []) for a in (0, 1)],
-    "DepthToSpace": [{"blocksize": 1, "mode": "DCR"}, {"mode": "DCR", "input": (0, 4, 2, 3)}],
     "GatherND": [
         {"data": (2, 3, 4), "batch_dims": b, "indices": i}
         for b in (0, 1, 2)
         for i in ([[1], [-1]], [[[1], [0]], [[2], [0]]], [[[1], [0], [3]], [[2], [-1], [0]]], [[3, 0], [0, 0]], [[]])
     ],
     "Pad": [
-        {"data": sizes, "pads": [*before, *after], "mode": mode}
+        {"pads": [*pads], "mode": mode}
         for mode in ("constant", "edge", "reflect", "wrap")
-        for sizes in ((4, 3), (1, 2), (0, 2))
-        for before in ((1, 2), (3, 0), (-1, 1), (-3, 0), (0, -2))
-        for after in ((0, 0), (2, 1), (-1, 2), (9, 0), (1, -1))
+        for pads in ((3, 0, 2, 1), (-1, 1, -2, 2), (0, -2, 9, 0), (-3, 0, 3, 0))
     ],
     "Range": [
         {"start": start, "limit": limit, "delta": delta}
         for start, limit, delta in (
-            *((1, 7, -2), (7, 1, -2), (7, 1, 2), (3, 3, 1), (0, 5, 0), (-3, 4, 3), (0, 2, MOST), (5, 0, LEAST)),
-            *(([1], [7], [2]), ([1, 2], 7, 2), (1, [], 2)),
+            *((0, 5, 0), (0, 2, MOST), (5, 0, LEAST), (7, 1, 2), ([1], [7], [2]), ([1, 2], 7, 2), (1, [], 2)),
         )
     ],
     "Resize": [
-        *(
-            {"X": shape, "scales": scales, "coordinate_transformation_mode": where, "nearest_mode": how}
-            for shape, scales in zip(
-                ((2, 3), (2, 3), (1, 3), (2, 4), (2, 3)),
-                ([1.0, 2.0], [3.0, 4.0], [3.0, 4.0], [5.0, 0.5], [1.5, 1.0]),
-                strict=True,
-            )
-            for where in STRINGS["coordinate_transformation_mode"]
-            for how in STRINGS["nearest_mode"]
-        ),
         *({"scales": None, "sizes": sizes} for sizes in ([4, 3], [2, 9], [3, 3], [1, 3], [0, 3], [4], [])),
         *(
             {"X": (4, 6), "scales": None, "sizes": sizes, "keep_aspect_ratio_policy": policy}
@@ -169,22 +148,7 @@ OTHERS: Mapping[str, Sequence[Mapping[str, Any]]] = {
         {"scales": [2.0, 2.0], "sizes": [4, 6]},
         {"X": (0, 3), "scales": [2.0, 2.0]},
     ],
-    "ScatterElements": [
-        {"indices": i, "updates": u, "axis": a}
-        for i in ([[1, -2]], [[0], [2]], [[3, 0]], [[0, 1, 2, 3, 3]], [1])
-        for u in ((1, 2), (2, 1), (1, 5), (1,))
-        for a in (0, 1, -1)
-    ],
-    "ScatterND": [
-        *(
-            {"indices": i, "updates": u}
-            for i in ([[1], [-3]], [[3], [0]], [[]])
-            for u in ((2, 4, 2), (1, 4, 2), (2, 4))
-        ),
-        {"indices": [[[0, 1, 1]]], "updates": (1, 1)},
-    ],
-    "SpaceToDepth": [{"blocksize": 3, "input": (1, 2, 3, 6)}, {"blocksize": 1}, {"input": (0, 1, 2, 2)}],
-    "Trilu": [{"k": k, "upper": upper} for k in (-9, -1, 0, 2, MOST, LEAST, [1], [1, 2]) for upper in (0, 1, 5)],
+    "Trilu": [{"k": k} for k in ([1], [1, 2])],
     "Upsample": [{"scales": scales} for scales in ([1.0, 1.0], [3.0, 4.0], [1.5, 1.0], [0.5, 1.0], [2.0], [])],
 }
 
@@ -386,6 +350,7 @@ def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
     for turn, form in enumerate(forms(schema)):
         form.model.graph.node[0].domain = ("", "ai.onnx")[turn % 2]  # two names of one domain
         expected, when = of_onnx_runtime(form)
+        form.model.opset_import.add(domain="others", version=99)  # which says nothing of ONNX's
         given, where = of_importer(from_onnx, form)
         how = judged(given if expected is None else expected, given, [schema.name], sentence_of(schema))
         compared += how == "the same" and expected is not None
@@ -397,17 +362,6 @@ def test_every_form_as_in_onnx_runtime(schema: OpSchema) -> None:
             differences.append(f"{how}: {expected} and {given} of {helper.printable_graph(form.model.graph)}")
     assert not differences, f"{len(differences)} of them: " + "\n".join(differences[:3])
     assert compared or (schema.name in COMPUTE and np.int64 not in dtypes_of(schema)["T"])
-
-
-@pytest.mark.parametrize("schema", versions(), ids=lambda schema: f"{schema.name}-{schema.since_version}")
-def test_every_operator_is_recorded_again_as_it_was(schema: OpSchema) -> None:
-    for form in forms(schema):
-        module = None
-        with suppress(NotImplementedError, ValueError):
-            module = from_onnx(form.model)
-        if module is not None and recorded_again(module):
-            return
-    assert not form.feeds or schema.name in COMPUTE
 
 
 @pytest.mark.parametrize("name", sorted(MAKE_AS_MUCH))

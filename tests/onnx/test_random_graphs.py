@@ -13,7 +13,7 @@ import os
 import pickle
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx_models import (
     LEAST,
     MOST,
@@ -137,9 +137,18 @@ class Graph:
         if factor > 1 or factor < 0:
             (chosen,) = self.add("Mul", [chosen, self.held(np.array(factor))])
         have = self.values[chosen]
-        match rng.randrange(4):
+        match rng.randrange(6):
             case 0:
                 (result,) = self.add("Add", [chosen, self.held(wanted - have)])
+            case 3:
+                divisor = rng.choice([3, -3])
+                lost = np.where(wanted * divisor < 0, -1, 1)  # as the quotient is rounded towards 0
+                (above,) = self.add("Add", [chosen, self.held(wanted * divisor + lost - have)])
+                (result,) = self.add("Div", [above, self.held(np.array(divisor))])
+            case 4:
+                limit = wanted + np.where(wanted < 0, -2, 2)
+                (above,) = self.add("Add", [chosen, self.held(wanted + limit * rng.choice([0, 1, -2]) - have)])
+                (result,) = self.add("Mod", [above, self.held(limit)])
             case 1:
                 (result,) = self.add("Sub", [self.held(wanted + have), chosen])
             case 2:
@@ -274,7 +283,12 @@ def elementwise(g: Graph, name: str, x: np.ndarray) -> Any:
     return [name, other] if g.rng.random() < 0.5 else [other, name], {}
 
 
-NODES |= dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max"), elementwise)
+NODES |= dict.fromkeys(("Add", "Sub", "Mul", "Div", "Min", "Max"), elementwise)
+
+
+@node_of
+def mod(g: Graph, name: str, x: np.ndarray) -> Any:
+    return elementwise(g, name, x)[0], {"fmod": g.rng.randrange(2)}
 
 
 @node_of
@@ -367,15 +381,11 @@ def gather_elements(g: Graph, name: str, x: np.ndarray) -> Any:
     return [name, some_indices(g, sizes, -x.shape[axis], x.shape[axis] - 1)], {"axis": axis}
 
 
-def places(g: Graph, x: np.ndarray) -> tuple[str, list[int]]:
-    depth, count = g.rng.randint(1, x.ndim), g.rng.randint(1, 3)
-    along = [[g.rng.randint(-size, size - 1) for _ in range(count)] for size in x.shape[:depth]]
-    return g.numbers(np.array(along).T), [count, *x.shape[depth:]]
-
-
 @node_of
 def gather_nd(g: Graph, name: str, x: np.ndarray) -> Any:
-    return [name, places(g, x)[0]], {}
+    sizes, depth = g.rng.choice([(), (1,), (3,), (2, 2)]), g.rng.randint(1, x.ndim)
+    along = [[g.rng.randint(-size, size - 1) for _ in range(np.prod(sizes, dtype=int))] for size in x.shape[:depth]]
+    return [name, g.numbers(np.reshape(np.array(along).T, [*sizes, depth]))], {}
 
 
 @node_of
@@ -432,16 +442,18 @@ def reverse_sequence(g: Graph, name: str, x: np.ndarray) -> Any:
 
 @node_of
 def scatter_elements(g: Graph, name: str, x: np.ndarray) -> Any:
-    sizes = [1 if d == 0 else g.rng.randint(1, size) for d, size in enumerate(x.shape)]
+    axis = g.axis(x)
+    sizes = [1 if d == axis % x.ndim else g.rng.randint(1, size) for d, size in enumerate(x.shape)]
     updates = g.numbers(filled(sizes, x.dtype), x.dtype)
-    return [name, some_indices(g, sizes, -x.shape[0], x.shape[0] - 1), updates], {"axis": 0}
+    return [name, some_indices(g, sizes, -x.shape[axis], x.shape[axis] - 1), updates], {"axis": axis}
 
 
 @node_of
 def scatter_nd(g: Graph, name: str, x: np.ndarray) -> Any:
     depth = g.rng.randint(1, x.ndim)
-    place = [[g.rng.randint(-size, size - 1) for size in x.shape[:depth]]]
-    return [name, g.numbers(place), g.numbers(filled([1, *x.shape[depth:]], x.dtype), x.dtype)], {}
+    place, count = [g.rng.randint(-size, size - 1) for size in x.shape[:depth]], g.rng.choice([(), (1,), (1, 1)])
+    updates = g.numbers(filled([*count, *x.shape[depth:]], x.dtype), x.dtype)
+    return [name, g.numbers(np.reshape(place, [*count, depth])), updates], {}
 
 
 @node_of
@@ -457,11 +469,13 @@ def size(g: Graph, name: str, x: np.ndarray) -> Any:
 @node_of
 def slice_(g: Graph, name: str, x: np.ndarray) -> Any:
     axes = g.axes(x)
-    bound = [*range(-7, 8), MOST, LEAST, 2**31 - 1]
-    lists = [[g.rng.choice(bound) for _ in axes] for _ in range(2)]
-    steps = [g.rng.choice([1, 1, 2, -1, -2, 3, MOST, 0 if g.rng.random() < 0.1 else 1]) for _ in axes]
-    more = [g.numbers(axes) if g.rng.random() < 0.9 else "", g.numbers(steps)][: g.rng.choice([1, 2, 2])]
-    return [name, *map(g.numbers, lists), *more], {}
+    dtype = g.rng.choice([np.int64, np.int64, np.int32])
+    extremes = [MOST, LEAST, LEAST + 1, 2**31 - 1] if dtype == np.int64 else [2**31 - 1, -(2**31)]
+    lists = [[g.rng.choice([*range(-7, 8), *extremes]) for _ in axes] for _ in range(2)]
+    wrong = 0 if g.rng.random() < 0.1 else 1
+    steps = [g.rng.choice([1, 1, 2, -1, -1, -2, 3, extremes[0], 1 - extremes[0], wrong]) for _ in axes]
+    more = [g.numbers(axes, dtype) if g.rng.random() < 0.9 else "", g.numbers(steps, dtype)][: g.rng.choice([1, 2, 2])]
+    return [name, *(g.numbers(numbers, dtype) for numbers in lists), *more], {}
 
 
 @node_of
@@ -492,7 +506,9 @@ def transpose(g: Graph, name: str, x: np.ndarray) -> Any:
 
 @node_of
 def trilu(g: Graph, name: str, x: np.ndarray) -> Any:
-    return [name, *([g.numbers(g.rng.randint(-4, 4))] if g.rng.random() < 0.8 else [])], {"upper": g.rng.randrange(2)}
+    return [name, *([g.numbers(g.rng.choice([*range(-4, 5), MOST, LEAST]))] if g.rng.random() < 0.8 else [])], {
+        "upper": g.rng.randrange(2)
+    }
 
 
 @node_of
@@ -541,7 +557,7 @@ def with_odd_names(model: ModelProto, rng: random.Random) -> None:
 
 
 def with_a_function(model: ModelProto, rng: random.Random) -> None:
-    """Some nodes that follow one another become one, one of whose attributes may be theirs."""
+    """Some nodes that follow one another become one, one of whose attributes may be theirs, given or by default."""
     nodes, domain = [*model.graph.node], f"our{len(model.functions)}"
     begin = rng.randrange(len(nodes))
     inside, rest = nodes[begin : rng.randint(begin + 1, len(nodes))], nodes[:begin]
@@ -555,12 +571,17 @@ def with_a_function(model: ModelProto, rng: random.Random) -> None:
     attributes = [attribute for node in function.node for attribute in node.attribute if not attribute.ref_attr_name]
     if attributes and rng.random() < 0.7:
         attribute = rng.choice(attributes)
-        given = call.attribute if rng.random() < 0.5 else function.attribute_proto
-        given.add().CopyFrom(attribute)
-        given[0].name = "given"
-        if given is call.attribute:
+        attribute.name, name = "given", attribute.name
+        way = rng.choice(["given", "default", "both"])
+        if way != "default":
+            call.attribute.add().CopyFrom(attribute)
+        if way == "given":
             function.attribute.append("given")
-        kept = onnx.AttributeProto(name=attribute.name, type=attribute.type, ref_attr_name="given")
+        else:
+            function.attribute_proto.add().CopyFrom(attribute)
+            if way == "both" and attribute.type == onnx.AttributeProto.INT:
+                function.attribute_proto[0].i += 1  # which nobody takes
+        kept = onnx.AttributeProto(name=name, type=attribute.type, ref_attr_name="given")
         attribute.CopyFrom(kept)
     del model.graph.node[:]
     model.graph.node.extend([*nodes[:begin], call, *nodes[begin + len(inside) :]])
@@ -615,9 +636,37 @@ def in_another_way(model: ModelProto, rng: random.Random, folder: Path) -> Model
     if rng.random() < 0.5:
         return model
     file = folder / f"model{rng.choice(['.onnx', '.textproto', '.json'])}"
-    outside = {"size_threshold": rng.choice([0, 64]), "convert_attribute": rng.random() < 0.5, "location": "data.bin"}
-    onnx.save(model, file, save_as_external_data=file.suffix == ".onnx", **outside)
+    for tensor in tensors_in(model) if file.suffix == ".onnx" else ():
+        if rng.random() < 0.7:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+            with (folder / "data.bin").open("ab") as data:
+                onnx.external_data_helper.set_external_data(tensor, "data.bin", data.tell(), len(tensor.raw_data))
+                data.write(tensor.raw_data)
+            tensor.ClearField("raw_data")
+    onnx.save(model, file)
     return file
+
+
+def tensors_in(message: Any) -> Iterator[TensorProto]:
+    """Of the graph, of nodes, of functions, and what these have by default."""
+    if isinstance(message, TensorProto):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type:
+            for part in value if hasattr(value, "add") else [value]:
+                yield from tensors_in(part)
+
+
+def refuses_data_elsewhere(file: Path) -> None:
+    model = onnx.load(file, load_external_data=False)
+    outside = [tensor for tensor in tensors_in(model) if tensor.external_data]
+    for tensor in outside:
+        tensor.external_data[0].value = "../data.bin"
+    if outside:
+        onnx.save(model, file)
+        with pytest.raises(ValueError, match=r" must lie in the model's folder, got '\.\./data\.bin'$"):
+            from_onnx(file)
 
 
 @pytest.mark.parametrize("op", sorted(NODES))
@@ -655,6 +704,8 @@ def test_a_graph(number: int, tmp_path: Path) -> None:
     as_written = copy.deepcopy(written)
     assert outputs_of(from_onnx(written), [*graph.feeds.values()]) == expected, (text, written)
     assert written == as_written, text
+    if isinstance(written, Path) and written.suffix == ".onnx":
+        refuses_data_elsewhere(written)
     # Without what no output needs, as only one of the two might refuse that.
     needed = onnx.utils.Extractor(model).extract_model([*graph.feeds], outputs)
     session, module = session_of(needed, as_written=True), from_onnx(needed)

@@ -551,15 +551,15 @@ torch_dml_ops/onnx/_importer/inputs.py
   if not -rank <= axis «< rank»: ==> <= rank
   if «d in chosen»: ==> False
 torch_dml_ops/onnx/_importer/arithmetic.py
-  «_ordered(A), _ordered(B)») ==> A, B
+  «_ordered(A), _ordered(B)») ==> A, B  ## tests/onnx/test_onnx_schemas.py -k Less
 torch_dml_ops/onnx/_importer/moving.py
-  start = larger(start, -sizes[d]) ==> pass
+  start = larger(start, -sizes[d]) ==> pass  ## tests/onnx/test_onnx_import.py -k 'dynamic_sizes and again'
   if must_divide and «known_true(size % num_outputs != 0)» ==> False
   larger(«smaller(each, size - k * each)», 0) for ==> size - k * each
   if all(«known_true(piece > 0)» for piece ==> True
   each = («size + num_outputs - 1») // num_outputs ==> size
-  if size == 0 and «not allowzero» ==> True
-  d = «axis if axis == rank else »axis_of ==>
+  if size == 0 and «not allowzero» ==> True  ## tests/onnx/test_random_graphs.py -k Reshape
+  d = «axis if axis == rank else »axis_of ==>  ## tests/onnx/test_random_graphs.py -k Flatten
   at = 2 * («data.dim() - 1 - d») ==> d
   data.shape[d] + «min(before, 0) + min(after, 0)» < 0 ==> before + after
   «larger(more, 0) // 2 - larger(-more, 0) // 2» ==> more // 2
@@ -581,17 +581,17 @@ torch_dml_ops/onnx/_importer/resize.py
   .clamp(0, «x.shape[d] - 1») ==> x.shape[d]
 torch_dml_ops/onnx/_importer/graph.py
   if «value not in self._registered»: ==> True
-  «tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))» ==> pass
+  «tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))» ==> pass  ## tests/onnx/test_random_graphs.py -k a_graph
 torch_dml_ops/onnx/_importer/files.py
-  if «default.name not in given»: ==> True
-  for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)») ==>
+  if «default.name not in given»: ==> True  ## tests/onnx/test_random_graphs.py -k a_graph
+  for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)») ==>  ## tests/onnx/test_random_graphs.py -k a_graph
 torch_dml_ops/onnx/_onnx2torch.py
   «not (op == "Resize" and arguments.get("mode", "nearest") == "nearest")» ==> True
   «if isinstance(value, Tensor)»: ==> if False
 torch_dml_ops/onnx/_importer/sizes.py
-  if b < 0:\n        «a, b = -a, -b» ==> pass
-  return a - b * «_divide(a, b)» ==> (a // b)
-  length = len(left) if «len(right) == 1» else ==> False
+  if b < 0:\n        «a, b = -a, -b» ==> pass  ## tests/onnx/test_onnx_schemas.py -k Div
+  return a - b * «_divide(a, b)» ==> (a // b)  ## tests/onnx/test_onnx_schemas.py -k Mod
+  length = len(left) if «len(right) == 1» else ==> False  ## tests/onnx/test_onnx_schemas.py -k Add
 [DTensor plans] tests/distributed/test_distributed.py::test_placements_and_plans tests/distributed/test_distributed.py
 torch_dml_ops/distributed/_plans.py
   if d in moved« and d not in exchanged» else ==>
