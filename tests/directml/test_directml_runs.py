@@ -211,3 +211,68 @@ def test_operators_on_buffers(op: str, data: st.DataObject) -> None:
     operator(*inputs, out=outs if operator.gives_list else outs[0])
     for name, buffer in buffers.items():
         assert buffer.tolist() == wanted[name].tolist()
+
+
+# Every form that DxDispatch reads of the same model.
+
+
+@st.composite
+def other_tensor(draw: st.DrawFn, tensor: Json) -> Json:
+    more = {"Flags": ["NONE", "DML_TENSOR_FLAG_NONE", [], ["NONE", "NONE"]], "DimensionCount": [len(tensor["Sizes"])]}
+    more |= {"TotalTensorSizeInBytes": [0], "Strides": [[], None], "GuaranteedBaseOffsetAlignment": [0]}
+    added = {key: draw(st.sampled_from(values)) for key, values in more.items() if draw(st.booleans())}
+    tensor = added | tensor | {"DataType": draw(st.sampled_from(["", "DML_TENSOR_DATA_TYPE_"])) + tensor["DataType"]}
+    kind = {"Type": draw(st.sampled_from(["BUFFER", "DML_TENSOR_TYPE_BUFFER"]))} if draw(st.booleans()) else {}
+    return kind | ({"Desc": tensor} if draw(st.booleans()) else tensor)
+
+
+@st.composite
+def other_dispatchable(draw: st.DrawFn, dispatchable: Json) -> Json:
+    desc = {}
+    for name, value in dispatchable["desc"].items():
+        several = isinstance(value, list) and isinstance(value[0], dict)
+        desc[name] = [draw(other_tensor(v)) for v in value] if several else value
+        if isinstance(value, dict):
+            desc[name] = draw(other_tensor(value))
+    kind = dispatchable["type"].removeprefix(draw(st.sampled_from(["", "DML_OPERATOR_"])))
+    more = {
+        "executionFlags": ["NONE", ["DISABLE_META_COMMANDS"]],
+        "dmlCompileType": ["DmlCompileGraph"],
+        "bindings": [{}],
+    }
+    added = {key: draw(st.sampled_from(values)) for key, values in more.items() if draw(st.booleans())}
+    key = draw(st.sampled_from(["desc", "Desc", ""]))
+    return added | {draw(st.sampled_from(["type", "Type"])): kind} | ({key: desc} if key else desc)
+
+
+@st.composite
+def other_binding(draw: st.DrawFn, binding: Json) -> Any:
+    if binding["elementOffset"] == 0 and draw(st.booleans()):
+        return binding["name"]
+    more = {"elementCount": [0, 1, 2**40], "format": ["R8_UINT"], "elementSizeInBytes": [0, 1], "shape": [[1]]}
+    return binding | {key: draw(st.sampled_from(values)) for key, values in more.items() if draw(st.booleans())}
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@settings(examples, max_examples=EXAMPLES // 3)
+@given(data=st.data())
+def test_other_forms_of_a_model_are_the_same(op: str, data: st.DataObject) -> None:
+    plain = data.draw(of_one_operator(op, [0, 16]))
+    other: Json = {"resources": {}}
+    for name, value in plain["resources"].items():
+        other["resources"][name] = {"type": "buffer", "sizeInBytes": value["initialValues"]["valueCount"]} | value
+    other["dispatchables"] = {"op": data.draw(other_dispatchable(plain["dispatchables"]["op"]))}
+    bindings = plain["commands"][0]["bindings"]
+    others = {name: [data.draw(other_binding(b)) for b in found] for name, found in bindings.items()}
+    others = {
+        name: found[0] if len(found) == 1 and data.draw(st.booleans()) else found for name, found in others.items()
+    }
+    other["commands"] = [{"type": "DISPATCH", "dispatchable": "op", "bindings": others, "threadGroupCount": [1, 1, 1]}]
+    with folder() as here:
+        loaded = []
+        for model in (plain, other):
+            (here / "model.json").write_text(json.dumps(model))
+            loaded.append(Model.load(here / "model.json", strict=True))
+        assert loaded[0] == loaded[1]
+    one, another = (OperatorDesc.from_json(model["dispatchables"]["op"]) for model in (plain, other))
+    assert one == another
