@@ -404,7 +404,7 @@ bool pieces_case(int64_t item, bool narrow = chance(0.1)) {
     Numbers strides = oddity == 9 ? any_rows(sizes_of_piece, item, narrow ? 0.6 : 0.1) : dense;
     if (oddity == 10) (join ? strides[0] : pitch) = chance(0.5) ? 0 : any(0, size);
     const int64_t to_a_page_s_end = (16 - size * item % 16) % 16;
-    const int64_t offset = strides[0] == 0 ? to_a_page_s_end : any_offset(item);
+    const int64_t offset = strides[0] * item % kPage == 0 ? to_a_page_s_end : any_offset(item);  // of every row
     const Placed& piece = memory.emplace_back(sizes_of_piece, strides, item, offset);
     char* in_whole = whole.at({place + (join ? 0 : last * within)});
     if (join)
