@@ -568,7 +568,7 @@ torch_dml_ops/onnx/_importer/gather_scatter.py
   torch.where(«indices < 0», indices + size ==> indices > 0
   if «data.dtype in HALVES»:\n            return data[ ==> False
   if «data.dtype in HALVES»:\n            return torch.index_put ==> False
-  one = «indices.dim() == 1» ==> False
+  one = «indices.dim() == 1» ==> False  ## tests/onnx/test_onnx_import.py -k gathering_by_one
 torch_dml_ops/onnx/_importer/resize.py
   x.floor() - 0.5 «> MIDDLE») ==> > 0
   x.floor() - 0.5 «>= -MIDDLE») ==> >= 0
