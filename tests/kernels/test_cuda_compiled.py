@@ -24,6 +24,15 @@ SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 
 @needs_nvcc
+def test_the_kernels_that_a_page_names_are_there():
+    text = (Path(build.__file__).parent / "README.md").read_text()
+    for pattern in re.findall(r'--only "(.+)"', text):
+        assert len(build.ptx_entries("sm_90", pattern)) == 3
+    with pytest.raises(SystemExit, match=r"^--only: no kernel's name has nothing; they are named as copy_\w+<.*>$"):
+        build.ptx_entries("sm_90", "nothing")
+
+
+@needs_nvcc
 @pytest.mark.parametrize(
     ("of", "number"), [("unsigned int, int", 10), ("unsigned short, long", 5)], ids=["32 bits", "64 bits"]
 )

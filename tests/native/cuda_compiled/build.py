@@ -104,10 +104,13 @@ def compiled_sass(arch: str) -> list[str]:
 
 
 def ptx_entries(arch: str, pattern: str = "") -> list[ptx.Entry]:
-    """The kernels in whose readable name the pattern is found."""
+    """The kernels in whose readable name the pattern is found, of which there must be one."""
     entries = [entry for path in compiled_ptx(arch) for entry in ptx.entries(path.read_text())]
     names = readable_names(entry.name for entry in entries)
-    return [entry for entry in entries if re.search(pattern, names[entry.name])]
+    found = [entry for entry in entries if re.search(pattern, names[entry.name])]
+    if not found:
+        raise SystemExit(f"--only: no kernel's name has {pattern}; they are named as {min(names.values())}")
+    return found
 
 
 def translated_kernels(arch: str, with_sass: bool, entries: Iterable[ptx.Entry]) -> list[Kernel]:
