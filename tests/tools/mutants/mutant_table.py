@@ -576,7 +576,7 @@ torch_dml_ops/onnx/_importer/resize.py
   half += «2 ** max(bits - 25, 0)» * ==> 1
   (size * factor) «+ 0.5») for size ==>
   torch.where(«by == 1», at ==> by == 0  ## tests/onnx/test_onnx_resize.py
-  «many = any(known_true(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))» ==> many = False  ## tests/onnx/test_onnx_resize.py
+  «many = any(known_true(n > MOST_IN_FLOAT32) for n in (size, x.shape[d]))» ==> many = False  ## tests/onnx/test_onnx_resize.py -m '' -k does_not_tell_apart
   x.unsqueeze(0).index_select(d + 1, index.to(x.device)).squeeze(0) ==> x.index_select(d, index.to(x.device))
   .clamp(0, «x.shape[d] - 1») ==> x.shape[d]
 torch_dml_ops/onnx/_importer/graph.py
