@@ -87,7 +87,6 @@ def _with(flags: Flags, *sources: Path) -> list[Part]:
 def programs() -> dict[str, Program]:
     kernels = [*CPU_KERNELS, *CUDA_KERNELS]
     fuzz = [SOURCES / "kernels_fuzz.cpp", *kernels]
-    overlap = [SOURCES / "overlap_fuzz.cpp", ROOT / "csrc" / "ops" / "overlap.cpp"]
     launch = [EMULATION / "launch_test.cpp", *CUDA_KERNELS]
     with_fault = [FAULTY_ENGINE if source.name == FAULTY_ENGINE.name else source for source in fuzz]
     result = {
@@ -110,8 +109,6 @@ def programs() -> dict[str, Program]:
                 "loop_calls": [SOURCES / "loop_calls.cpp", *CPU_KERNELS],
             }.items()
         },
-        "overlap_fuzz": Program(_with(PLAIN, *overlap)),
-        "overlap_fuzz_sanitized": Program(_with(SANITIZED, *overlap), SANITIZERS, built_for="test-all"),
         "launch_test": Program(_with(PLAIN, *launch)),
         "launch_test_covered": Program(_with(COVERED, *launch), ("-lgcov",), built_for="test-all"),
         "self_test": Program(_with(PLAIN, EMULATION / "self_test.cpp")),
