@@ -81,7 +81,7 @@ test-all: test ## run `make test`, and then the tests that take longer: builds, 
 
 test-random: $(VENV)/dev ## try many more random calls and plans than `make test` does
 	TORCH_DML_OPS_CASES=2000 TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -n 2 \
-	 $(foreach name,properties compiled_programs kernels checks cuda_compiled fuzz_models random_graphs \
+	 $(foreach name,properties compiled_programs kernels overlap cuda_compiled fuzz_models random_graphs \
    $(addprefix directml_,descriptors graph json operator runs),$(wildcard tests/*/test_$(name).py))
 
 # One environment for each, about 5 GB; MATRIX is their folder, which may have some of them already. ONLY=t211 is one of
