@@ -45,7 +45,7 @@ NOT_ON_GPU = [
     *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
     *("test_checks.py", "test_onnx_export.py", "test_onnx_import.py", "test_onnx_schemas.py", "test_recipe.py"),
     *("test_fuzz_models.py", "test_mutants.py", "test_other_processors.py", "test_private_names.py", "test_soak.py"),
-    *("test_explore.py", "test_tables.py", "test_viz.py"),
+    *("test_explore.py", "test_overlap.py", "test_tables.py", "test_viz.py"),
 ]
 NOR_THESE = "not has_loaded_everything"  # what other tests do, again in a process that has compiled before
 # Tests of what the kernels do.

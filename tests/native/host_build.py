@@ -101,7 +101,9 @@ def programs() -> dict[str, Program]:
         ),
         "kernels_fuzz_threads": Program(_with(THREADS, *fuzz), ("-fsanitize=thread",), built_for=""),
         "kernels_fuzz_threads_faulty": Program(_with(THREADS, *with_fault), ("-fsanitize=thread",), built_for=""),
-        "kernels_fuzz_clang": Program(_with(CLANG, *fuzz), built_for=""),
+        "kernels_fuzz_clang": Program(
+            [*_with(CLANG, *CPU_KERNELS), *_with(PLAIN, fuzz[0], *CUDA_KERNELS)], built_for=""
+        ),
         **{
             f"loop_calls_{machine}": Program(
                 _with(flags, SOURCES / "loop_calls.cpp", *CPU_KERNELS), ("-static",), built_for=""
