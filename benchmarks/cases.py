@@ -191,6 +191,7 @@ BASIC = [
 # Rows that are no power of two, and of the smaller dtypes no whole number of 4-byte words.
 ODD_ROWS = [("float32", 500), ("float32", 1023), ("float16", 333), ("uint8", 1001)]
 SHORT_ROWS = [("float32", 21), ("float16", 77), ("uint8", 31), ("uint8", 333)]
+LONG_ROWS = [("float32", 1500), ("uint8", 13000)]
 
 
 def _of_many_axes() -> list[Case]:
@@ -245,9 +246,9 @@ def all_cases() -> list[Case]:
     for dtype, row in ODD_ROWS:
         odd = [sized(replace(case, dtype=dtype, row=row), "4 MB") for case in BASIC]
         cases += odd + [replace(case, form="out") for case in odd]
-    for dtype, row in SHORT_ROWS:
-        some = [case for case in BASIC if case.name.startswith("stride") or case.target == ROW]
-        cases += [replace(case, dtype=dtype, row=row, size="4 MB", form="out") for case in some]
+    some = [case for case in BASIC if case.name.startswith("stride") or case.target == ROW]
+    for rows, size in ((SHORT_ROWS, "4 MB"), (LONG_ROWS, "128 MB")):
+        cases += [replace(case, dtype=dtype, row=row, size=size, form="out") for dtype, row in rows for case in some]
     for dtype in ("float64", "complex64"):
         cases += [replace(sized(case, "4 MB"), dtype=dtype, target="") for case in BASIC[::3]]
     cases += [replace(case, size=size) for case in _of_few_columns() for size in ("4 MB", "128 MB")]

@@ -116,9 +116,16 @@ class ChunkWriter {
 
   int64_t bytes(int64_t items) const { return items * item_size_; }
   int64_t items(int64_t bytes) const { return bytes / item_size_; }
-  // How many rows ahead the source of contiguous rows is prefetched, each of so many bytes.
-  int64_t prefetch_rows(int64_t bytes) const {
-    return prefetches_rows_ ? (tuning.prefetch_bytes + bytes - 1) / bytes : 0;
+  // How many rows ahead the source of contiguous rows is prefetched, each of so many bytes. Rows that follow one
+  // another in memory the hardware prefetches better. [case stride -1, last axis, 4 MB, out]
+  int64_t prefetch_rows(int64_t bytes, bool follow) const {
+    if (!prefetches_rows_ || follow || bytes > tuning.prefetched_row_bytes) return 0;
+    return (tuning.prefetch_bytes + bytes - 1) / bytes;
+  }
+  // How many rows of so many bytes are staged at a time; 0 if they are too long.
+  // [case reverse last axis, a length per row, 128 MB, out, rows of 1500]
+  int64_t staged_rows(int64_t bytes) const {
+    return bytes <= tuning.staged_row_bytes ? std::max<int64_t>(tuning.staging_bytes / bytes, 1) : 0;
   }
 
   // Writes indices [begin, end) of the first dimension and all of the others. `dst` and `src` are those of index 0; a
@@ -130,7 +137,7 @@ class ChunkWriter {
       const CopyDim& row = dims[1];
       copy_tile_({dst + bytes(begin * d.dst_stride), src + bytes(begin * d.src_stride), end - begin, d.dst_stride,
                   d.src_stride, row.size, row.dst_stride, row.src_stride, non_temporal_,
-                  prefetch_rows(bytes(row.size))});
+                  prefetch_rows(bytes(row.size), d.src_stride == row.size)});
       return;
     }
     if (dims.size() == 2 && src && d.reads_all() && dims[1].dst_stride == 1) {
@@ -155,7 +162,7 @@ class ChunkWriter {
           batch_segments({&segment, 1}, dims.size() == 1 ? 1 : end - begin, dims.back().src_stride);
       if (batch.count > 0 && copy_batch(batch, dims.back().src_stride)) return;
     }
-    const int64_t max_staged = tuning.staging_bytes / each;
+    const int64_t max_staged = staged_rows(each);
     if (max_staged == 0 || !is_dense(dims)) return write(dims, dst, src, begin, end);
     StagedLines lines(*this, dst + begin * each, staging);
     for (; begin < end; begin += max_staged) {
@@ -181,11 +188,12 @@ class ChunkWriter {
 
   // The batch that copies these segments row by row; an empty one where another way is faster.
   SegmentBatch batch_segments(std::span<const Segment> segments, int64_t rows, int64_t src_stride) const {
-    int64_t bytes = 0, least = segments.front().bytes;
+    const Segment& first = segments.front();
+    int64_t bytes = 0, least = first.bytes;
     CommonAlignment aligned(kCacheLineBytes);
     bool contiguous_source = src_stride == 1;  // within a row, the source is read without gaps
     for (const Segment& segment : segments) {
-      contiguous_source = contiguous_source && segment.src == segments.front().src + bytes;
+      contiguous_source = contiguous_source && segment.src == first.src + bytes;
       bytes += segment.bytes;
       least = std::min(least, segment.bytes);
       aligned.include(segment.dst);
@@ -195,14 +203,14 @@ class ChunkWriter {
     const SegmentBatch none{nullptr, 0, 0, 0};
     SegmentBatch all{segments.data(), int64_t(segments.size()), 0, rows};
     if (!non_temporal_) {
-      all.prefetch_rows = prefetch_rows(bytes);
+      all.prefetch_rows = prefetch_rows(bytes, first.src_row_stride == (contiguous_source ? bytes : first.bytes));
       return all;
     }
     if (src_stride == 1 && rows > 1 && least >= kCacheLineBytes) all.sharing = line_sharing(segments);
     if (aligned.value() < kCacheLineBytes && all.sharing == LineSharing::kNone &&
         least < (src_stride == 1 ? tuning.non_temporal_segment_bytes : tuning.non_temporal_strided_segment_bytes))
       return none;
-    const int64_t gap = segments.front().src_row_stride - bytes;
+    const int64_t gap = first.src_row_stride - bytes;
     if (!contiguous_source || gap < 0 || gap > 4 * kCacheLineBytes)
       all.prefetch_rows = (tuning.prefetch_bytes + bytes - 1) / bytes;
     return all;

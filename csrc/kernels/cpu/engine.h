@@ -40,17 +40,19 @@ struct Tuning {
   // someone reads them, and an ordinary store first reads the cache line that it overwrites.
   int64_t non_temporal_bytes = 32 << 20;
 
-  // Staging, where it is needed before non-temporal stores, goes by parts of at most this size, which is at most
-  // chunk_bytes.
+  // Staging, where it is needed before non-temporal stores, goes by parts of at most this size, and by single rows of
+  // up to the other one, which is at most chunk_bytes.
   int64_t staging_bytes = 4 << 10;
+  int64_t staged_row_bytes = 16 << 10;
 
   // How far ahead the source is prefetched where the hardware prefetcher would guess wrong: half of what it fetches
   // would be wasted.
   int64_t prefetch_bytes = 4 << 10;
 
-  // Results of at least this size, where they are not written with non-temporal stores, have their source prefetched as
-  // far ahead, row by row.
+  // Results of at least this size have their source prefetched as far ahead, row by row, where the rows, of at most the
+  // other size, do not follow one another.
   int64_t prefetch_rows_from_bytes = std::numeric_limits<int64_t>::max();
+  int64_t prefetched_row_bytes = 12 << 10;
 
   // If any segment is shorter than this, a few rows of each segment are copied at a time, otherwise all segments of a
   // row. At least kCacheLineBytes.
@@ -59,7 +61,7 @@ struct Tuning {
   // Segments that do not fill whole cache lines get non-temporal stores from these sizes on: contiguous ones, and
   // strided or reversed ones. In shorter segments too many of the lines are written only in part.
   int64_t non_temporal_segment_bytes = 1 << 10;
-  int64_t non_temporal_strided_segment_bytes = 8 << 10;
+  int64_t non_temporal_strided_segment_bytes = 4 << 10;
 
   // The largest workspace of a panel that fits into a core's L2 cache.
   int64_t panel_bytes = 1 << 20;
@@ -69,8 +71,7 @@ struct Tuning {
 // with what else runs, of a larger L2 cache than 2 MB nothing was measured.
 //
 // AMD's processors prefetch less by themselves between rows that are not read in order or not whole, and what is
-// written leaves less of their L3 cache to what is read. [case reverse axis 1, a length per batch item, 4 MB, out, rows
-// of 500]
+// written leaves less of their L3 cache to what is read. [case stride -2, middle axis, 4 MB, out, rows of 500]
 inline Tuning tuning_for(int64_t l2_bytes, int64_t l3_bytes, bool amd) {
   Tuning result;
   if (l2_bytes > 0) result.panel_bytes = std::clamp<int64_t>(l2_bytes, 256 << 10, 2 << 20);

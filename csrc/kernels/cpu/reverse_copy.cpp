@@ -128,7 +128,7 @@ class ReverseExecutor {
   // The destination is contiguous along the axis: column by column.
   void along_axis(const Chunk& c, ReverseWorkspace& workspace) const {
     const bool rows = axis_.dst_stride == 1 && axis_.src_stride == 1 && c.begin == 0 && c.end == axis_.size;
-    const int64_t staged = column_.dst_stride == axis_.size ? tuning.staging_bytes / writer_.bytes(axis_.size) : 0;
+    const int64_t staged = column_.dst_stride == axis_.size ? writer_.staged_rows(writer_.bytes(axis_.size)) : 0;
     if (rows && !writer_.non_temporal()) return reverse_rows(c);
     if (rows && staged > 0) return reverse_rows_staged(c, std::min(staged, kRowsAtOnce), workspace.staging.get());
     for (int64_t j = c.column; j < c.column_end; ++j) write(c, j, 1, length(c, j), workspace);
@@ -154,7 +154,7 @@ class ReverseExecutor {
     std::array<int64_t, kRowsAtOnce> of_rows;
     lengths(c, j, end - j, of_rows.data());
     reverse_rows_({dst, src_at(c, j, 0), of_rows.data(), end - j, axis_.size, column_.dst_stride, column_.src_stride,
-                   writer_.prefetch_rows(writer_.bytes(axis_.size))});
+                   writer_.prefetch_rows(writer_.bytes(axis_.size), column_.src_stride == axis_.size)});
   }
 
   // All columns share one length: rows of columns are copied whole.

@@ -70,7 +70,7 @@ csrc/ops/boxed.h
   «TORCH_ERROR_CODE_CHECK(torch_delete_list(list));»\n  return tensors ==>  ## tests/dispatch/test_short_way.py -k leave
   call.refused = true; ==>  ## tests/dispatch/test_short_way.py
   std::optional<Ints>(call.list(«lists++»)) ==> lists - 1  ## tests/dispatch/test_short_way.py
-[overlap] tests/contract/test_overlap.py tests/contract/test_checks.py tests/contract/test_out.py -k '(overlap or shared or share) and not on_host'
+[overlap] tests/kernels/test_overlap.py tests/contract/test_checks.py tests/contract/test_out.py -k '(overlap or shared or share) and not on_host'
 csrc/ops/overlap.cpp
   large.weight % small.weight != 0 || «small.limit < m - 1» ==> false
   std::gcd(divisor_[k + 1], terms_[k].weight) ==> terms_[k].weight
@@ -159,7 +159,7 @@ csrc/kernels/cpu/inner_loops/copy.inl
   last = «bytes - kHalf * kVectorBytes» ==> kHalf * kVectorBytes
   t.rows >= kEnough && t.bytes <= «8» * kVectorBytes ==> 9
   copy = t.bytes <= «4» * kVectorBytes ==> 5
-  std::min(kRows, «batch.row_end - row») ==> kRows
+  std::min(at_once, «batch.row_end - row») ==> at_once
   dst[i] = src[«i * src_stride»] ==> i
   src)[«r * t.src_row_stride»];\n    for ==> r
   move(0);\n    at = «kVectorBytes» ==> 2 * kVectorBytes

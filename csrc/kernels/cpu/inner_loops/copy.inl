@@ -201,18 +201,19 @@ __attribute__((noinline)) void copy_spilling_segments(const SegmentBatch& batch)
 
 // Short segments are copied a few rows at a time. Row by row, the pieces of a split or join, often a power of two
 // apart, compete for the same cache sets and evict one another's lines before the next row needs them.
-// [case join last axis of 16, 4 MB] More than eight rows, often a page apart, would compete in the same way.
-// [case join last axis of 64, 4 MB, fresh, rows of 1023]
+// [case join last axis of 16, 4 MB] More than eight rows would compete in the same way, and so do eight of the
+// destination that are a page apart or nearly so. [case join last axis of 64, 4 MB, fresh, rows of 1023]
 void copy_segments(const SegmentBatch& batch) {
   const std::span segments(batch.segments, std::size_t(batch.count));
   if (std::ranges::any_of(segments, &Segment::spills)) return copy_spilling_segments(batch);
   const int64_t least = std::ranges::min(segments, {}, &Segment::bytes).bytes;
   if (least < tuning.short_segment_bytes) {
-    constexpr int64_t kRows = 8;
-    for (int64_t row = batch.row_begin; row < batch.row_end; row += kRows)
+    const int64_t apart = segments.front().dst_row_stride + kCacheLineBytes;
+    const int64_t at_once = apart >= kPageBytes && apart % kPageBytes <= 2 * kCacheLineBytes ? 6 : 8;
+    for (int64_t row = batch.row_begin; row < batch.row_end; row += at_once)
       for (const Segment& segment : segments)
         copy_contiguous_rows({segment.dst + row * segment.dst_row_stride, segment.src + row * segment.src_row_stride,
-                              std::min(kRows, batch.row_end - row), segment.dst_row_stride, segment.src_row_stride,
+                              std::min(at_once, batch.row_end - row), segment.dst_row_stride, segment.src_row_stride,
                               segment.bytes});
   } else {
     for (int64_t row = batch.row_begin; row < batch.row_end; ++row)
