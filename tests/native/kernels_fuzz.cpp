@@ -603,7 +603,7 @@ void choose_setting(bool non_temporal = chance(0.5), bool low = chance(0.5)) {
                    .staged_row_bytes = 700,
                    .prefetch_bytes = 300,
                    .prefetch_rows_from_bytes = 300,
-                   .prefetched_row_bytes = 400,
+                   .prefetched_row_bytes = 4000,
                    .short_segment_bytes = 64,
                    .non_temporal_segment_bytes = 64,
                    .non_temporal_strided_segment_bytes = 64,
