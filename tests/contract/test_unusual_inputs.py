@@ -1,6 +1,7 @@
 """Inputs that are not plain strided tensors in normal mode: lazy views, other layouts, subclasses, odd addresses."""
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import oracle
@@ -9,7 +10,6 @@ import torch
 from backends import DEVICE, backends
 from contract_cases import (
     CALLS,
-    FIRST,
     LAYOUTS_WITHOUT_STRIDES,
     SEVERAL,
     assert_right,
@@ -149,14 +149,21 @@ def test_lengths_that_their_storage_no_longer_holds_are_refused_though_nothing_i
 @pytest.mark.skipif(DEVICE != "cpu", reason="some of these layouts are the CPU's only")
 @every_op
 def test_tensors_without_strides_are_refused(op: str, layout: str) -> None:
+    """Any of a call."""
     convert, sentence = LAYOUTS_WITHOUT_STRIDES[layout]
-    arguments = list(CALLS[op](maker(DEVICE)))
-    first = torch.ones(arguments[0][0].shape if op == "join" else arguments[0].shape)
-    arguments[0] = [convert(first), convert(first)] if op == "join" else convert(first)
-    for function in getattr(dml, op), getattr(torch.ops.torch_dml_ops, op):
-        with pytest.raises(RuntimeError) as refused:
-            function(*arguments)
-        assert str(refused.value) == f"{op}: {FIRST[op]} {sentence}"
+    arguments = [*CALLS[op](maker(DEVICE)), getattr(dml, op)(*CALLS[op](maker(DEVICE)))]
+    names = [*(name for name, _ in signatures[op].arguments[: len(arguments) - 1]), "out"]
+    for k, value in enumerate(arguments):
+        if not isinstance(as_list(value)[0], Tensor):
+            continue
+        several = isinstance(value, (list, tuple))
+        wrong = [convert(torch.ones(tensor.shape)) for tensor in as_list(value)]
+        *given, out = [*arguments[:k], wrong if several else wrong[0], *arguments[k + 1 :]]
+        for function, keywords in product((getattr(dml, op), getattr(torch.ops.torch_dml_ops, op)), ({}, {"out": out})):
+            if keywords or names[k] != "out":
+                with pytest.raises(RuntimeError) as refused:
+                    function(*given, **keywords)
+                assert str(refused.value) == f"{op}: {names[k]}{'[0]' if several else ''} {sentence}"
 
 
 @pytest.mark.parametrize("wrap", [torch.nn.Parameter, lambda x: x.as_subclass(Mine)], ids=["parameter", "subclass"])

@@ -452,7 +452,33 @@ def test_pyplot_is_not_imported() -> None:
     assert run_python("-c", f"{code}; print('matplotlib.pyplot' in sys.modules)") == "False\n"
 
 
+def test_a_picture_that_is_too_large_is_the_smallest_that_there_is() -> None:
+    """Of a tall input, that with the panels beside one another."""
+
+    def longest(sizes: list[int], axis: int) -> float:
+        with pytest.raises(ValueError, match=r"must fit into 9 by 12 inches, got [\d.]+ by [\d.]+ for") as caught:
+            viz.plot_split(sizes, [150, 150], axis)
+        return max(map(float, re.findall(r"[\d.]+", str(caught.value).partition(" got ")[2])[:2]))
+
+    assert longest([300, 2], 0) < 1.2 * longest([2, 300], 1)
+
+
 def test_the_legend_says_what_the_marks_are() -> None:
-    figure = viz.plot_slice1(numbered([4, 6]), [0, 0], [4, 6], [-1, 1])
-    texts = {text.get_text() for text in figure.findobj(Text)}
-    assert texts >= {"input, sizes [4, 6]", "output, sizes [4, 6]", "window", "start of the walk"}
+    x = numbered([4, 6])
+    for figure, texts in (
+        (
+            viz.plot_slice1(x, [0, 0], [4, 6], [-1, 1]),
+            {"window", "start of the walk", "read; the small number is the place in the output"},
+        ),
+        (viz.plot_slice1([4, 6], [0, 0], [4, 6], [-1, 1]), {"read; the number is the place in the output"}),
+        (
+            viz.plot_reverse_subsequences(x, torch.tensor([[2], [0], [6], [1]]), 1),
+            {"reversed; small number: the index along axis 1 in the input", "stays", "length"},
+        ),
+        (
+            viz.plot_reverse_subsequences([4, 6], torch.tensor([[2], [0], [6], [1]]), 1),
+            {"reversed; number: the flat index in the input"},
+        ),
+    ):
+        shown = {text.get_text() for text in figure.findobj(Text)}
+        assert shown >= texts | {"input, sizes [4, 6]", "output, sizes [4, 6]"}
