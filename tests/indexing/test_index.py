@@ -399,6 +399,15 @@ def test_fx_of_numbers_that_follow_from_the_input() -> None:
         same(traced(torch.zeros(n, n + 2), table), dml.index(table)[n::-1, n + 2])
 
 
+def test_what_an_entry_itself_raises_comes_through() -> None:
+    class Entry:
+        def __index__(self) -> int:
+            raise RuntimeError("of its own")
+
+    with pytest.raises(RuntimeError, match=r"^of its own$"):
+        dml.index(torch.zeros(3))[Entry()]
+
+
 # Assigning; tests/indexing/test_negative_steps.py has the rest.
 
 

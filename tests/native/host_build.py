@@ -51,8 +51,9 @@ class Flags:
         return FOLDER / self.name / f"{source.parent.name}_{source.stem}.o"
 
 
-PLAIN = Flags("plain", ("-O1", "-fPIC", "-fvisibility=hidden"))  # for programs and libraries
-SANITIZED = Flags("sanitized", ("-O1", "-g1", *SANITIZERS))
+CHECKED = "-D_GLIBCXX_ASSERTIONS"  # an index beyond a span or a vector ends the program
+PLAIN = Flags("plain", ("-O1", "-fPIC", "-fvisibility=hidden", CHECKED))  # for programs and libraries
+SANITIZED = Flags("sanitized", ("-O1", "-g1", CHECKED, *SANITIZERS))
 COVERED = Flags("covered", ("-O0", "--coverage"))  # its objects note which lines run, in files beside them
 THREADS = Flags("threads", ("-O1", "-g1", "-fsanitize=thread", f"-I{KERNELS / 'cpu'}"))
 CLANG = Flags("clang", ("-O1",), "clang++")

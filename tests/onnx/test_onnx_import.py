@@ -568,6 +568,14 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize("call", ["y = our.f (x, x)", "y, z = our.f (x)"])
+def test_what_the_onnx_package_refuses_of_functions(call: str) -> None:
+    """In its own words, on one line."""
+    function = '<domain: "our", opset_import: ["": 18]> f (x) => (y) { y = Identity (x) }'
+    model = parsed(f"main (float[N] x) => (float[N] y) {{ {call} }} {function}", '"": 18, "our": 1')
+    assert re.fullmatch(r"from_onnx: the functions of the model must be valid: \S[^\n]+", refusal(model))
+
+
 @pytest.mark.parametrize(("model", "sentence"), [pytest.param(*row, id=row[1][:60]) for row in REFUSED])
 def test_what_is_refused(model: ModelProto, sentence: str) -> None:
     assert refusal(model) == f"from_onnx: {sentence}"

@@ -17,16 +17,12 @@ LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
 
 def difference(required: Sequence[int], given: Sequence[int], except_at: int = -1) -> str:
-    """Follows both lists in a sentence: where they first differ, unless both are shown in full.
-
-    Index `except_at` is left out, as the lists may differ there.
-    """
+    """Follows two lists that differ, elsewhere than at index `except_at`, in a sentence: where they first do, unless
+    both are shown in full."""
     if len(required) != len(given) or (in_full(required) and in_full(given)):
         return ""
-    for k, (a, b) in enumerate(zip(required, given, strict=True)):
-        if k != except_at and a != b:
-            return f", with {text(b)} instead of {text(a)} at index {k}"
-    return ""
+    k = next(k for k, (a, b) in enumerate(zip(required, given, strict=True)) if k != except_at and a != b)
+    return f", with {text(given[k])} instead of {text(required[k])} at index {k}"
 
 
 def require(condition: bool, message: str, *shown: Shown) -> None:

@@ -182,5 +182,40 @@ csrc/kernels/cpu/inner_loops/strided.inl
   for («int64_t» r = 0; r < t.rows ==> int32_t  ~~ a chunk has fewer rows
 torch_dml_ops/directml/_graphs/wiring.py
   «assert source is not None» ==> pass  ~~ it tells mypy what holds
+csrc/kernels/cpu/affine_copy.cpp
+  return copies.size() > 1 «&&» items * item_size ==> ||  ~~ it chooses among ways with equal results
+csrc/kernels/cpu/reverse_copy.cpp
+  if (panel_bytes(columns) «<=» tuning.panel_bytes) panel_columns_ ==> <  ~~ it chooses the panels' size, which no result depends on
+csrc/kernels/cpu/inner_loops/copy.inl
+  const auto move = [&](«int64_t» at) { ==> int32_t  ~~ a row of a chunk has fewer bytes
+  «int64_t» at = 0; ==> int32_t  ~~ a row of a chunk has fewer bytes
+csrc/kernels/cpu/inner_loops/non_temporal.inl
+  const auto copy_row = ascending ? copy_strided_segment_non_temporal<T, kSrcStride, «true»> ==> false  ~~ it chooses among ways with equal results
+csrc/kernels/reverse_copy.h
+  const «int64_t» parts = copy.item_size ==> int32_t  ~~ an item has at most 16 bytes
+csrc/kernels/cuda/reverse_copy.cu
+  threads_for((per_row + vecs_per_thread «-» 1) ==> %  ~~ it chooses how many threads share a row
+csrc/kernels/cuda/access_pattern.h
+  kMinSize = 8, kSectorBytes = «32»; ==> 0  ~~ it chooses among ways with equal results
+csrc/kernels/cuda/dims.h
+  int64_t dst = «0», src = 0; ==> 1  ~~ the bound has a margin
+csrc/kernels/cuda/interleaved.h
+  kAtOnce = kPerWord > 1 ? 1 : «2»; ==> 1  ~~ it chooses how many a thread moves
+csrc/ops/layout.cpp
+  if (error «!=» TORCH_SUCCESS) { ==> >  ~~ no code is negative
+csrc/ops/execute_cpu.cpp
+  «cpu::prefault_huge_pages(result.mutable_data(), bytes, torch_threads);» ==> /*cpu::prefault_huge_pages(result.mutable_data(), bytes, torch_threads);*/  ~~ it only takes longer
+csrc/python/index.inl
+  «»} else if (PyLong_CheckExact(entry) != 0) { ==> continue;   ~~ the loop's body ends there
+torch_dml_ops/_torch/private.py
+  "fusing: compiled« functions call the kernels,» and a warning ==> True  ~~ a word that only people read
+  return forward_ad._current_level «>=» 0 ==> ==  ~~ torch has one level of forward mode
+torch_dml_ops/directml/operator.py
+  in zip(self._outputs, outs«, strict=True»): ==>  ~~ they are as many
+  in zip(inputs, given«, strict=True»): ==>  ~~ they are as many
+torch_dml_ops/directml/operator_descs.py
+  return {«"kind": _COUNT, "counts": name»} ==>  "counts": name,"kind": _COUNT  ~~ a dictionary that is only looked up
+torch_dml_ops/onnx/_importer/resize.py
+  in zip(axes, after«, strict=True»): ==>  ~~ they are as many
 """)
 ]
