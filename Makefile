@@ -20,6 +20,8 @@ endif
 
 # The tests start some hundred processes of Python, which should not compile the same modules again.
 unexport PYTHONDONTWRITEBYTECODE
+# Of what is installed, most modules are never imported. The others are compiled when they first are.
+export PIP_COMPILE := 0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-programs test-all test-random test-matrix test-processors test-arm sanitize mutants soak fuzz lint check-compiled docs wheel gpu-check bench bench-fused bench-gpu notebooks release-check clean FORCE

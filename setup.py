@@ -48,13 +48,8 @@ ARCHITECTURES = "8.0;9.0;10.0;12.0+PTX"  # A100, H100 and H200, B200, RTX 50; PT
 
 OPERATORS = ["csrc/library.cpp", *sorted(glob("csrc/ops/*.cpp"))]
 OPERATORS = [name for name in OPERATORS if "execute_" not in name]  # which are of one engine
-CPU_ENGINE = [
-    "csrc/ops/execute_cpu.cpp",
-    *(
-        f"csrc/kernels/cpu/{name}.cpp"
-        for name in ("affine_copy", "huge_pages", "inner_loops", "reverse_copy", "tuning")
-    ),
-]
+LOOPS = sorted(glob("csrc/kernels/cpu/inner_loops_*.cpp"))  # first, as they take longest
+CPU_ENGINE = [*LOOPS, *sorted({*glob("csrc/kernels/cpu/*.cpp")} - {*LOOPS}), "csrc/ops/execute_cpu.cpp"]
 CUDA_ENGINE = [
     "csrc/ops/execute_cuda.cpp",
     *(f"csrc/kernels/cuda/{name}.cu" for name in ("affine_copy", "reverse_copy")),

@@ -1,5 +1,5 @@
-// The inner loops of the CPU engine, as a table of functions. inner_loops.inl defines them, inner_loops.cpp compiles
-// them once for every SIMD level and chooses the best level at the first call.
+// The inner loops of the CPU engine, as a table of functions. inner_loops.inl defines them, inner_loops_<level>.cpp
+// compiles them for a SIMD level, and inner_loops.cpp chooses the best level at the first call.
 #pragma once
 
 #include <bit>

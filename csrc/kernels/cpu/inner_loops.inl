@@ -1,5 +1,5 @@
-// The inner loops of the CPU engine. Included by inner_loops.cpp once for every SIMD level, inside that level's
-// namespace and target options. They are plain loops: levels differ in what the compiler makes of them and in
+// The inner loops of the CPU engine. Included by a file for every SIMD level, inner_loops_<level>.cpp, inside that
+// level's namespace and target options. They are plain loops: levels differ in what the compiler makes of them and in
 // kVectorBytes.
 //
 //   tile     rows of n items at any strides             -> copy_tile, which picks the loop for its strides

@@ -166,8 +166,11 @@ torch_dml_ops/onnx/_importer/gather_scatter.py
 csrc/ops/check.cpp
   if («int64_t»(k) != except && given ==> int32_t  ~~ there are fewer tensors
   «if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch» ==> /*if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch*/  ~~ no dtype of this torch has such a number
-csrc/kernels/cpu/inner_loops.cpp
+csrc/kernels/cpu/inner_loops_avx2.cpp
   kShufflesBytes = «true»; ==> false  ~~ it chooses among ways with equal results
+csrc/kernels/cpu/inner_loops_avx512.cpp
+  kShufflesBytes = «true»; ==> false  ~~ it chooses among ways with equal results
+csrc/kernels/cpu/inner_loops.cpp
   is_supported() && («level.is_fast() || named»)) chosen ==> 1==1  ~~ it chooses among ways with equal results
 csrc/ops/execute_cpu.cpp
   pair[1] = «int64_t»(found.first ==> int32_t  ~~ there are fewer views
