@@ -44,6 +44,21 @@ PRINTED = {
 }
 
 
+def test_an_identity_in_place(tmp_path: Path) -> None:
+    tensor = {"DataType": "FLOAT32", "Sizes": [3]}
+    bindings = {"InputTensor": "x", "OutputTensor": "x"}
+    content = {
+        "resources": {"x": {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2, 3]}},
+        "dispatchables": {"i": {"type": "ELEMENT_WISE_IDENTITY", "desc": dict.fromkeys(bindings, tensor)}},
+        "commands": [
+            {"type": "dispatch", "dispatchable": "i", "bindings": bindings},
+            {"type": "print", "resource": "x"},
+        ],
+    }
+    (tmp_path / "model.json").write_text(json.dumps(content))
+    assert printed(Model.load(tmp_path / "model.json")) == "Resource 'x': 1, 2, 3\n"
+
+
 def printed(model: Model, **options: Any) -> str:
     to = io.StringIO()
     model.run(file=to, **options)

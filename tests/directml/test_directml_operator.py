@@ -60,6 +60,29 @@ def expected(desc: Any, inputs: list[Block]) -> list[Items]:
     return [oracle.slice1(items[0], *walk, desc.output_tensor.sizes)]
 
 
+@pytest.mark.parametrize("strides", [None, [8, 2]], ids=["packed", "strided"])
+def test_an_identity_may_write_into_its_input(strides: list[int] | None) -> None:
+    """Which stays as it is, read in the same strides from the same place, and no otherwise."""
+    desc = TensorDesc(F32, [2, 3], strides=strides)
+    identity = Operator(directml.ElementWiseIdentityOperatorDesc(input_tensor=desc, output_tensor=desc))
+    memory = torch.arange(40.0)
+    expected = memory.tolist()
+
+    def read(offset: int = 0) -> Tensor:
+        return memory.as_strided([2, 3], desc.effective_strides, offset)
+
+    x = read()
+    for out in (x, x[:], read()):
+        assert identity(x, out=out) is out
+    assert torch.compile(lambda x: identity(x, out=x), backend="eager", fullgraph=True)(x) is x
+    for input, out in ((x, read(2)), (memory.as_strided([2, 3], [1, 2]), x), (x._neg_view(), x)):
+        with pytest.raises(RuntimeError, match="out must not share memory with input"):
+            identity(input, out=out)
+    with pytest.raises(RuntimeError, match="out"):
+        identity(x.requires_grad_(), out=x)
+    assert memory.tolist() == expected
+
+
 @pytest.mark.parametrize("op", OPERATORS)
 @settings(examples, max_examples=EXAMPLES // 2)
 @given(st.data())

@@ -4,6 +4,8 @@ import operator
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from decimal import Decimal
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -426,11 +428,21 @@ def test_steps_larger_than_what_torch_multiplies_by_strides() -> None:
         assert dml.index(x)[3:3:step, ::step].shape == items[3:3:step, ::step].shape
 
 
-@pytest.mark.parametrize(
-    "value", [np.float32(3), np.float16(2), np.bool_(True), np.int8(-3), np.uint64(7), np.array(4.0)]
-)
-def test_numbers_of_numpy_are_assigned(value: Any) -> None:
-    x, expected = torch.zeros(5), np.zeros(5, np.float32)
-    dml.index(x)[::-2] = value
-    expected[::-2] = value
+NUMBERS = [np.float32(3), np.float16(2), np.bool_(True), np.int8(-3), np.uint64(7), np.array(4.0), np.longdouble(2.5)]
+NUMBERS += [Decimal("2.5"), Fraction(5, 2), 2**63, 2**64 - 1, 2**64, -(2**63) - 1, -(2**70), 10**400]
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=lambda value: f"{value!r:.30}")
+@pytest.mark.parametrize("dtype", [torch.uint64, torch.int64, torch.float32, torch.complex64, torch.bool])
+def test_numbers_that_torch_may_not_take_are_assigned_as_numpy_does(value: Any, dtype: torch.dtype) -> None:
+    x, expected = torch.zeros(5, dtype=dtype), torch.zeros(5, dtype=dtype)
+    if dtype == torch.uint64 and value == -3:
+        return  # as 2^64 - 3 by NumPy 1 alone
+    try:
+        expected.numpy()[::-2] = value
+    except OverflowError:
+        with pytest.raises(RuntimeError, match=r"^index: the value must fit \w+, the dtype of input, got -?\d+…?$"):
+            dml.index(x)[::-2] = value
+    else:
+        dml.index(x)[::-2] = value
     assert x.tolist() == expected.tolist()

@@ -324,6 +324,22 @@ def test_slices_are_numpys_below_at_and_above_every_bound(example: int) -> None:
     same_as_numpy(steps_of_torch, lambda x, y: [x[s] for s in slices], range(15), example, 4)
 
 
+@pytest.mark.parametrize("least", [0, 1])
+def test_sizes_of_slices_are_numpys_where_other_nodes_are_given_them(least: int) -> None:
+    """From 1 element on, as torch takes `x[-1:]` for one element; those without bounds, of none too. (Where a walk back
+    from the first element ends at one counted from the end, ONNX rounds a quotient of torch's to another side.)"""
+    without_bounds = [slice(a, None, c) for a in (None, sys.maxsize) for c in (-1, -2, -7, -sys.maxsize)]
+    without_bounds += [slice(None, None, c) for c in (1, 3, 2**62)]
+    usual = [s for s in EVERY_SLICE if not (s.start == 0 and (s.stop or 0) < 0 and (s.step or 1) < 0)]
+    slices = random.Random(0).sample(usual, 30) if least else without_bounds
+    same_as_numpy(
+        lambda x, y: [t for s in slices for t in (torch.arange(dml.index(x)[s].shape[0]), dml.index(x)[s, None])],
+        lambda x, y: [a for s in slices for a in (np.arange(len(x[s])), x[s, None])],
+        range(least, 15),
+        *(7, 4),
+    )
+
+
 def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
     selecting = [s for s in EVERY_SLICE if all(range(n)[s] for n in range(3, 15))]  # of so many elements, something
     slices = random.Random(0).sample(selecting, 30)

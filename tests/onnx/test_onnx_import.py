@@ -346,9 +346,13 @@ def test_module_is_copied_saved_and_moved_as_others(tmp_path: Path) -> None:
     module = from_onnx(GLUED)
     arguments = torch.randn(3, 4, dtype=torch.double), torch.tensor([4, 2, 3])
     torch.save(module, tmp_path / "module.pt")
-    for other in (copy.deepcopy(module), torch.load(tmp_path / "module.pt", weights_only=False)):
+    loaded = torch.load(tmp_path / "module.pt", weights_only=False)
+    for other in (module, copy.deepcopy(module), copy.deepcopy(copy.deepcopy(module)), loaded, copy.deepcopy(loaded)):
+        assert type(other).__name__ == "OnnxGraph"
         assert outputs_of(other, arguments) == outputs_of(module, arguments)
         other.load_state_dict(module.state_dict())
+        with pytest.raises(TypeError, match=r"^OnnxGraph: \w+ must be a tensor, got list; write "):
+            other([1.0], arguments[1])
     moved = module.to("meta")
     assert [output.shape for output in moved(*(a.to("meta") for a in arguments))] == [(3, 7), (3, 4)]
 
@@ -639,6 +643,21 @@ def test_damaged_files(tmp_path: Path) -> None:
             sentences.append(str(error))
     assert len(sentences) > 100
     assert [sentence for sentence in sentences if not re.fullmatch(r"from_onnx: [^\n]{,388}", sentence)] == []
+
+
+@pytest.mark.parametrize("opset", [12, 17, 18, 19])
+def test_a_function_of_another_opset(opset: int) -> None:
+    """Of 12, with an attribute that became an input."""
+    squeeze = "Squeeze <axes = [0]> (both)" if opset == 12 else "Squeeze (both, axis)"
+    model = onnx.parser.parse_model(f"""<ir_version: 8, opset_import: ["": 18, "our": 1]>
+main (float[n] x) => (float[m] y) {{ y = our.f (x) }}
+<domain: "our", opset_import: ["": {opset}]> f (x) => (y) {{
+    axis = Constant <value = int64[1] {{0}}> ()
+    shape = Constant <value = int64[2] {{1, -1}}> ()
+    both = Reshape (x, shape)
+    y = {squeeze}
+}}""")
+    assert from_onnx(model)(torch.arange(3.0)).tolist() == [0, 1, 2]
 
 
 OF_MANY_NAMES = """<ir_version: 10, opset_import: ["": 18, "our": 1], producer_name: "producer">

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Number
+from contextlib import suppress
+from decimal import Decimal
+from numbers import Number, Real
 from types import EllipsisType, NoneType
 from typing import Any, ClassVar, NoReturn, SupportsIndex
 
@@ -192,7 +194,9 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     _check_not_leaf(op, input)
     if is_array(value) and value.ndim == 0:  # NumPy's numbers, of which torch takes some
         value = value.item()
-    if not isinstance(value, (Number, torch.SymInt, torch.SymFloat, torch.SymBool)):
+    if isinstance(value, Number):
+        value = value if isinstance(value, (int, float, complex)) else _as_pythons(value)
+    elif not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         require_tensor(f"{op}: the value", value, "a number or a tensor")
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
@@ -200,10 +204,29 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     try:
         input[tuple(map(_for_torch, parts))] = value
     except (RuntimeError, ValueError, OverflowError) as error:
+        if (fitting := _beyond_int64(value, input.dtype)) is not None:
+            return assign(op, input, index, fitting)
         sizes = [1 if part is None else part.length for part in kept]
         if (rule := _why_not_assigned(input, sizes, value, str(error))) is None:
             raise
         raise RuntimeError(f"{op}: {rule}") from None
+
+
+def _as_pythons(value: Any) -> float | complex:
+    """A number that torch does not take: a Decimal, a Fraction or a long double."""
+    return float(value) if isinstance(value, (Real, Decimal)) else complex(value)
+
+
+def _beyond_int64(value: Any, dtype: torch.dtype) -> Tensor | float | bool | None:
+    """A whole number that torch does not take as such, although the dtype may have it: as what torch takes."""
+    if not isinstance(value, int) or -(2**63) <= value < 2**63:
+        return None
+    if dtype == torch.uint64 and 0 <= value < 2**64:
+        return torch.tensor(value, dtype=dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        with suppress(OverflowError):
+            return float(value)
+    return True if dtype == torch.bool else None
 
 
 def _why_not_assigned(input: Tensor, sizes: Sequence[int], value: Any, torchs_own: str) -> str | None:

@@ -44,11 +44,12 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
         value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
         for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
     )
-    step = 1 if step is None else max(min(step, sys.maxsize), -sys.maxsize)  # a larger one, too, ends after one index
+    symbolic = is_exporting() and any(isinstance(value, torch.SymInt) for value in (size, first, last))
+    largest = _PERIOD if symbolic else sys.maxsize  # a larger step, too, ends after one index; ONNX adds sizes to it
+    step = 1 if step is None else max(min(step, largest), -largest)
     if step == 0:
         raise ValueError(f"{op}: the slice of dimension {d} must not have a step of 0")
     least, most = (0, size) if step > 0 else (-1, size - 1)
-    symbolic = is_exporting() and any(isinstance(value, torch.SymInt) for value in (size, first, last))
 
     def bound(index: int | None, default: int) -> int:
         if index is None:

@@ -118,5 +118,7 @@ def window(
             offsets[d],
             window[d],
         )
-        most.append(1 + (window[d] - 1) // abs(strides[d]))
+        # The same as 1 + (window - 1) // stride; but that has a negative dividend in an exported program whose input is
+        # empty, and ONNX rounds quotients towards 0.
+        most.append((window[d] + abs(strides[d]) - 1) // abs(strides[d]))
     return most

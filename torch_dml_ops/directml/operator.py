@@ -255,6 +255,8 @@ class Operator:
             raise ValueError(f"{op}: out must be {wanted}, got {_kind_of(out)}")
         for expected, tensor in zip(self._outputs, outs, strict=True):
             expected.check_out(op, tensor)
+        if self.desc.in_place and _same_elements(inputs[0], outs[0]):
+            tensors = (inputs[0].clone(),)
         destination = outs if self.gives_list else outs[0]
         if torch.compiler.is_compiling():
             from torch_dml_ops.directml._running.opaque import write  # with torch._dynamo, which takes long to import
@@ -278,6 +280,14 @@ class Operator:
             size = sum(math.prod(expected.sizes) * expected.dtype.itemsize for expected in self._outputs)
             raise _beyond_memory(self.desc.operator_type, name, size) from None
         return list(results) if self.gives_list else [results]
+
+
+def _same_elements(a: Tensor, b: Tensor) -> bool:
+    """Whether both are the same memory, read alike; of compiled code, whether they are the same tensor."""
+    if a is b or torch.compiler.is_compiling():
+        return a is b
+    of_view = [(t.data_ptr(), t.stride(), t.is_conj(), t.is_neg()) for t in (a, b)] if a.device == b.device else [0, 1]
+    return of_view[0] == of_view[1] and a.untyped_storage().data_ptr() != 0
 
 
 def _kind_of(out: Tensor | Sequence[Tensor]) -> str:

@@ -428,7 +428,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     """Copies a tensor, into other strides where they differ: ``DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC``.
 
     Graphs transpose and broadcast by it: the memory of a tensor is read by the strides of another one, see
-    :class:`Graph`.
+    :class:`Graph`. The output may be the input itself, the same memory in the same strides, which stays as it is.
 
     Attributes:
         input_tensor: what is read.
@@ -447,6 +447,7 @@ class ElementWiseIdentityOperatorDesc(OperatorDesc):
     """
 
     operator_type = "ELEMENT_WISE_IDENTITY"
+    in_place = True
 
     input_tensor: TensorDesc
     output_tensor: TensorDesc

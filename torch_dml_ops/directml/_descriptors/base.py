@@ -47,6 +47,7 @@ class OperatorDesc(Struct):
     operator_type: ClassVar[str]
     input_fields: ClassVar[tuple[str, ...]] = ("input_tensor",)
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
+    in_place: ClassVar[bool] = False  # whether the output may be the input
 
     def __init_subclass__(cls) -> None:
         OPERATOR_DESCS.setdefault(cls.operator_type, cls)

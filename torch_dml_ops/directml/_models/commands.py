@@ -71,6 +71,11 @@ class Bound:
     desc: TensorDesc
 
     @property
+    def place(self) -> tuple[str, int, tuple[int, ...]]:
+        """Where its elements are, in equal places for equal sizes and types."""
+        return self.resource, self.offset, self.desc.effective_strides
+
+    @property
     def owned(self) -> bool:
         """Whether it is read before the first command, and constant from then on."""
         return TensorFlags.OWNED_BY_DML in self.desc.flags

@@ -282,7 +282,8 @@ class _Reader:
             [placed for name in fields for placed in bound[name_in_json(name)]]
             for fields in (operator.desc.input_fields, operator.desc.output_fields)
         )
-        self._check_apart([placed for placed in inputs if not placed[1].owned], outputs)
+        in_place = operator.desc.in_place and [b.place for _, b in inputs] == [b.place for _, b in outputs]
+        self._check_apart([placed for placed in inputs if not placed[1].owned and not in_place], outputs)
         return Dispatch(operator, tuple(b for _, b in inputs), tuple(b for _, b in outputs))
 
     def _bindings(self, cursor: Cursor, operator: Operator, owned: bool) -> dict[str, list[_Placed]]:

@@ -92,7 +92,11 @@ def read_model(model: str | os.PathLike[str] | ModelProto) -> tuple[ModelProto, 
     _check_opset(model)
     _check_functions(model)
     try:
-        model = inliner.inline_local_functions(_with_defaults(model)) if model.functions else model
+        if model.functions:
+            model = _with_defaults(model)
+            inlined = inliner.inline_local_functions(model)
+            # Those of another opset are left, unless they are converted, for which not every operator has a rule.
+            model = inliner.inline_local_functions(model, convert_version=True) if inlined.functions else inlined
     except Exception as error:  # of no class that is documented
         raise ValueError(f"from_onnx: the functions of the model must be valid: {line_of(error)}") from None
     for tensor in external_tensors(model.graph):

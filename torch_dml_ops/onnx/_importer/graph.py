@@ -304,6 +304,32 @@ def _require_tensors(names: Sequence[str], module: nn.Module, args: Sequence[Any
         require_tensor(f"OnnxGraph: {name}", value)
 
 
+class OnnxGraph(fx.GraphModule):
+    """What :func:`from_onnx` gives. It checks its inputs by a hook, which torch.fx would neither copy nor pickle."""
+
+    def __init__(self, root: nn.Module, graph: fx.Graph) -> None:
+        super().__init__(root, graph, class_name="OnnxGraph")
+        self._check_inputs()
+
+    def _check_inputs(self) -> None:
+        names = [node.name for node in self.graph.nodes if node.op == "placeholder"]
+        self.register_forward_pre_hook(partial(_require_tensors, names), with_kwargs=True)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OnnxGraph:
+        copied: Any = super().__deepcopy__(memo)
+        type(copied).__name__ = type(self).__name__
+        copied._check_inputs()
+        return copied  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        return _restored, super().__reduce__()
+
+
+def _restored(restore: Callable[..., fx.GraphModule], given: Sequence[Any]) -> OnnxGraph:
+    module = restore(*given)
+    return OnnxGraph(module, module.graph)
+
+
 class _Tracer(fx.Tracer):
     """What records the graph again where it is restored from a pickle: the buffers too, and what is made of them."""
 
@@ -342,10 +368,7 @@ class _Importer:
             results.append(self._apart(self._tensor(self._values[output.name])))
         self._graph.output(results[0] if len(results) == 1 else tuple(results))
         self._graph.eliminate_dead_code()
-        module = fx.GraphModule(self._root, self._graph, class_name="OnnxGraph")
-        names = [node.name for node in self._graph.nodes if node.op == "placeholder"]
-        module.register_forward_pre_hook(partial(_require_tensors, names), with_kwargs=True)
-        return module
+        return OnnxGraph(self._root, self._graph)
 
     def _add_inputs(self, graph: GraphProto) -> None:
         names: set[str] = set()
