@@ -444,7 +444,7 @@ torch_dml_ops/_indexing/slices.py
   return index if index <= most else «most» ==> size
   length = max(length, 0) ==> length = max(length, 1)
   else self.start - extent« + 1», extent ==>
-  max(«min(step, sys.maxsize)», -sys.maxsize) ==> step
+  max(«min(step, largest)», -largest) ==> step
 [mode] tests/indexing/test_negative_steps.py tests/indexing/test_compositions.py
 torch_dml_ops/_indexing/negative_steps.py
   _setitem« or func is operator.setitem» ==>
