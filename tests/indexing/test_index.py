@@ -435,7 +435,7 @@ NUMBERS += [Decimal("2.5"), Fraction(5, 2), 2**63, 2**64 - 1, 2**64, -(2**63) - 
 @pytest.mark.parametrize("value", NUMBERS, ids=lambda value: f"{value!r:.30}")
 @pytest.mark.parametrize("dtype", [torch.uint64, torch.int64, torch.float32, torch.complex64, torch.bool])
 def test_numbers_that_torch_may_not_take_are_assigned_as_numpy_does(value: Any, dtype: torch.dtype) -> None:
-    x, expected = torch.zeros(5, dtype=dtype), torch.zeros(5, dtype=dtype)
+    x, expected = torch.zeros(5, dtype=dtype, device=DEVICE), torch.zeros(5, dtype=dtype, device="cpu")
     if dtype == torch.uint64 and value == -3:
         return  # as 2^64 - 3 by NumPy 1 alone
     try:

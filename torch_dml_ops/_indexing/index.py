@@ -222,7 +222,7 @@ def _beyond_int64(value: Any, dtype: torch.dtype) -> Tensor | float | bool | Non
     if not isinstance(value, int) or -(2**63) <= value < 2**63:
         return None
     if dtype == torch.uint64 and 0 <= value < 2**64:
-        return torch.tensor(value, dtype=dtype)
+        return torch.tensor(value, dtype=dtype, device="cpu")  # whatever the default device is
     if dtype.is_floating_point or dtype.is_complex:
         with suppress(OverflowError):
             return float(value)
