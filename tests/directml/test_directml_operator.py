@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Block, Items, as_list
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from transform_cases import EXAMPLES, examples, values
 
 import torch_dml_ops as dml
@@ -75,6 +76,11 @@ def test_an_identity_may_write_into_its_input(strides: list[int] | None) -> None
     for out in (x, x[:], read()):
         assert identity(x, out=out) is out
     assert torch.compile(lambda x: identity(x, out=x), backend="eager", fullgraph=True)(x) is x
+    for mode in ("real", "fake", "symbolic"):
+        traced = make_fx(lambda x, out: identity(x, out=out), tracing_mode=mode)(
+            x, torch.empty_strided(x.shape, x.stride())
+        )
+        assert torch.equal(traced(x, torch.empty_strided(x.shape, x.stride())), x)
     for input, out in ((x, read(2)), (memory.as_strided([2, 3], [1, 2]), x), (x._neg_view(), x)):
         with pytest.raises(RuntimeError, match="out must not share memory with input"):
             identity(input, out=out)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import torch_dml_ops as dml
+from torch_dml_ops._operators.overlap import view_of
 from torch_dml_ops._sentences.text import cut, dtype_name, shown
 from torch_dml_ops.directml._descriptors.base import OPERATOR_DESCS, OperatorDesc
 from torch_dml_ops.directml._schema.arguments import listed, require_strided
@@ -286,8 +287,8 @@ def _same_elements(a: Tensor, b: Tensor) -> bool:
     """Whether both are the same memory, read alike; of compiled code, whether they are the same tensor."""
     if a is b or torch.compiler.is_compiling():
         return a is b
-    of_view = [(t.data_ptr(), t.stride(), t.is_conj(), t.is_neg()) for t in (a, b)] if a.device == b.device else [0, 1]
-    return of_view[0] == of_view[1] and a.untyped_storage().data_ptr() != 0
+    view = view_of(a)  # also of tensors without data
+    return view is not None and view == view_of(b) and a.is_conj() == b.is_conj() and a.is_neg() == b.is_neg()
 
 
 def _kind_of(out: Tensor | Sequence[Tensor]) -> str:
