@@ -11,13 +11,7 @@
 namespace torch_dml_ops::cpu::avx2 {
 namespace {
 constexpr const char* kLevel = "avx2";
-constexpr bool kShufflesBytes = true;
-constexpr bool kIsNeon = false;
 constexpr int64_t kVectorBytes = 32;
-template <class V>
-void store_non_temporal(V* to, V value) {
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
-}
 #include "inner_loops.inl"
 }  // namespace
 

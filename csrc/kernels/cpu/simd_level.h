@@ -25,6 +25,12 @@
 
 namespace torch_dml_ops::cpu {
 
+#ifdef __aarch64__
+constexpr bool kIsNeon = true;
+#else
+constexpr bool kIsNeon = false;
+#endif
+
 using Item1 = uint8_t;
 using Item2 = uint16_t;
 using Item4 = uint32_t;

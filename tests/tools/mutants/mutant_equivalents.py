@@ -51,6 +51,7 @@ csrc/kernels/cpu/inner_loops/non_temporal.inl
 csrc/kernels/cpu/inner_loops/reverse.inl
   if («t.prefetch_rows») ==> 1==1  ~~ where no row follows, an address is prefetched that nobody reads
 csrc/kernels/cpu/inner_loops/vectors.inl
+  kShufflesBytes = «kVectorBytes == 32»; ==> false  ~~ it chooses among ways with equal results
   «int64_t» i = 0; ==> int32_t  ~~ a chunk has fewer items
 csrc/kernels/cpu/reverse_copy.cpp
   «int64_t» panel_columns_ ==> int32_t  ~~ a panel has fewer columns
@@ -166,10 +167,6 @@ torch_dml_ops/onnx/_importer/gather_scatter.py
 csrc/ops/check.cpp
   if («int64_t»(k) != except && given ==> int32_t  ~~ there are fewer tensors
   «if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch» ==> /*if (number >= int32_t(ScalarType::Undefined)) return "dtype number " + std::to_string(number); // of a newer torch*/  ~~ no dtype of this torch has such a number
-csrc/kernels/cpu/inner_loops_avx2.cpp
-  kShufflesBytes = «true»; ==> false  ~~ it chooses among ways with equal results
-csrc/kernels/cpu/inner_loops_avx512.cpp
-  kShufflesBytes = «true»; ==> false  ~~ it chooses among ways with equal results
 csrc/kernels/cpu/inner_loops.cpp
   is_supported() && («level.is_fast() || named»)) chosen ==> 1==1  ~~ it chooses among ways with equal results
 csrc/ops/execute_cpu.cpp

@@ -6,15 +6,21 @@ inline int64_t bytes_to_line(const void* address) {
   return int64_t(-reinterpret_cast<uintptr_t>(address) & uintptr_t(kCacheLineBytes - 1));
 }
 
-inline void store_line_non_temporal(char* dst, const char* src) {
-  for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes) {
-    const Vector bits = reinterpret_cast<const UnalignedVector*>(src + k)->bits;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    *reinterpret_cast<Vector*>(dst + k) = bits;  // the sanitizers see only ordinary stores
+template <class V>
+void store_non_temporal(V* to, V value) {
+#if !defined(__x86_64__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  *to = value;  // the sanitizers see only ordinary stores
 #else
-    store_non_temporal(reinterpret_cast<Vector*>(dst + k), bits);
+  if constexpr (sizeof(V) == 32)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
+  else
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), reinterpret_cast<__m128i>(value));
 #endif
-  }
+}
+
+inline void store_line_non_temporal(char* dst, const char* src) {
+  for (int64_t k = 0; k < kCacheLineBytes; k += kVectorBytes)
+    store_non_temporal(reinterpret_cast<Vector*>(dst + k), reinterpret_cast<const UnalignedVector*>(src + k)->bits);
 }
 
 // One row of a segment. Non-temporal stores of partial cache lines are slow, so only whole lines get them.

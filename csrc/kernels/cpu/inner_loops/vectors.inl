@@ -1,5 +1,6 @@
 // Vectors, and values at addresses that need not be aligned. All may alias anything.
 
+constexpr bool kShufflesBytes = kVectorBytes == 32;  // within each 16 bytes of a vector
 typedef uint64_t Vector __attribute__((vector_size(kVectorBytes), may_alias));
 
 // A T at any address. (A struct, because a type's attributes are lost when it becomes a template argument.)
