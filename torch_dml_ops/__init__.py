@@ -5,15 +5,16 @@ Indexing as in NumPy, with steps of either sign, to read and to assign:
     negative_steps()                   a mode in which plain x[::-2, 1:] works
 
 Sequences of different lengths:
-    reverse_sequence(x, lengths, axis)        a length for each batch item
-    reverse_subsequences(x, lengths, axis)    lengths that vary along other axes too
-    sequence_lengths_like(x, lengths, axis)   the former's lengths as the latter takes them
+    reverse_sequence(input, lengths, axis)                 a length for each batch item
+    reverse_subsequences(input, sequence_lengths, axis)    lengths that vary along other axes too
+    sequence_lengths_like(input, lengths, axis)            the former's lengths as the latter takes them
 
 Windows and pieces:
-    slice1(x, offsets, sizes, strides)        a window, walked with any stride
-    slice_grad(x, input_sizes, …)             its transpose: back into zeros
-    window(shape, index)                      the window of a NumPy-style index
-    split(x, sizes, axis), join(xs, axis)     copies, never views
+    slice1(input, window_offsets, window_sizes, window_strides)    a window, walked with any stride
+    slice_grad(grad_output, input_sizes, …)    its transpose: back into zeros
+    window(shape, index)                       the window of a NumPy-style index
+    split(input, split_sizes, axis)            copies, never views
+    join(inputs, axis)
 
 Under torch.compile:
     set_fusion(mode), get_fusion()            when the operators are fused

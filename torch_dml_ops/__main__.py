@@ -25,10 +25,12 @@ _LONGEST = 1000  # characters of a message
 def report() -> dict[str, str]:
     """Labels and values, in the order in which they are printed."""
     architectures = _libraries.cuda_architectures()
-    if architectures is None:
+    if architectures is None and torch.version.cuda is None:
+        kernels = "none, as this torch is built without CUDA"
+    elif architectures is None:
         kernels = "none in this build (build with TORCH_DML_OPS_CUDA=1, nvcc on the PATH or CUDA_HOME set)"
     elif not _libraries.cuda_kernels_loaded:
-        kernels = f"compiled for {architectures}; not loaded, as this torch is a CPU build"
+        kernels = f"compiled for {architectures}; not loaded, as this torch is built without CUDA"
     else:
         kernels = f"compiled for {architectures}"
     gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
@@ -95,7 +97,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     for command in (run, validate):
         command.add_argument("model", help="the model file")
         command.add_argument(
-            "--feature-level", type=_feature_level, default="6_4", metavar="6_4", help="of DirectML, to check against"
+            "--feature-level", type=_feature_level, default="6_4", metavar="LEVEL", help="of DirectML, from 1_0 to 6_4"
         )
         command.add_argument("--strict", action="store_true", help="refuse unknown fields, and comments")
         folder = "(default: the model's)"
@@ -153,7 +155,7 @@ def _model(arguments: argparse.Namespace) -> int:
             device_here("--device", arguments.device)
         except ValueError as error:
             _tell(error)
-            return 1
+            return 2
     names = ("feature_level", "allow_outside", "strict", "input_path", "output_path")
     tell = _tell if arguments.command == "run" else print
     try:
@@ -163,7 +165,7 @@ def _model(arguments: argparse.Namespace) -> int:
                 model = Model.load(arguments.model, **{name: getattr(arguments, name) for name in names})
             finally:
                 for warning in ignored:
-                    tell(f"warning: {warning.message}")
+                    tell(f"{arguments.model}: warning: {warning.message}")
         if arguments.command == "run":
             model.run(device=arguments.device)
     except FileNotFoundError as error:
@@ -180,7 +182,7 @@ def _model(arguments: argparse.Namespace) -> int:
         return 1
     except ModelError as error:
         for problem in error.problems:  # the error's own message has only the first of them
-            tell(problem)
+            tell(f"{arguments.model}: {problem}")
         return 1
     if arguments.command == "validate":
         found = f"nothing is wrong; warnings: {len(ignored)}" if ignored else "nothing is wrong"

@@ -85,6 +85,7 @@ def slice1(
         A tensor of ``input``'s dtype and of shape ``output_sizes``.
 
     Raises:
+        TypeError: an argument of another type, such as a number that is not whole.
         RuntimeError: a window that leaves the input, a stride of 0, an output size out of range, lists that do not have
             an entry for each dimension, an ``out`` that does not fit.
 
@@ -125,6 +126,7 @@ def slice_grad(
         A tensor of ``grad_output``'s dtype and of shape ``input_sizes``, zero wherever ``slice1`` did not read.
 
     Raises:
+        TypeError: an argument of another type, such as a number that is not whole.
         RuntimeError: what :func:`slice1` refuses, and a ``grad_output`` larger than the window allows.
 
     Its gradient is :func:`slice1`. Source: `DML_SLICE_GRAD_OPERATOR_DESC
@@ -159,6 +161,7 @@ def split(input: Tensor, split_sizes: Sequence[int], axis: int, *, out: list[Ten
         A list of tensors of ``input``'s dtype, with its sizes except along ``axis``; ``out`` where that is given.
 
     Raises:
+        TypeError: an argument of another type, such as a number that is not whole.
         RuntimeError: sizes that do not sum to the axis, an axis out of range, an ``out`` that does not fit.
 
     Its gradient is :func:`join`. Source: `DML_SPLIT_OPERATOR_DESC
@@ -207,6 +210,7 @@ def join(inputs: Sequence[Tensor], axis: int, *, out: Tensor | None = None) -> T
         A tensor of the inputs' dtype. Where all inputs are dense in the same order of dimensions, so is the result.
 
     Raises:
+        TypeError: an argument of another type, such as a number that is not whole.
         RuntimeError: inputs that differ in dtype, device, rank or another size, an axis out of range, an ``out`` that
             does not fit.
 
@@ -245,6 +249,7 @@ def reverse_subsequences(input: Tensor, sequence_lengths: Tensor, axis: int, *, 
         A tensor with the dtype and sizes of ``input``.
 
     Raises:
+        TypeError: an argument of another type, such as a number that is not whole.
         RuntimeError: lengths of another dtype, shape or device, an axis out of range, an ``out`` that does not fit.
 
     Its gradient is itself, with the same lengths. Source: `DML_REVERSE_SUBSEQUENCES_OPERATOR_DESC

@@ -602,10 +602,11 @@ def test_a_message_has_the_first_hundred_problems(folder: Path, capsys: pytest.C
     model = good() | {"commands": [{"type": "print", "resource": "c"}] * 101}
     problems = problems_of(folder, model)
     assert len(problems) == 101
+    file = str(folder / "model.json")
     for command in ("validate", "run"):  # which say all that is wrong
-        assert main([command, str(folder / "model.json")]) == 1
+        assert main([command, file]) == 1
         out, error = capsys.readouterr()
-        assert (out if command == "validate" else error).splitlines() == problems
+        assert (out if command == "validate" else error).splitlines() == [f"{file}: {said}" for said in problems]
 
 
 # What is refused.
@@ -618,10 +619,11 @@ def test_bad_models(
     before = sorted(folder.parent.rglob("*"))
     assert problems_of(folder, changed(changes)) == problems
     model = folder / "model.json"
+    told = "".join(f"{model}: {problem}\n" for problem in problems)
     assert main(["validate", str(model)]) == 1
-    assert capsys.readouterr() == ("".join(f"{problem}\n" for problem in problems), "")
+    assert capsys.readouterr() == (told, "")
     assert main(["run", str(model)]) == 1
-    assert capsys.readouterr() == ("", "".join(f"{problem}\n" for problem in problems))
+    assert capsys.readouterr() == ("", told)
     assert sorted(folder.parent.rglob("*")) == sorted([*before, model])  # nothing was written
 
 
@@ -637,7 +639,7 @@ def test_what_is_not_read(
     expected = printed(load(folder, good()))
     assert printed(loaded) == expected
     assert problems_of(folder, model, strict=True) == ignored
-    warned = "".join(f"warning: {sentence}\n" for sentence in ignored)
+    warned = "".join(f"{file}: warning: {sentence}\n" for sentence in ignored)
     assert main(["run", file]) == 0
     assert capsys.readouterr() == (expected, warned)
     assert main(["validate", file]) == 0
@@ -645,7 +647,7 @@ def test_what_is_not_read(
     for command in ("run", "validate"):
         assert main([command, "--strict", file]) == 1
         out, error = capsys.readouterr()
-        assert (error if command == "run" else out).splitlines() == ignored
+        assert (error if command == "run" else out).splitlines() == [f"{file}: {sentence}" for sentence in ignored]
 
 
 @pytest.mark.filterwarnings("ignore::torch_dml_ops.directml.ModelWarning")
@@ -653,11 +655,12 @@ def test_a_typo_is_seen_beside_what_it_leads_to(folder: Path, capsys: pytest.Cap
     desc = "dispatchables/split/desc"
     problem = "$.dispatchables.split.desc.Axis is required"
     assert problems_of(folder, changed({f"{desc}/Axis": DROP, f"{desc}/axis": 0})) == [problem]
-    assert main(["validate", str(folder / "model.json")]) == 1
+    file = str(folder / "model.json")
+    assert main(["validate", file]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "warning: $.dispatchables.split.desc.axis is not a field here; those that are: "
+        f"{file}: warning: $.dispatchables.split.desc.axis is not a field here; those that are: "
         "InputTensor, OutputCount, OutputTensors, Axis",
-        problem,
+        f"{file}: {problem}",
     ]
 
 
@@ -727,7 +730,7 @@ def test_feature_level_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
         for command in ("validate", "run"):
             assert main([command, str(file), "--feature-level", level]) == bool(problems)
             told = capsys.readouterr()
-            assert not problems or "".join(told).splitlines() == problems
+            assert not problems or "".join(told).splitlines() == [f"{file}: {said}" for said in problems]
     with pytest.raises(SystemExit) as caught:
         main(["run", "x.json", "--feature-level", "7_0"])
     assert caught.value.code == 2
@@ -767,7 +770,7 @@ def test_devices_that_are_not_there(device: str, capsys: pytest.CaptureFixture[s
     with pytest.raises(ValueError) as caught:
         Model.load(example).run(device=given)
     assert str(caught.value) == f"Model.run: {rule}"
-    assert main(["run", "--device", given, str(example)]) == 1
+    assert main(["run", "--device", given, str(example)]) == 2
     assert capsys.readouterr() == ("", f"--{rule}\n")
 
 
@@ -877,7 +880,7 @@ def test_files_of_other_kinds(folder: Path, name: str, capsys: pytest.CaptureFix
     (folder / name).write_bytes(b"\x08\x07\xff")
     for command in ("run", "validate"):
         assert main([command, str(folder / name)]) == 1
-        assert "".join(capsys.readouterr()) == f"$ is by its name {what}, {NOT_RUN}{way_out}\n"
+        assert "".join(capsys.readouterr()) == f"{folder / name}: $ is by its name {what}, {NOT_RUN}{way_out}\n"
     assert main(["run", str(folder / f"no {name}")]) == 1
     assert capsys.readouterr().err == f"there is no file {folder / f'no {name}'}\n"
 

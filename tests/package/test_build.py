@@ -594,16 +594,23 @@ def test_report():
 
 
 @pytest.mark.parametrize(
-    ("architectures", "loaded", "line"),
+    ("architectures", "cuda", "loaded", "line"),
     [
-        (None, False, "none in this build (build with TORCH_DML_OPS_CUDA=1, nvcc on the PATH or CUDA_HOME set)"),
-        ("9.0", False, "compiled for 9.0; not loaded, as this torch is a CPU build"),
-        ("9.0", True, "compiled for 9.0"),
+        (None, None, False, "none, as this torch is built without CUDA"),
+        (
+            None,
+            "13.0",
+            False,
+            "none in this build (build with TORCH_DML_OPS_CUDA=1, nvcc on the PATH or CUDA_HOME set)",
+        ),
+        ("9.0", None, False, "compiled for 9.0; not loaded, as this torch is built without CUDA"),
+        ("9.0", "13.0", True, "compiled for 9.0"),
     ],
 )
 def test_report_on_cuda_kernels(
-    architectures: str | None, loaded: bool, line: str, monkeypatch: pytest.MonkeyPatch
+    architectures: str | None, cuda: str | None, loaded: bool, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch.version, "cuda", cuda)
     monkeypatch.setattr(_libraries, "cuda_architectures", lambda: architectures)
     monkeypatch.setattr(_libraries, "cuda_kernels_loaded", loaded)
     assert report()["CUDA kernels"] == line

@@ -20,8 +20,8 @@ EXAMPLES = Path(torch_dml_ops.__file__).parent / "directml" / "example-models"
 
 
 BAD_MODEL = changed({"dispatchables/split/desc/Axis": 1})
-PROBLEM = "$.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
-MORE = r"warning: \$.more is not a field here; "
+PROBLEM = "model.json: $.dispatchables.split.desc.Axis must be from 0 to 0, a dimension of InputTensor, got 1\n"
+MORE = r"model.json: warning: \$.more is not a field here; "
 PRINTS_MUCH = good() | {"commands": [{"type": "print", "resource": "x"}] * 2000}
 MISSPELT = changed({"more": 1})
 COMMANDS: dict[str, tuple[str, Any, int, str]] = {  # arguments, the model, the exit status, what is printed
@@ -116,23 +116,27 @@ def test_what_is_printed(name: str, command: Command) -> None:
 
 
 SENTENCES = {
-    "run model.json --device mars": r"--device must be .*, got 'mars'; it sees .*\n",
-    "run model.json --device cuda": r"--device must be .*\n",
-    "run model.json --feature-level 7_0": r"usage: .*: error: argument --feature-level: .*, got '7_0'\n",
-    "validate model.json --strict": r"model.json: nothing is wrong\n",
-    "validate .": r"\$ must be a file, .*, got '\.'\n",
+    "run model.json --device mars": (2, r"--device must be .*, got 'mars'; it sees .*\n"),
+    "run model.json --device cuda": (2, r"--device must be .*\n"),
+    "run model.json --feature-level 7_0": (2, r"usage: .*: error: argument --feature-level: .*, got '7_0'\n"),
+    "validate model.json --strict": (0, r"model.json: nothing is wrong\n"),
+    "validate .": (1, r"\.: \$ must be a file, .*, got '\.'\n"),
 }
 
 
 @pytest.mark.parametrize("line", SENTENCES)
 def test_other_arguments(line: str, command: Command) -> None:
     Path("model.json").write_text(json.dumps(good()))
-    _, said = command(*line.split())
-    assert re.fullmatch(SENTENCES[line], said, re.S), said
+    status, sentence = SENTENCES[line]
+    returned, said = command(*line.split())
+    assert returned == status
+    assert re.fullmatch(sentence, said, re.S), said
 
 
 FULL = "No space left on device\n"
-WARNING = "warning: $.more is not a field here; those that are: $schema, resources, dispatchables, commands\n"
+WARNING = (
+    "model.json: warning: $.more is not a field here; those that are: $schema, resources, dispatchables, commands\n"
+)
 STDERR_BEGINS = {"run misspelt": WARNING, "bad arguments": "usage: "}
 STDERR_IS = {"run bad": PROBLEM, "validate none": "there is no file none.json\n"}
 

@@ -242,6 +242,8 @@ def _why_not_assigned(input: Tensor, sizes: Sequence[int], value: Any, torchs_ow
         more = len(given) - len(sizes)
         if any(n != 1 for n in given[:more]) or any(n not in (1, m) for n, m in zip(given[more:], sizes, strict=True)):
             return f"the value must have sizes that broadcast to {text(sizes)}, got {text(value.shape)}"
+        if value.is_meta:
+            return f"the value must have data, which input on {input.device} can take, got a tensor on meta"
     return None
 
 

@@ -6,6 +6,7 @@ import inspect
 import keyword
 import os
 import re
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
@@ -18,6 +19,7 @@ import torch
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import make_tensor_type_proto
 from torch import Tensor, fx, nn
+from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._sentences.arguments import require_tensor
 from torch_dml_ops._sentences.text import shown, text
@@ -314,6 +316,25 @@ class OnnxGraph(fx.GraphModule):
     def _check_inputs(self) -> None:
         names = [node.name for node in self.graph.nodes if node.op == "placeholder"]
         self.register_forward_pre_hook(partial(_require_tensors, names), with_kwargs=True)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_dynamo_compiling():  # which knows no notes
+            return super().__call__(*args, **kwargs)
+        try:
+            return super().__call__(*args, **kwargs)
+        except Exception as error:
+            if hasattr(error, "add_note"):  # from Python 3.11 on
+                self._add_node_to(error)
+            raise
+
+    def _add_node_to(self, error: Any) -> None:
+        """Notes the node of the graph at which it was raised, if it was at one."""
+        for frame, line in traceback.walk_tb(error.__traceback__):
+            if frame.f_code.co_name == "forward" and frame.f_locals.get("self") is self:
+                name = self.code.splitlines()[line - 1].partition(" = ")[0].strip()
+                for node in self.graph.nodes:
+                    if node.name == name:
+                        error.add_note(f"OnnxGraph: at {node.format_node()}")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> OnnxGraph:
         copied: Any = super().__deepcopy__(memo)
