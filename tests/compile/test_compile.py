@@ -5,6 +5,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import plain_torch
 import pytest
 import torch
@@ -190,6 +191,29 @@ def test_one_graph_serves_every_size(case: Case, layout: str) -> None:
         same((results, grads), gradients(lambda x: case.results(plain_torch, x), x))
         assert strides(results) == strides(case.results(dml, x))
     assert counter.frame_count == 1
+
+
+def test_one_graph_assigns_at_numbers_that_follow_from_sizes() -> None:
+    def f(x: Tensor) -> Tensor:
+        (n, m), y = x.shape, x + 0
+        dml.index(y)[n - 1], dml.index(y)[-n, ::-2], dml.index(y)[None, ::-1, 1 - m] = 7, 8, 9
+        return y
+
+    counter = CompileCounterWithBackend("aot_eager")
+    call = compiled(f, counter, dynamic=True)
+    for sizes in ((4, 5), (7, 3), (2, 9)):
+        same(call(values(sizes, torch.float32)), f(values(sizes, torch.float32)))
+    assert counter.frame_count == 1
+
+
+def test_numpys_numbers_and_arrays() -> None:
+    """Of which torch.compile makes numbers that depend on data."""
+    one, pair = np.int64(1), np.array([1, 2])
+
+    def f(x: Tensor) -> list[Tensor]:
+        return [dml.index(x)[one], dml.index(x)[one:], *dml.split(x, [one, 2], 0), dml.slice1(x, [0, 0], pair, pair)]
+
+    same(compiled(f, "aot_eager")(values((3, 4), torch.float32)), f(values((3, 4), torch.float32)))
 
 
 COMPILED_TRANSFORMS = ["jvp", "grad", "jacrev", "hessian", "jvp of vjp", "vmap", "vmap of grad"]

@@ -579,6 +579,11 @@ def test_the_mode_is_set_until_the_block_ends_or_for_good() -> None:
     with pytest.raises(ValueError, match=r"^set_fusion: mode must be rule, always or never, got 'allways'$"):
         dml.set_fusion("allways")
     assert dml.get_fusion() == "rule"
+    again = dml.set_fusion("never")
+    for _ in range(2):
+        with again:
+            assert dml.get_fusion() == "never"
+        assert dml.get_fusion() == "rule"
     dml.set_fusion("always")
     assert dml.get_fusion() == "always"
     dml.set_fusion("rule")

@@ -125,6 +125,8 @@ def work(name):
     y, out = torch.empty(3, device="meta"), torch.empty(3, device="meta")
     assert refused(lambda: dml.slice1(y, [0], [4], [1])).startswith("slice1: window_")
     assert dml.slice1(y, [0], [3], [-1], out=out) is out
+    turned = dml.negative_steps(lambda: (yield torch.arange(3)[::-1].tolist()))
+    assert list(turned()) == [[2, 1, 0]]
     compiled = torch.compile(lambda x: dml.index(x)[0, ::-1] * 2, backend="aot_eager", fullgraph=True, dynamic=True)
     same(compiled(x), x[0].flip(0) * 2)
 """
@@ -157,7 +159,7 @@ PROGRAMS = {
     "INDUCTOR": INDUCTOR,
     "ONNX": ONNX,
 }
-PROGRAMS |= dict.fromkeys(("CHECK", "RESHAPE", "STORAGE", "EXPORTING"), SMALL)  # which no module of their own needs
+PROGRAMS |= dict.fromkeys(("CHECK", "RESHAPE", "STORAGE", "EXPORTING", "RESUMED"), SMALL)  # which no module of their own needs
 
 
 def test_without_a_name_all_else_works_and_a_sentence_names_it() -> None:

@@ -434,22 +434,24 @@ GENERATOR = """
 @dml.negative_steps
 async def generator(n):
     try:
-        for _ in range(n):
-            await asyncio.sleep(0)
-            try:
-                log.append((yield in_force()))
-            except KeyError:
-                yield in_force()
+        with torch.device(device):  # a mode of its own, which lasts
+            for _ in range(n):
+                await asyncio.sleep(0)
+                try:
+                    log.append((yield in_force() and torch.empty(0).device.type == device))
+                except KeyError:
+                    yield in_force() and torch.empty(0).device.type == device
     finally:
         await asyncio.sleep(0)
         log.append(in_force())
 """
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
 @pytest.mark.parametrize("is_async", [False, True], ids=["plain", "asynchronous"])
-def test_a_decorated_generator(is_async: bool) -> None:
+def test_a_decorated_generator(is_async: bool, device: str) -> None:
     log: list[Any] = []
-    known, loop = globals() | {"log": log}, asyncio.new_event_loop()
+    known, loop = globals() | {"log": log, "device": device}, asyncio.new_event_loop()
     exec(GENERATOR if is_async else re.sub("async |await .*", "", GENERATOR), known)
     generator = known["generator"]
     assert (inspect.isasyncgenfunction if is_async else inspect.isgeneratorfunction)(generator)

@@ -382,6 +382,32 @@ def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
     indexing_as_numpys(numbers, [7])
 
 
+@assigns_with_dynamic_sizes
+def test_assigning_at_whole_numbers_that_are_sizes_of_another_tensor() -> None:
+    def assigned(index: Any, x: Any, y: Any) -> list[Any]:
+        n, z = y.shape[0], x + 0
+        index(z)[-n], index(z)[n - 1], index(z)[None, 2 - n] = 70, 80, 90
+        index(z)[::-2] = index(x)[n]
+        w = z.reshape(1, -1, 1) + 0
+        index(w)[0, n], index(w)[0, None, ::-3, n - n] = index(x)[n + 1], 60
+        return [z, w]
+
+    indexing_as_numpys(assigned, [7])
+
+
+@assigns_with_dynamic_sizes
+def test_an_example_of_which_nothing_is_selected() -> None:
+    def several(x: Tensor) -> list[Tensor]:
+        (n, m), z = x.shape, x * 2
+        dml.index(z)[: -n - 1 : 2, -3:-3:-1] = dml.index(x)[: -n - 1 : 2, -3:-3:-1] + 100
+        return [dml.index(z)[n // 2 : 2 * n : -1, 3 : 2 * m : 2], z]
+
+    examples = torch.rand(11, 13), torch.rand(7, 9)
+    runtime = session(exported(Model(several), examples[:1], dynamic_shapes=(({0: "rows", 1: "columns"},),)))
+    for x in examples:
+        assert onnxruntime_outputs(runtime, [x]) == outputs_of(several, [x])
+
+
 @pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @example([slice(None, 2, -1), slice(5, 2)], 2, 3)

@@ -73,11 +73,11 @@ class set_fusion:
     """
 
     def __init__(self, mode: str) -> None:
-        self._before = _mode
-        _set(_checked("set_fusion: mode", mode))
+        self._before, self._mode = _mode, _checked("set_fusion: mode", mode)
+        _set(self._mode)
 
     def __enter__(self) -> None:
-        pass
+        _set(self._mode)
 
     def __exit__(self, *exception: object) -> None:
         _set(self._before)

@@ -201,6 +201,11 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
         value = _turned(value, [part is not None and part.step < 0 for part in kept])
+    if torch.compiler.is_compiling() and not any(isinstance(part, Tensor) for part in parts):
+        for k in reversed(range(len(parts))):  # torch makes constants of numbers beside slices
+            if not (parts[k] is None or isinstance(parts[k], Walk)):
+                d = sum(part is not None for part in parts[:k])
+                input, parts = torch.ops.aten.select.int(input, d, parts[k]), [*parts[:k], *parts[k + 1 :]]
     try:
         input[tuple(map(_for_torch, parts))] = value
     except (RuntimeError, ValueError, OverflowError) as error:
@@ -386,7 +391,7 @@ def _may_be_number(entry: Any) -> bool:
         whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
         return entry.dim() == 0 and whole and not entry.is_meta
     # What has no index is not asked for it, as torch.compile of torch 2.11 would end there.
-    return hasattr(type(entry), "__index__") and not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
+    return hasattr(entry, "__index__") and not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from torch_dml_ops._indexing.index import assign, read
 from torch_dml_ops._indexing.slices import has_negative_step
 from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._torch.private import RESUMED as private
 from torch_dml_ops._torch.short_way import fast, harmless_modes
 
 P = ParamSpec("P")
@@ -129,18 +130,40 @@ def _decorated(function: Callable[..., Any]) -> Any:
 
 
 class _Resumed(Generator[Any, Any, Any]):
-    """A generator or what can be awaited, under the mode whenever its own code runs."""
+    """A generator or what can be awaited, under the mode whenever its own code runs.
+
+    Modes that its code has entered when it suspends stay on, as torch's do; this one lies beneath them.
+    """
 
     def __init__(self, resumed: Any) -> None:
         self._resumed = resumed
+        self._entered = 0  # modes that its code has entered and not left
 
     def send(self, value: Any) -> Any:
-        with NegativeSteps():
-            return self._resumed.send(value)
+        return self._run(self._resumed.send, value)
 
     def throw(self, *error: Any) -> Any:
-        with NegativeSteps():
-            return self._resumed.throw(*error)
+        return self._run(self._resumed.throw, *error)
+
+    def _run(self, resume: Callable[..., Any], *given: Any) -> Any:
+        if private.missing:
+            with NegativeSteps():
+                return resume(*given)
+        beneath = max(private._len_torch_function_stack() - self._entered, 0)
+        _beneath_others(beneath, NegativeSteps().__enter__)
+        try:
+            return resume(*given)
+        finally:
+            self._entered = max(private._len_torch_function_stack() - beneath - 1, 0)
+            _beneath_others(beneath + 1, private._pop_torch_function_stack)
 
     def __await__(self) -> Generator[Any, Any, Any]:
         return self
+
+
+def _beneath_others(number: int, change: Callable[[], object]) -> None:
+    """Changes the stack of modes where it has so many of them, below all others."""
+    above = [private._pop_torch_function_stack() for _ in range(private._len_torch_function_stack() - number)]
+    change()
+    for mode in reversed(above):
+        private._push_on_torch_function_stack(mode)

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.nn.utils.rnn import PackedSequence
 
 from torch_dml_ops._operators.signature import Signature
@@ -32,7 +33,7 @@ def is_proxy(value: Any) -> bool:
     # The types of None, an Ellipsis and a shape are left out because torch.compile of torch 2.11 cannot ask them.
     if value is None or value is ... or type(value) is int or isinstance(value, (Tensor, torch.Size)):
         return False
-    return hasattr(type(value), "__torch_function__")
+    return not is_dynamo_compiling() and hasattr(type(value), "__torch_function__")  # Dynamo cannot ask NumPy's numbers
 
 
 def proxy_among(*values: Any) -> Any:
@@ -80,7 +81,7 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
     try:
         # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
         # torch.compile of torch 2.11 would end there.
-        has_index = value is not None and hasattr(type(value), "__index__") and not is_boolean(value)
+        has_index = value is not None and hasattr(value, "__index__") and not is_boolean(value)
         if has_index and getattr(value, "shape", ()) == ():
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
@@ -90,6 +91,10 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
 
 def is_boolean(value: Any) -> bool:
     """Python's, NumPy's or torch's."""
+    if is_dynamo_compiling() and not isinstance(
+        value, Tensor
+    ):  # it cannot ask for NumPy's dtypes, whose bool_ has no index
+        return isinstance(value, bool)
     return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 

@@ -105,6 +105,15 @@ SHORT_WAY = Section(
     },
 )
 
+RESUMED = Section(
+    "negative_steps on a generator that suspends within another mode for torch functions: that mode is left early",
+    {
+        "torch._C._len_torch_function_stack": "how many modes are on",
+        "torch._C._pop_torch_function_stack": "takes off those that the generator has entered",
+        "torch._C._push_on_torch_function_stack": "puts them back",
+    },
+)
+
 CHECK = Section(
     "checks of sizes that depend on data: they raise at once",
     {"torch._check": "a check that symbolic sizes keep for when their values are known"},

@@ -434,6 +434,7 @@ torch_dml_ops/_indexing/index.py
   proxy_among(input«, *numbers_in(index)») ==>
   any(isinstance(part, Walk) and known_true(«part.length == 0») for part in parts) ==> False
   return number + size if «number < 0» else number ==> False
+  d = «sum(part is not None for part in parts[:k])» ==> k  ## tests/compile/test_compile.py -k assigns_at_numbers
   if not -size <= number «< size»: ==> <= size
   «d + shift >= 0 and »backwards[d + shift] ==>
   if given > «len(sizes)»: ==> len(sizes) + 1
@@ -457,7 +458,9 @@ torch_dml_ops/_indexing/negative_steps.py
   return await «_Resumed(function(*args, **kwargs))» ==> function(*args, **kwargs)
   item = await «_Resumed(following)» ==> following
   following = generator.athrow(error) ==> raise
-  «with NegativeSteps():»\n            return self._resumed.throw ==> if True:
+  «return self._run(self._resumed.throw, *error)» ==> return self._resumed.throw(*error)
+  beneath = max(private._len_torch_function_stack()« - self._entered», 0) ==>
+  self._entered = «max(private._len_torch_function_stack() - beneath - 1, 0)» ==> 0
 torch_dml_ops/_indexing/slices.py
   bool:\n    for entry in «index if isinstance(index, tuple) else (index,)» ==> (index,)
   return bool(step < 0) ==> return bool(step <= -2)
