@@ -36,7 +36,7 @@ const torch_dml_ops_explore = (() => {
 
   // What stands between commas, but for those within brackets, and for one at the end.
   function entriesOf(text) {
-    const parts = text.trim().replace(/,$/, "").split(/,(?![^[]*\])/);
+    const parts = text.trim().replace(/,$/, "").split(/,(?![^[(]*[\])])/);
     return text.trim() === "" ? [] : parts.map((part) => part.trim());
   }
 
@@ -51,7 +51,8 @@ const torch_dml_ops_explore = (() => {
         throw new Error(`index: index[${k}] must be a slice, a whole number, None or an Ellipsis, got ${list(entriesOf(numbers[1]))}`);
       if (part === "..." || part === "None") return part;
       if (/^[+-]?\d+$/.test(part)) return Number(part);
-      const bounds = part.split(":").map((bound) => bound.trim());
+      const called = /^slice\((.*)\)$/.exec(part)?.[1].split(",").map((bound) => bound.trim().replace(/^None$/, ""));
+      const bounds = called ? (called.length === 1 ? ["", ...called] : called) : part.split(":").map((bound) => bound.trim());
       if (bounds.length < 2 || bounds.length > 3 || !bounds.every((bound) => /^([+-]?\d+)?$/.test(bound)))
         throw new Error(`index: index[${k}] must be a slice, a whole number, None or an Ellipsis, got ${part || "nothing"}`);
       const [start, stop, step] = bounds.map((bound) => (bound === "" ? null : Number(bound)));
