@@ -349,6 +349,9 @@ SELECTING: dict[str, Callable[..., Any]] = {
     ),
 }
 
+SLICES = np.s_[1:], np.s_[:3], np.s_[-2:], np.s_[1::-1], np.s_[-2::-2], np.s_[1:3, None, ::-1], np.s_[::2, -1]
+SELECTING |= {f"index, {s}": lambda ops, x, s=s: ops.index(x)[s] for s in SLICES}
+
 
 def check_selecting(f: Callable[..., Any], reference: Callable[..., Any]) -> None:
     x = values((6, 4), torch.float32)
@@ -367,6 +370,30 @@ def test_sizes_that_depend_on_data(name: str) -> None:
     call = SELECTING[name]
     f = compiled(lambda x, mask: call(dml, x[mask]), dynamic=False)
     check_selecting(f, lambda x, mask: call(dml, x[mask]))
+
+
+@pytest.mark.parametrize("way", ["compile", "strict export", "export"])
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
+def test_indices_that_depend_on_data(way: str) -> None:
+    """Numbers that tensors hold, and sizes of other tensors, as bounds and as whole numbers, to read and to assign."""
+
+    def f(x: Tensor, number: Tensor, mask: Tensor) -> list[Tensor]:
+        n, m, y, z = number.item(), mask.nonzero().shape[0], x + 0, x[mask] + 0
+        dml.index(y)[n], dml.index(z)[::-2], dml.index(z)[-1] = 7, 8, 9
+        with dml.negative_steps():
+            read = [x[:m:-1], x[::-1, m - 1]]
+        return [y, z, *read, *(dml.index(x)[i] for i in (n, (slice(n, None, -1), None), slice(n - 1), slice(-m, m, 2)))]
+
+    x = values((6, 7), torch.float32)
+    given = [(x, torch.tensor(n), torch.arange(6) % k == 0) for n, k in ((2, 2), (-6, 1), (5, 3), (-1, 6))]
+    if way == "compile":
+        call: Callable[..., Any] = compiled(f, "aot_eager")
+    else:
+        module = torch.nn.Module()
+        module.forward = f  # type: ignore[method-assign]
+        call = torch.export.export(module, given[0], strict=way == "strict export").module()
+    for arguments in given:
+        same(call(*arguments), f(*arguments))
 
 
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)

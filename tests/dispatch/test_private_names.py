@@ -159,7 +159,9 @@ PROGRAMS = {
     "INDUCTOR": INDUCTOR,
     "ONNX": ONNX,
 }
-PROGRAMS |= dict.fromkeys(("CHECK", "RESHAPE", "STORAGE", "EXPORTING", "RESUMED"), SMALL)  # which no module of their own needs
+PROGRAMS |= dict.fromkeys(
+    ("CHECK", "RESHAPE", "STORAGE", "EXPORTING", "RESUMED"), SMALL
+)  # which no module of their own needs
 
 
 def test_without_a_name_all_else_works_and_a_sentence_names_it() -> None:

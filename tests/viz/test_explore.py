@@ -121,7 +121,16 @@ def test_the_page_reads_what_the_package_reads_and_refuses_it_with_the_same_sent
     for _ in range(400):
         sizes = [rng.randint(1, 5) for _ in range(rng.randint(1, 3))]
         bound = [None, *range(-7, 8)]
-        entries = ["...", "None", "[0, 2]", "slice(None, None, -2)", "slice(2)", "slice(-1, 0)", "True", *(str(rng.randint(-6, 5)) for _ in range(2))]
+        entries = [
+            "...",
+            "None",
+            "[0, 2]",
+            "slice(None, None, -2)",
+            "slice(2)",
+            "slice(-1, 0)",
+            "True",
+            *(str(rng.randint(-6, 5)) for _ in range(2)),
+        ]
         for _ in range(8):
             entries.append(":".join("" if b is None else str(b) for b in rng.choices(bound, k=rng.choice([2, 3]))))
         indices.append([sizes, ", ".join(rng.choices(entries, k=rng.randint(1, len(sizes) + 1)))])

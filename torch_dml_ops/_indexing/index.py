@@ -28,7 +28,7 @@ from torch_dml_ops._sentences.arguments import (
 from torch_dml_ops._sentences.text import dtype_name, shown, text
 from torch_dml_ops._torch.private import RESHAPE
 from torch_dml_ops._torch.short_way import fast
-from torch_dml_ops._torch.symbols import is_exporting, known_true
+from torch_dml_ops._torch.symbols import is_exporting, is_undecided, known_true
 from torch_dml_ops.ops import slice1
 
 Entry = slice | SupportsIndex | EllipsisType | None
@@ -127,7 +127,8 @@ def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
         parts = [part for part in parts if not isinstance(part, Tensor)]
     if any(isinstance(part, Walk) and known_true(part.length == 0) for part in parts):
         return input[tuple(map(_for_torch, parts))].clone()
-    if is_exporting():
+    along = iter(input.shape)
+    if is_exporting() or any(_is_undecided(part, next(along)) for part in parts if part is not None):
         input, parts = _narrowed(input, parts)
     if not parts or all(part is None for part in parts):  # a 0-d input
         return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
@@ -147,22 +148,29 @@ def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
     return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
 
 
+def _is_undecided(part: Any, size: int) -> bool:
+    """Whether it depends on data that a walk finds something, or which index of a dimension a whole number is."""
+    if isinstance(part, Walk):
+        return is_undecided(part.length == 0)
+    return is_undecided(part < 0) or is_undecided(part < size)
+
+
 def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]:
-    """Leaves to torch what slice1 would refuse for some sizes of an exported program, and in ONNX not even refuse.
+    """Leaves to torch what slice1 would refuse for some sizes of a program, and in ONNX not even refuse.
 
     Those are walks that may find nothing, and whole numbers that may be out of range.
     """
     left: list[Part] = []
     d = 0
     for part in parts:
+        available = input.shape[d] if d < input.dim() else 0  # for a new dimension at the end
         if isinstance(part, Walk):
             offset, size = part.window()
-            available = input.shape[d]
             least = torch.sym_min(available, 1) if isinstance(available, torch.SymInt) else min(available, 1)
             if not known_true(size >= least):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
-        elif part is not None and isinstance(part + input.shape[d], torch.SymInt):
+        elif part is not None and (_is_undecided(part, available) or isinstance(part + available, torch.SymInt)):
             input = torch.ops.aten.select.int(input, d, part)
             continue
         left.append(part)
@@ -395,7 +403,9 @@ def _may_be_number(entry: Any) -> bool:
 
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
-    """The number as an index from 0 on."""
+    """The number as an index from 0 on, or as it is where torch has to find out which one it is."""
+    if _is_undecided(number, size) or is_undecided(-size <= number):
+        return number
     if not -size <= number < size:
         rule = f"from {-size} to {size - 1}" if size else "a slice"
         raise IndexError(f"{op}: index[{k}] must be {rule}, as dimension {d} has size {size}, got {shown(number)}")

@@ -11,7 +11,7 @@ import torch
 
 from torch_dml_ops._sentences.arguments import whole_number
 from torch_dml_ops._sentences.text import shown
-from torch_dml_ops._torch.symbols import is_exporting, known_true
+from torch_dml_ops._torch.symbols import is_exporting, is_undecided, known_true
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -44,12 +44,13 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
         value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
         for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
     )
+    least, most = (0, size) if step is None or step > 0 else (-1, size - 1)
     symbolic = is_exporting() and any(isinstance(value, torch.SymInt) for value in (size, first, last))
+    symbolic = symbolic or any(_is_undecided(index, size, least, most) for index in (first, last))
     largest = _PERIOD if symbolic else sys.maxsize  # a larger step, too, ends after one index; ONNX adds sizes to it
     step = 1 if step is None else max(min(step, largest), -largest)
     if step == 0:
         raise ValueError(f"{op}: the slice of dimension {d} must not have a step of 0")
-    least, most = (0, size) if step > 0 else (-1, size - 1)
 
     def bound(index: int | None, default: int) -> int:
         if index is None:
@@ -63,9 +64,11 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
         return index if index <= most else most
 
     ordered = first is None and last is None
-    if symbolic and isinstance(first, int) and isinstance(last, int) and (first < 0) == (last < 0):
-        # Here, and not for the clamped bounds: torch fails at the maximum of two minima with numbers.
-        last, ordered = max(first, last) if step > 0 else min(first, last), True
+    if symbolic and isinstance(first, int) and isinstance(last, int):
+        decided = not any(map(is_undecided, (first < 0, last < 0, first < last)))  # Dynamo takes symbols for ints
+        if decided and (min(first, last) >= 0 or max(first, last) < 0):
+            # Here, and not for the clamped bounds: torch fails at the maximum of two minima with numbers.
+            last, ordered = max(first, last) if step > 0 else min(first, last), True
     start = bound(first, least if step > 0 else most)
     stop = bound(last, most if step > 0 else least)
     if symbolic and not ordered:
@@ -78,6 +81,13 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
     return Walk(0, 0, step, 0) if known_true(length == 0) else Walk(start, stop, step, length)
 
 
+def _is_undecided(index: int | None, size: int, least: int, most: int) -> bool:
+    """Whether the index, a bound of a slice, is on a side of the dimension's ends that depends on data."""
+    if index is None or is_undecided(index < 0):
+        return index is not None
+    return is_undecided(index + size >= least) if index < 0 else is_undecided(index <= most)
+
+
 _PERIOD = 2**62  # larger than any bound
 
 
@@ -88,7 +98,7 @@ def _clamped(index: int, size: int, least: int, most: int) -> int:
     """
     if isinstance(index, torch.SymInt) and index.node.expr.is_Symbol and known_true(index >= 0):  # a size
         within: int = index if isinstance(most, int) and known_true(index <= most) else torch.sym_min(index, most)
-    elif isinstance(index, torch.SymInt):
+    elif isinstance(index, torch.SymInt) or is_undecided(index < 0):
         # Not by comparing with 0, or torch would decide it for sizes from 1 on, of which -size is always negative.
         is_negative = (index % _PERIOD - index) // _PERIOD
         within = torch.sym_max(index + size * is_negative, least)

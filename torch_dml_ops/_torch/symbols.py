@@ -22,3 +22,12 @@ def known_true(condition: bool) -> bool:
 
     # A guard would limit the sizes of an exported program, and be lost in ONNX.
     return statically_known_true(condition) if is_exporting() else guard_or_false(condition)
+
+
+def is_undecided(condition: bool) -> bool:
+    """Whether a condition on sizes depends on data, in a program that is being compiled or exported."""
+    if not torch.compiler.is_compiling() or (isinstance(condition, bool) and not is_dynamo_compiling()):
+        return False
+    from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
+
+    return guard_or_true(condition) and not guard_or_false(condition)
