@@ -441,9 +441,10 @@ async def generator(n):
                     log.append((yield in_force() and torch.empty(0).device.type == device))
                 except KeyError:
                     yield in_force() and torch.empty(0).device.type == device
+        log.append(in_force() and torch.empty(0).device == torch.get_default_device())
     finally:
         await asyncio.sleep(0)
-        log.append(in_force())
+        log.append(in_force() and torch.empty(0).device == torch.get_default_device())
 """
 
 
@@ -472,7 +473,7 @@ def test_a_decorated_generator(is_async: bool, device: str) -> None:
         g = generator(1)
         assert step(g, "send", None)
         assert step(g, method, *sent) is (ZeroDivisionError if sent else None)
-    assert log == ["sent", None, True, True, True]
+    assert log == ["sent", None, True, True, True, True]
     loop.close()
 
 

@@ -112,14 +112,14 @@ def _decorated(function: Callable[..., Any]) -> Any:
 
     async def async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         generator = function(*args, **kwargs)
-        following = generator.asend(None)
+        following = _Resumed(generator.asend(None))
         with suppress(StopAsyncIteration):
             while True:
-                item = await _Resumed(following)
+                item = await following
                 try:
-                    following = generator.asend((yield item))
+                    following.resumed = generator.asend((yield item))
                 except BaseException as error:
-                    following = generator.athrow(error)
+                    following.resumed = generator.athrow(error)
 
     kinds: dict[Callable[[Any], bool], Callable[..., Any]] = {
         inspect.isgeneratorfunction: generator,
@@ -136,14 +136,14 @@ class _Resumed(Generator[Any, Any, Any]):
     """
 
     def __init__(self, resumed: Any) -> None:
-        self._resumed = resumed
+        self.resumed = resumed
         self._entered = 0  # modes that its code has entered and not left
 
     def send(self, value: Any) -> Any:
-        return self._run(self._resumed.send, value)
+        return self._run(self.resumed.send, value)
 
     def throw(self, *error: Any) -> Any:
-        return self._run(self._resumed.throw, *error)
+        return self._run(self.resumed.throw, *error)
 
     def _run(self, resume: Callable[..., Any], *given: Any) -> Any:
         if private.missing:

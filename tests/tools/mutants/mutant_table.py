@@ -456,9 +456,9 @@ torch_dml_ops/_indexing/negative_steps.py
   not callable(function)« or isinstance(function, type)» ==>
   return (yield from «_Resumed(function(*args, **kwargs))») ==> function(*args, **kwargs)
   return await «_Resumed(function(*args, **kwargs))» ==> function(*args, **kwargs)
-  item = await «_Resumed(following)» ==> following
-  following = generator.athrow(error) ==> raise
-  «return self._run(self._resumed.throw, *error)» ==> return self._resumed.throw(*error)
+  item = await «following» ==> following.resumed
+  following.resumed = generator.athrow(error) ==> raise
+  «return self._run(self.resumed.throw, *error)» ==> return self.resumed.throw(*error)
   beneath = max(private._len_torch_function_stack()« - self._entered», 0) ==>
   self._entered = «max(private._len_torch_function_stack() - beneath - 1, 0)» ==> 0
 torch_dml_ops/_indexing/slices.py
