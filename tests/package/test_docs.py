@@ -51,7 +51,7 @@ def test_what_install_says(tmp_path: Path) -> None:
     """Its commands are there on a machine that has nothing else. Without NumPy, there is the warning that it quotes."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = re.findall(r"^\$ (\w+)", text.partition("## Install")[2].partition("## In sixty")[0], re.M)
-    assert commands == ["apt", "pip", "pip", "cd"]
+    assert commands == ["apt", "python3", "pip", "pip", "cd"]
     program = "import runpy, sys; sys.modules['numpy'] = None; runpy.run_module('torch_dml_ops', run_name='__main__')"
     done = started(sys.executable, "-W", "always:Failed", "-c", program, cwd=tmp_path)
     assert done.stdout.startswith("torch_dml_ops ")
