@@ -206,6 +206,20 @@ def test_one_graph_assigns_at_numbers_that_follow_from_sizes() -> None:
     assert counter.frame_count == 1
 
 
+def test_a_number_beyond_int64_is_assigned_beside_a_whole_number_in_an_exported_program() -> None:
+    """The call for the number that fits begins with the whole input again."""
+
+    def f(x: Tensor) -> Tensor:
+        y = x.clone()
+        dml.index(y)[1, ::-2] = 2**64 - 1
+        return y
+
+    module, x = torch.nn.Module(), torch.zeros(3, 4, dtype=torch.uint64)
+    module.forward = f  # type: ignore[method-assign]
+    program = torch.export.export(module, (x,))
+    assert program.module()(x).tolist() == f(x).tolist()
+
+
 def test_numpys_numbers_and_arrays() -> None:
     """Of which torch.compile makes numbers that depend on data."""
     one, pair = np.int64(1), np.array([1, 2])

@@ -170,7 +170,7 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
             if not known_true(size >= least):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
-        elif part is not None and (_is_undecided(part, available) or isinstance(part + available, torch.SymInt)):
+        elif part is not None and (isinstance(part + available, torch.SymInt) or _is_undecided(part, available)):
             input = torch.ops.aten.select.int(input, d, part)
             continue
         left.append(part)
@@ -209,13 +209,14 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
         value = _turned(value, [part is not None and part.step < 0 for part in kept])
+    target = input
     if torch.compiler.is_compiling() and not any(isinstance(part, Tensor) for part in parts):
         for k in reversed(range(len(parts))):  # torch makes constants of numbers beside slices
             if not (parts[k] is None or isinstance(parts[k], Walk)):
                 d = sum(part is not None for part in parts[:k])
-                input, parts = torch.ops.aten.select.int(input, d, parts[k]), [*parts[:k], *parts[k + 1 :]]
+                target, parts = torch.ops.aten.select.int(target, d, parts[k]), [*parts[:k], *parts[k + 1 :]]
     try:
-        input[tuple(map(_for_torch, parts))] = value
+        target[tuple(map(_for_torch, parts))] = value
     except (RuntimeError, ValueError, OverflowError) as error:
         if (fitting := _beyond_int64(value, input.dtype)) is not None:
             return assign(op, input, index, fitting)

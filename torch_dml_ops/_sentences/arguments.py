@@ -91,11 +91,11 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
 
 def is_boolean(value: Any) -> bool:
     """Python's, NumPy's or torch's."""
-    if is_dynamo_compiling() and not isinstance(
-        value, Tensor
-    ):  # it cannot ask for NumPy's dtypes, whose bool_ has no index
-        return isinstance(value, bool)
-    return isinstance(value, bool) or str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
+    if isinstance(value, bool):
+        return True
+    if is_dynamo_compiling() and not isinstance(value, Tensor):  # it cannot ask for dtypes of NumPy; bool_ has no index
+        return False
+    return str(getattr(value, "dtype", "")) in ("bool", "torch.bool")
 
 
 def whole_numbers(name: str, values: Any, length: int = 1) -> Sequence[int]:

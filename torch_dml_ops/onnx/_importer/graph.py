@@ -198,9 +198,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
         A :class:`torch.fx.GraphModule`. It takes the inputs of the graph as tensors in their order, and returns its
         output or, if there are several, a tuple of them. Initializers of floating-point or complex numbers are its
         parameters; other initializers, and constants, are buffers; they are no inputs, also where the graph lists
-        them among its inputs, as their defaults. Numbers that are inputs of the graph, such as the
-        starts of a Slice, are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the
-        graph there.
+        them among its inputs, as their defaults. Numbers that are inputs of the graph, such as the starts of a Slice,
+        are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the graph there.
 
     Raises:
         NotImplementedError: a node that does something else, the first of the graph; an element type that torch lacks.
