@@ -11,7 +11,7 @@ import pytest
 import torch
 from backends import default_device
 from contract_cases import same_sizes
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import as_list, without_data
 from refusals import ARGUMENTS, OUT, Refusal, every_row
@@ -25,6 +25,7 @@ from transform_cases import (
     ANY_SHAPE,
     CASES,
     COMPILED,
+    EXAMPLES,
     FIVE,
     LAYOUTS,
     Case,
@@ -363,9 +364,6 @@ SELECTING: dict[str, Callable[..., Any]] = {
     ),
 }
 
-SLICES = np.s_[1:], np.s_[:3], np.s_[-2:], np.s_[1::-1], np.s_[-2::-2], np.s_[1:3, None, ::-1], np.s_[::2, -1]
-SELECTING |= {f"index, {s}": lambda ops, x, s=s: ops.index(x)[s] for s in SLICES}
-
 
 def check_selecting(f: Callable[..., Any], reference: Callable[..., Any]) -> None:
     x = values((6, 4), torch.float32)
@@ -386,28 +384,68 @@ def test_sizes_that_depend_on_data(name: str) -> None:
     check_selecting(f, lambda x, mask: call(dml, x[mask]))
 
 
-@pytest.mark.parametrize("way", ["compile", "strict export", "export"])
+@st.composite
+def indices(draw: st.DrawFn, bounds: Sequence[str], *numbers: Sequence[str]) -> str:
+    """Of each dimension a slice between two of the bounds or one of its numbers, and new dimensions between them."""
+    bound = st.just("") | st.sampled_from(bounds)
+    walk = st.builds("{}:{}:{}".format, bound, bound, st.sampled_from(["", "-1", "2", "-2", "-3"]))
+    parts: list[str] = []
+    for one in numbers:
+        parts += draw(st.sampled_from([[], [], [], ["None"]]))
+        parts.append(draw(walk | walk | st.sampled_from(one) if one else walk))
+    return ", ".join(parts[: len(parts) - draw(st.integers(0, len(numbers) - 1))])
+
+
+def program(before: str, read: Sequence[str], assigned: Sequence[str] = ()) -> Callable[..., list[Any]]:
+    """f(index, x, a, b): what each index reads of x, and copies of x to which others have assigned larger numbers."""
+    lines = ["def f(index, x, a, b=None):", before, f"results = [{', '.join(f'index(x)[{i}]' for i in read)}]"]
+    for i in assigned:
+        lines += ["y = x + 0", f"index(y)[{i}] = index(x)[{i}] + 100", "results.append(y)"]
+    names: dict[str, Any] = {}
+    exec("\n    ".join([*lines, "return results"]), names)
+    f: Callable[..., list[Any]] = names["f"]
+    return f
+
+
+BOUNDS = "n", "-n", "m", "m - 1", "-m", "n - m", "2 * m", "0", "1", "2", "-3", "9", "-10**30", "x.shape[0] // 2"
+ROWS, COLUMNS = ("0", "-1", "m - 1", "-m"), ("n", "m", "-m", "3", "-1", "x.shape[0] - 1")
+several_indices = st.lists(indices(BOUNDS, ROWS, COLUMNS), max_size=3)
+
+
+@pytest.mark.filterwarnings("ignore")  # of export, from within torch
+@settings(examples, max_examples=EXAMPLES // 20)
+@example(["-1", "-1, n", "None, m - 1, None, :n:2", "-m:-m:2, -1", "-n:n, m"], ["2:-m:-3", "n::-2, None"], "compile")
+@example(["n:, None", ":n - m"], [], "inductor")
+@example(["-m:", "m:m - 1:-2, -1"], ["::-2, m"], "inductor")
+@given(several_indices, several_indices, st.sampled_from(["compile", "export", "strict export"]))
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True)
-def test_indices_that_depend_on_data(way: str) -> None:
+def test_indices_that_depend_on_data(read: list[str], assigned: list[str], way: str) -> None:
     """Numbers that tensors hold, and sizes of other tensors, as bounds and as whole numbers, to read and to assign."""
-
-    def f(x: Tensor, number: Tensor, mask: Tensor) -> list[Tensor]:
-        n, m, y, z = number.item(), mask.nonzero().shape[0], x + 0, x[mask] + 0
-        dml.index(y)[n], dml.index(z)[::-2], dml.index(z)[-1] = 7, 8, 9
-        with dml.negative_steps():
-            read = [x[:m:-1], x[::-1, m - 1]]
-        return [y, z, *read, *(dml.index(x)[i] for i in (n, (slice(n, None, -1), None), slice(n - 1), slice(-m, m, 2)))]
-
-    x = values((6, 7), torch.float32)
-    given = [(x, torch.tensor(n), torch.arange(6) % k == 0) for n, k in ((2, 2), (-6, 1), (5, 3), (-1, 6))]
-    if way == "compile":
-        call: Callable[..., Any] = compiled(f, "aot_eager")
+    torch._dynamo.reset()
+    f = partial(program("n, m, x = a.item(), b.nonzero().shape[0], x[b]", read, assigned), dml.index)
+    given = [
+        (values((6, 7)), torch.tensor(n), torch.arange(6) % k == 0)
+        for n, k in ((2, 2), (-6, 1), (5, 3), (-1, 6), (0, 4))
+    ]
+    if way in ("compile", "inductor"):
+        call: Callable[..., Any] = compiled(f, "inductor" if way == "inductor" else "aot_eager")
     else:
         module = torch.nn.Module()
         module.forward = f  # type: ignore[method-assign]
         call = torch.export.export(module, given[0], strict=way == "strict export").module()
     for arguments in given:
         same(call(*arguments), f(*arguments))
+
+
+@torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)
+def test_a_slice_in_the_mode_that_depends_on_data() -> None:
+    def f(x: Tensor, mask: Tensor) -> list[Tensor]:
+        m = mask.nonzero().shape[0]
+        with dml.negative_steps():
+            return [x[:m:-1], x[::-1, m - 1], x[mask][:-2:-1]]
+
+    x, mask = values((6, 7)), torch.arange(6) % 2 == 0
+    same(compiled(f)(x, mask), f(x, mask))
 
 
 @torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)

@@ -368,8 +368,9 @@ def test_bounds_of_slices_that_are_sizes_of_another_tensor(sizes: Sequence[int])
 
     def bounded(index: Any, x: Any, y: Any) -> list[Any]:
         n = y.shape[0]
-        bounds = slice(n, None), slice(-n, None), slice(None, -n, -1), slice(1 - n, n, 2), slice(2 * n - 2, -(n // 2))
-        return [index(x)[s] for s in (*bounds, slice(n - 2, None, -2), slice(None, n - 2))]
+        bounds = slice(n, None), slice(-n, None), slice(None, -n, -1), slice(1 - n, n, 2), slice(None, 2 * n - 2, 2)
+        more = slice(2 * n - 2, -(n // 2)), slice(n - 2, None, -2), slice(None, n - 2)
+        return [index(x)[s] for s in (*bounds, *more)]
 
     indexing_as_numpys(bounded, sizes)
 

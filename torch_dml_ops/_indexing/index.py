@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -14,7 +15,15 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 from torch.overrides import handle_torch_function
 
-from torch_dml_ops._indexing.slices import Walk, as_written, has_negative_step, numbers_in, walk_of
+from torch_dml_ops._indexing.slices import (
+    Walk,
+    as_written,
+    has_negative_step,
+    is_undecided_slice,
+    numbers_in,
+    of_numbers,
+    walk_of,
+)
 from torch_dml_ops._sentences.arguments import (
     index_of,
     is_array,
@@ -121,15 +130,16 @@ def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
     if (proxy := proxy_among(input, *numbers_in(index))) is not None:
         result: Tensor = handle_torch_function(read, (proxy,), op, input, index, proxy)
         return result
-    parts = _parts(op, index, input)
+    input, parts = _parts(op, index, input)
     if any(isinstance(part, Tensor) for part in parts):
         input = input[tuple(part if isinstance(part, Tensor) else slice(None) for part in parts if part is not None)]
         parts = [part for part in parts if not isinstance(part, Tensor)]
-    if any(isinstance(part, Walk) and known_true(part.length == 0) for part in parts):
-        return input[tuple(map(_for_torch, parts))].clone()
     along = iter(input.shape)
-    if is_exporting() or any(_is_undecided(part, next(along)) for part in parts if part is not None):
+    if is_exporting() or any(_part_is_undecided(part, next(along)) for part in parts if part is not None):
         input, parts = _narrowed(input, parts)
+    if any(isinstance(part, Walk) and known_true(part.length == 0) for part in parts):
+        input, parts = _selected(input, parts)
+        return input[tuple(map(_for_torch, parts))].clone()
     if not parts or all(part is None for part in parts):  # a 0-d input
         return reshaped(slice1(input[None], [0], [1], [1]), [1] * len(parts))
     walks = [
@@ -148,11 +158,11 @@ def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
     return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
 
 
-def _is_undecided(part: Any, size: int) -> bool:
+def _part_is_undecided(part: Any, size: int) -> bool:
     """Whether it depends on data that a walk finds something, or which index of a dimension a whole number is."""
     if isinstance(part, Walk):
         return is_undecided(part.length == 0)
-    return is_undecided(part < 0) or is_undecided(part < size)
+    return any(map(is_undecided, (part < 0, part < size, -size <= part)))
 
 
 def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]:
@@ -167,15 +177,25 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
         if isinstance(part, Walk):
             offset, size = part.window()
             least = torch.sym_min(available, 1) if isinstance(available, torch.SymInt) else min(available, 1)
-            if not known_true(size >= least):
+            if not (known_true(size == available) or known_true(size >= least)):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
-        elif part is not None and (isinstance(part + available, torch.SymInt) or _is_undecided(part, available)):
+        elif part is not None and (isinstance(part + available, torch.SymInt) or _part_is_undecided(part, available)):
             input = torch.ops.aten.select.int(input, d, part)
             continue
         left.append(part)
         d += part is not None
     return input, left
+
+
+def _selected(input: Tensor, parts: list[Part]) -> tuple[Tensor, list[Part]]:
+    """Selects at whole numbers while torch compiles: beside slices, it refuses symbols or makes constants of them."""
+    if torch.compiler.is_compiling() and not any(isinstance(part, Tensor) for part in parts):
+        for k in reversed(range(len(parts))):
+            if not (parts[k] is None or isinstance(parts[k], Walk)):
+                d = sum(part is not None for part in parts[:k])
+                input, parts = torch.ops.aten.select.int(input, d, parts[k]), [*parts[:k], *parts[k + 1 :]]
+    return input, parts
 
 
 _view: Any = Tensor.view if RESHAPE.missing else RESHAPE.default
@@ -196,7 +216,7 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     if (proxy := proxy_among(value, *numbers_in(index))) is not None:
         handle_torch_function(assign, (proxy,), op, input, index, value, proxy)
         return
-    parts = _parts(op, index, input, assigns=True)
+    target, parts = _parts(op, index, input, assigns=True)
     kept = [part for part in parts if part is None or isinstance(part, Walk)]
     _check_not_sharded(op, input, parts)
     _check_not_leaf(op, input)
@@ -209,13 +229,8 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
     if isinstance(value, Tensor):
         _check_layout(op, "the value", value)
         value = _turned(value, [part is not None and part.step < 0 for part in kept])
-    target = input
-    if torch.compiler.is_compiling() and not any(isinstance(part, Tensor) for part in parts):
-        for k in reversed(range(len(parts))):  # torch makes constants of numbers beside slices
-            if not (parts[k] is None or isinstance(parts[k], Walk)):
-                d = sum(part is not None for part in parts[:k])
-                target, parts = torch.ops.aten.select.int(target, d, parts[k]), [*parts[:k], *parts[k + 1 :]]
     try:
+        target, parts = _selected(target, parts)
         target[tuple(map(_for_torch, parts))] = value
     except (RuntimeError, ValueError, OverflowError) as error:
         if (fitting := _beyond_int64(value, input.dtype)) is not None:
@@ -279,6 +294,8 @@ def _for_torch(part: Part) -> slice | int | Tensor | None:
         return slice(part.start, part.start + part.length)
     if part.step > 0:
         return slice(part.start, part.stop, part.step)
+    if not is_exporting() and is_undecided(part.length == 0) and known_true(part.stop == -1):
+        return slice(part.start % -part.step, part.start + 1, -part.step)  # of which torch knows that it begins within
     offset, size = part.least_window()
     return slice(offset, offset + size, -part.step)
 
@@ -314,8 +331,8 @@ def _check_not_leaf(op: str, input: Tensor) -> None:
         raise RuntimeError(f"{op}: input must not be a leaf that requires grad where it is assigned to; {_TO_ASSIGN}")
 
 
-def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> list[Part]:
-    """What the index says of each dimension, and None for each new one."""
+def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> tuple[Tensor, list[Part]]:
+    """What the index says of each dimension of the input, or of its part that torch has cut out; None for new ones."""
     _check_layout(op, "input", input)
     sizes = whole_numbers(f"{op}: the shape of input", input.shape)
     given_entries = index if isinstance(index, tuple) else (index,)
@@ -333,6 +350,7 @@ def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> list[Pa
         )
     at = ellipses[0] if ellipses else len(entries)
     whole = [slice(None)] * (len(sizes) - given)
+    may_cut = torch.compiler.is_compiling() and not is_exporting()  # where to ask would be a guard, lost in ONNX
     parts: list[Part] = []
     d = 0
     for k, entry in [*enumerate(entries[:at]), *((at, s) for s in whole), *enumerate(entries[at + 1 :], at + 1)]:
@@ -340,11 +358,42 @@ def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> list[Pa
             parts.append(None)
             continue
         if isinstance(entry, slice):
+            if may_cut:
+                input, entry = _cut(op, input, d, entry, assigns)
+                sizes = input.shape
             parts.append(walk_of(op, entry, sizes[d], d))
         else:
             parts.append(entry if isinstance(entry, Tensor) else _in_range(op, k, entry, sizes[d], d))
         d += 1
-    return parts
+    return input, parts
+
+
+def _cut(op: str, input: Tensor, d: int, s: slice, assigns: bool) -> tuple[Tensor, slice]:
+    """Where it depends on data where the slice lies, that part, which torch finds when it runs, and the slice of it."""
+    first, last, step = of_numbers(op, s, d)
+    if not is_undecided_slice(first, last, step, input.shape[d]):
+        return input, s
+    if step is not None and step < 0:
+        if not any(index is not None and is_undecided(index == -1) for index in (first, last)):
+            first, last = _after(last), _after(first)
+        elif assigns:
+            return input, s
+        else:  # after -1 comes 0, which would be counted from the other end
+            input = slice1(input, [0] * input.dim(), input.shape, [-1 if k == d else 1 for k in range(input.dim())])
+            first, last = None if first is None else -1 - first, None if last is None else -1 - last
+            step = -step
+    start, stop = 0 if first is None else _in_int64(first), sys.maxsize if last is None else _in_int64(last)
+    return torch.ops.aten.slice.Tensor(input, d, start, stop), slice(None, None, step)
+
+
+def _after(index: int | None) -> int | None:
+    """The index that follows, of the same sign."""
+    return None if index is None else sys.maxsize if known_true(index == -1) else index + 1
+
+
+def _in_int64(index: int) -> int:
+    largest = sys.maxsize
+    return largest if known_true(index > largest) else -largest if known_true(index < -largest) else index
 
 
 def _checked(op: str, entries: Sequence[Any], k: int, entry: Any, assigns: bool) -> Any:
@@ -405,7 +454,7 @@ def _may_be_number(entry: Any) -> bool:
 
 def _in_range(op: str, k: int, number: int, size: int, d: int) -> int:
     """The number as an index from 0 on, or as it is where torch has to find out which one it is."""
-    if _is_undecided(number, size) or is_undecided(-size <= number):
+    if _part_is_undecided(number, size):
         return number
     if not -size <= number < size:
         rule = f"from {-size} to {size - 1}" if size else "a slice"

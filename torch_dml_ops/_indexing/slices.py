@@ -38,15 +38,18 @@ class Walk(NamedTuple):
         return self.start if self.step > 0 else self.start - extent + 1, extent
 
 
+def of_numbers(op: str, s: slice, d: int) -> Iterator[int | None]:
+    """Start, stop and step of the slice of dimension `d`."""
+    for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step)):
+        yield value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
+
+
 def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
     """What the slice selects of dimension `d`, of this size: the indices ``range(*s.indices(size))``."""
-    first, last, step = (
-        value if value is None else whole_number(f"{op}: the {part} of the slice of dimension {d}", value)
-        for part, value in (("start", s.start), ("stop", s.stop), ("step", s.step))
-    )
+    first, last, step = of_numbers(op, s, d)
     least, most = (0, size) if step is None or step > 0 else (-1, size - 1)
     symbolic = is_exporting() and any(isinstance(value, torch.SymInt) for value in (size, first, last))
-    symbolic = symbolic or any(_is_undecided(index, size, least, most) for index in (first, last))
+    symbolic = symbolic or is_undecided_slice(first, last, step, size)
     largest = _PERIOD if symbolic else sys.maxsize  # a larger step, too, ends after one index; ONNX adds sizes to it
     step = 1 if step is None else max(min(step, largest), -largest)
     if step == 0:
@@ -75,14 +78,17 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
         stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
     distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
     length = (distance + stride - 1) // stride
-    if symbolic:
-        return Walk(start, stop, step, length)
-    length = max(length, 0)
+    length = length if symbolic else max(length, 0)
     return Walk(0, 0, step, 0) if known_true(length == 0) else Walk(start, stop, step, length)
 
 
-def _is_undecided(index: int | None, size: int, least: int, most: int) -> bool:
-    """Whether the index, a bound of a slice, is on a side of the dimension's ends that depends on data."""
+def is_undecided_slice(first: int | None, last: int | None, step: int | None, size: int) -> bool:
+    """Whether a bound of the slice is on a side of the dimension's ends that depends on data."""
+    least, most = (0, size) if step is None or step > 0 else (-1, size - 1)
+    return any(_bound_is_undecided(index, size, least, most) for index in (first, last))
+
+
+def _bound_is_undecided(index: int | None, size: int, least: int, most: int) -> bool:
     if index is None or is_undecided(index < 0):
         return index is not None
     return is_undecided(index + size >= least) if index < 0 else is_undecided(index <= most)

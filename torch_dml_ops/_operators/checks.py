@@ -12,6 +12,7 @@ from torch import Tensor
 
 from torch_dml_ops._sentences.text import Shown, dtype_name, in_full, text
 from torch_dml_ops._torch.private import CHECK
+from torch_dml_ops._torch.symbols import always_true
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
@@ -86,8 +87,13 @@ def sizes(required: Sequence[int], given: Sequence[int], message: str, *more: Sh
 def steps(taken: int, most: int, message: str) -> None:
     """`message` has a "%s" for the least steps that a walk must take, for the most, and for those that are taken."""
     least = torch.sym_min(most, 1)
-    for condition in (taken >= least, taken <= most):
+    for condition in (_is_least(taken, most), taken <= most):
         require(condition, message, least, most, taken)
+
+
+def _is_least(given: int, most: int) -> bool:
+    """Whether it is at least 1, or all, of which torch does not see that this is at least the smaller of it and 1."""
+    return always_true(given == most) or given >= torch.sym_min(most, 1)
 
 
 def window(
@@ -109,7 +115,7 @@ def window(
         least = torch.sym_min(size, 1)
         require(strides[d] != 0, f"{op}: window_strides[{d}] must not be 0")
         require(offsets[d] >= 0, f"{op}: window_offsets[{d}] must be at least 0, got %s", offsets[d])
-        require(window[d] >= least, f"{op}: window_sizes[{d}] must be at least %s, got %s", least, window[d])
+        require(_is_least(window[d], size), f"{op}: window_sizes[{d}] must be at least %s, got %s", least, window[d])
         require(
             offsets[d] + window[d] <= size,
             f"{op}: window_offsets[{d}] + window_sizes[{d}] must be at most %s, the size of {sized} in dimension {d}, "

@@ -13,15 +13,24 @@ def is_exporting() -> bool:
     return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
 
 
-def known_true(condition: bool) -> bool:
-    """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
+def always_true(condition: bool) -> bool:
+    """Whether a condition on sizes holds, whatever they are."""
     if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
         return condition
     # Takes as long to import as this package.
-    from torch.fx.experimental.symbolic_shapes import guard_or_false, statically_known_true
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-    # A guard would limit the sizes of an exported program, and be lost in ONNX.
-    return statically_known_true(condition) if is_exporting() else guard_or_false(condition)
+    return statically_known_true(condition)
+
+
+def known_true(condition: bool) -> bool:
+    """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
+    # When exporting, a guard would limit the program's sizes, and be lost in ONNX.
+    if (isinstance(condition, bool) and not is_dynamo_compiling()) or is_exporting():
+        return always_true(condition)
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)
 
 
 def is_undecided(condition: bool) -> bool:
