@@ -413,7 +413,7 @@ several_indices = st.lists(indices(BOUNDS, ROWS, COLUMNS), max_size=3)
 
 
 @pytest.mark.filterwarnings("ignore")  # of export, from within torch
-@settings(examples, max_examples=EXAMPLES // 20)
+@settings(examples, max_examples=max(EXAMPLES // 20, 1))
 @example(["-1", "-1, n", "None, m - 1, None, :n:2", "-m:-m:2, -1", "-n:n, m"], ["2:-m:-3", "n::-2, None"], "compile")
 @example(["n:, None", ":n - m"], [], "inductor")
 @example(["-m:", "m:m - 1:-2, -1"], ["::-2, m"], "inductor")
