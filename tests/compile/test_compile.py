@@ -417,7 +417,7 @@ several_indices = st.lists(indices(), max_size=3)
 
 @pytest.mark.filterwarnings("ignore")  # of export, from within torch
 @settings(examples, max_examples=max(EXAMPLES // 20, 1))
-@example(["-1", "-1, n", "None, m - 1, None, :n:2", "-m:-m:2, -1", "-n:n, m"], ["2:-m:-3", "n::-2, None"], "compile")
+@example(["-1", "-1, n", "None, m - 1, :n:2", "-m:-m:2, -1", "-n:n, m", "-10**30:n"], ["2:-m:-3", "n::-2"], "compile")
 @example(["1:", ":3", "-2:", "1::-1", "-2::-2", "1:3, None, ::-1", "::2, -1"], [], "inductor")
 @example(["n:, None", ":n - m"], [], "inductor")
 @example(["-m:", "m:m - 1:-2, -1"], ["::-2"], "inductor")

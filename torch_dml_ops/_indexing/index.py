@@ -37,7 +37,7 @@ from torch_dml_ops._sentences.arguments import (
 from torch_dml_ops._sentences.text import dtype_name, shown, text
 from torch_dml_ops._torch.private import RESHAPE
 from torch_dml_ops._torch.short_way import fast
-from torch_dml_ops._torch.symbols import always_true, is_exporting, is_undecided, known_true
+from torch_dml_ops._torch.symbols import is_exporting, is_undecided, known_true
 from torch_dml_ops.ops import slice1
 
 Entry = slice | SupportsIndex | EllipsisType | None
@@ -177,7 +177,7 @@ def _narrowed(input: Tensor, parts: Sequence[Part]) -> tuple[Tensor, list[Part]]
         if isinstance(part, Walk):
             offset, size = part.window()
             least = torch.sym_min(available, 1) if isinstance(available, torch.SymInt) else min(available, 1)
-            if not (always_true(size == available) or known_true(size >= least)):
+            if not known_true(size >= least):
                 input = torch.ops.aten.slice.Tensor(input, d, offset, offset + size)
                 part = walk_of("index", slice(None, None, part.step), input.shape[d], d)
         elif part is not None and (isinstance(part + available, torch.SymInt) or _part_is_undecided(part, available)):

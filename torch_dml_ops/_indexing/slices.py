@@ -78,7 +78,9 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
         stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
     distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
     length = (distance + stride - 1) // stride
-    length = length if symbolic else max(length, 0)
+    if symbolic:
+        return Walk(start, stop, step, length)
+    length = max(length, 0)
     return Walk(0, 0, step, 0) if known_true(length == 0) else Walk(start, stop, step, length)
 
 

@@ -443,7 +443,7 @@ torch_dml_ops/_indexing/index.py
 torch_dml_ops/_indexing/slices.py
   return index + size if index + size >= least else «least» ==> 0
   return index if index <= most else «most» ==> size
-  length if symbolic else max(length, «0») ==> 1
+  length = max(length, 0) ==> length = max(length, 1)
   else self.start - extent« + 1», extent ==>
   max(«min(step, largest)», -largest) ==> step
 [mode] tests/indexing/test_negative_steps.py tests/indexing/test_compositions.py
