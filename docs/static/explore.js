@@ -61,7 +61,8 @@ const torch_dml_ops_explore = (() => {
   }
 
   function walkOf(slice, size, d) {
-    const step = slice.step === null ? 1 : slice.step;
+    const largest = Number.MAX_SAFE_INTEGER;  // which is written in full, and beyond every size
+    const step = slice.step === null ? 1 : Math.max(-largest, Math.min(slice.step, largest));
     if (step === 0) throw new Error(`index: the slice of dimension ${d} must not have a step of 0`);
     const [least, most] = step > 0 ? [0, size] : [-1, size - 1];
     const bound = (index, otherwise) =>

@@ -89,6 +89,8 @@ def test_an_index_and_its_window(page: Browser) -> None:
     assert (shown["error"], shown["output"]) == ("slice1: window_strides[1] must not be 0", [9, 11, 5, 7, 1, 3])
     assert (shown["wrong"], shown["stale"]) == (["strides"], True)
     assert type_into(page, "index", "0, None, ::-1")["code"] == "dml.index(x)[0, None, ::-1]"
+    slice1 = type_into(page, "index", f":: {10**30}")["code"].split("\n")[1]  # whose numbers have 64 bits
+    assert eval(slice1, {"dml": dml, "x": torch.arange(12).view(3, 4)}).tolist() == [[0, 1, 2, 3]]
 
 
 @in_a_browser
@@ -208,11 +210,15 @@ def test_the_call_follows_the_fields() -> None:
     shown = Shown("index", 3, 4)
     shown.fields[0].value = "::-2, 1:"
     assert shown() == ("dml.index(x)[::-2, 1:]", "")
+    whole = "explore: index must be written as between brackets, as in ::-2, 1:, got"
     for index, error in [
-        ("0", "TypeError: window: index[0] must be a slice or an Ellipsis, got 0; write 0:1 to keep the dimension"),
-        ("exit()", "ValueError: explore: index must be written as between brackets, as in ::-2, 1:, got exit()"),
-        ("](", "ValueError: explore: index must be written as between brackets, as in ::-2, 1:, got ]("),
-        ("0] + x[1", "ValueError: explore: index must be written as between brackets, as in ::-2, 1:, got 0] + x[1"),
+        ("0", ""),
+        ("None, ::-1, -1", ""),
+        ("3:1, 0", "selects nothing: the result has sizes [0]"),
+        ("3", "IndexError: index: index[0] must be from -3 to 2, as dimension 0 has size 3, got 3"),
+        ("exit()", f"ValueError: {whole} exit()"),
+        ("](", f"ValueError: {whole} ]("),
+        ("0] + x[1", f"ValueError: {whole} 0] + x[1"),
     ]:
         shown.fields[0].value = index
         assert shown() == (f"dml.index(x)[{index}]", error)
@@ -231,6 +237,17 @@ def test_the_call_follows_the_fields() -> None:
     shown = Shown("reverse_subsequences", 20, 3)
     shown.fields[1].value = "1, 2"
     assert "sequence_lengths must have sizes [20, 1], " in shown()[1]
+    for typed, code, error in [
+        ("1, a", "[1, 'a']", "TypeError: explore: sequence_lengths[1] must be a whole number, got 'a'"),
+        (
+            f"{2**70}",
+            f"[{2**70}]",
+            "ValueError: explore: sequence_lengths[0] must be a whole number of 64 bits, got one of 71",
+        ),
+    ]:
+        shown.fields[1].value = typed
+        assert shown()[0] == f"dml.reverse_subsequences(x, torch.tensor({code}), axis=1)"
+        assert shown()[1].startswith(error)
 
 
 SLIDER = """

@@ -10,6 +10,7 @@ from importlib import import_module
 from inspect import isfunction
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -18,14 +19,17 @@ import torch_dml_ops as dml
 from torch_dml_ops._sentences.arguments import require_tensor
 from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
-from torch_dml_ops.viz.plots import input_of, plot_reverse_subsequences, plot_slice1, plot_split
+from torch_dml_ops.viz.plots import input_of, numbers, plot_reverse_subsequences, plot_slice1, plot_split
 
 MOST_SLIDERS = 16  # for lengths; more are typed
 
 
+Draw = Callable[[], Figure | str]  # or says why there is nothing to draw
+
+
 class _Controls(NamedTuple):
     widgets: list[Any]
-    call: Callable[[], tuple[str, Callable[[], Figure]]]  # the call as it is written, and what draws it
+    call: Callable[[], tuple[str, Draw]]  # the call as it is written, and what draws it
 
 
 def explore(operator: str | Callable[..., Any], input: Tensor | Sequence[int]) -> Any:
@@ -64,9 +68,11 @@ def explore(operator: str | Callable[..., Any], input: Tensor | Sequence[int]) -
         try:
             written, draw = controls.call()
             code.value = _copied(written)
-            picture.value = draw()._repr_png_()  # type: ignore[attr-defined]
-            picture.layout.display = None
-            error.value = ""
+            drawn = draw()
+            if isinstance(drawn, Figure):
+                picture.value = drawn._repr_png_()  # type: ignore[attr-defined]
+            picture.layout.display = "none" if isinstance(drawn, str) else None
+            error.value = _copied(drawn) if isinstance(drawn, str) else ""
         except (IndexError, RuntimeError, TypeError, ValueError) as refused:
             picture.layout.display = "none"
             error.value = _copied(f"{type(refused).__name__}: {refused}")
@@ -123,11 +129,25 @@ def _index_of(text: str) -> Any:
 def _index(widgets: Any, input: Any, sizes: tuple[int, ...], show: Any) -> _Controls:
     field = _watched(widgets.Text("::-1", description="index"), show)
 
-    def call() -> tuple[str, Callable[[], Figure]]:
+    def call() -> tuple[str, Draw]:
         text = field.value.strip() or "..."
-        return f"dml.index(x)[{text}]", lambda: plot_slice1(input, *dml.window(sizes, _index_of(text)))
+
+        def draw() -> Figure | str:
+            index = _index_of(text)
+            result = dml.index(torch.empty(sizes))[index]
+            if result.numel() == 0:
+                return f"selects nothing: the result has sizes {list(result.shape)}"
+            entries = index if isinstance(index, tuple) else (index,)
+            return plot_slice1(input, *dml.window(sizes, tuple(_kept(e) for e in entries if e is not None)))
+
+        return f"dml.index(x)[{text}]", draw
 
     return _Controls([field], call)
+
+
+def _kept(entry: Any) -> Any:
+    """A slice in the place of a whole number, which would drop its dimension from the picture."""
+    return slice(entry, entry + 1 or None) if isinstance(entry, int) else entry
 
 
 def _slice1(widgets: Any, input: Any, sizes: tuple[int, ...], show: Any) -> _Controls:
@@ -139,7 +159,7 @@ def _slice1(widgets: Any, input: Any, sizes: tuple[int, ...], show: Any) -> _Con
     windows = [slider("sizes", d, n, 1, n) for d, n in enumerate(sizes)]
     strides = [slider("strides", d, -1 if d == 0 else 1, -n, n) for d, n in enumerate(sizes)]
 
-    def call() -> tuple[str, Callable[[], Figure]]:
+    def call() -> tuple[str, Draw]:
         lists = [[slider.value for slider in column] for column in (offsets, windows, strides)]
         return f"dml.slice1(x, {', '.join(map(str, lists))})", lambda: plot_slice1(input, *lists)
 
@@ -156,7 +176,7 @@ def _split(widgets: Any, input: Any, sizes: tuple[int, ...], show: Any) -> _Cont
     field = _watched(widgets.Text(f"{half}, {sizes[0] - half}" if half else "1", description="sizes"), show)
     axis = _watched(_axis(widgets, sizes, 0), show)
 
-    def call() -> tuple[str, Callable[[], Figure]]:
+    def call() -> tuple[str, Draw]:
         pieces = _numbers(field.value)
         return f"dml.split(x, {pieces}, axis={axis.value})", lambda: plot_split(input, pieces, axis.value)
 
@@ -180,16 +200,20 @@ def _reverse_subsequences(widgets: Any, input: Any, sizes: tuple[int, ...], show
         make_rows()
         show()
 
-    def call() -> tuple[str, Callable[[], Figure]]:
+    def call() -> tuple[str, Draw]:
         values = [slider.value for slider in rows.children]
         if isinstance(values[0], str):
             values = _numbers(values[0])
-        lengths = torch.tensor(values, dtype=torch.int64)
         shape = [1 if d == axis.value else n for d, n in enumerate(sizes)]
+        lengths = np.array(values, object)  # whatever has been typed
         if len(values) == math.prod(shape):
             lengths = lengths.reshape(shape)
-        code = f"dml.reverse_subsequences(x, torch.tensor({lengths.tolist()}), axis={axis.value})"
-        return code, lambda: plot_reverse_subsequences(input, lengths, axis.value)
+
+        def draw() -> Figure:
+            checked = torch.tensor(numbers("explore: sequence_lengths", values)).reshape(lengths.shape)
+            return plot_reverse_subsequences(input, checked, axis.value)
+
+        return f"dml.reverse_subsequences(x, torch.tensor({lengths.tolist()}), axis={axis.value})", draw
 
     make_rows()
     axis.observe(change_axis, "value")

@@ -58,7 +58,7 @@ def _number(name: str, value: Any) -> int:
     return number
 
 
-def _numbers(name: str, values: Any) -> tuple[int, ...]:
+def numbers(name: str, values: Any) -> tuple[int, ...]:
     return tuple(_number(f"{name}[{k}]", value) for k, value in enumerate(integers(name, values)))
 
 
@@ -97,7 +97,7 @@ def _checked(caller: str, input: Any, desc: type, given: dict[str, Any]) -> Any:
     is_desc = isinstance(input, desc)
     if not is_desc and not isinstance(input, Tensor):
         try:
-            input = _numbers(f"{caller}: input", input)
+            input = numbers(f"{caller}: input", input)
         except TypeError:
             raise TypeError(
                 f"{caller}: input must be a tensor, a list of sizes or a {desc.__name__}, got {type(input).__name__}"
@@ -163,10 +163,10 @@ def plot_slice1(
         window_offsets, window_sizes = input.input_window_offsets, input.input_window_sizes
         window_strides, output_sizes = input.input_window_strides, input.output_tensor.sizes
         input = input.input_tensor.sizes
-    window_offsets = _numbers(f"{caller}: window_offsets", window_offsets)
-    window_sizes = _numbers(f"{caller}: window_sizes", window_sizes)
-    window_strides = _numbers(f"{caller}: window_strides", window_strides)
-    output_sizes = None if output_sizes is None else _numbers(f"{caller}: output_sizes", output_sizes)
+    window_offsets = numbers(f"{caller}: window_offsets", window_offsets)
+    window_sizes = numbers(f"{caller}: window_sizes", window_sizes)
+    window_strides = numbers(f"{caller}: window_strides", window_strides)
+    output_sizes = None if output_sizes is None else numbers(f"{caller}: output_sizes", output_sizes)
     x = input_of(caller, input)
     output_sizes = Slice1.result_sizes(x.tensor, window_offsets, window_sizes, window_strides, output_sizes)
     sources = dml.slice1(_flat_indices(x.sizes), window_offsets, window_sizes, window_strides, output_sizes).numpy()
@@ -226,7 +226,7 @@ def plot_split(
         axis = input.axis
         split_sizes = [tensor.sizes[axis] for tensor in input.output_tensors]
         input = input.input_tensor.sizes
-    split_sizes, axis = _numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
+    split_sizes, axis = numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
     x = input_of(caller, input)
     Split.result_sizes(x.tensor, split_sizes, axis)
     pieces = [piece.numpy() for piece in dml.split(_flat_indices(x.sizes), split_sizes, axis)]
