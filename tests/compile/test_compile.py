@@ -32,6 +32,8 @@ from transform_cases import (
     by_name,
     examples,
     gradients,
+    indices,
+    program,
     same,
     values,
 )
@@ -388,31 +390,8 @@ BOUNDS = "", "n", "-n", "m", "m - 1", "-m", "n - m", "2 * m", "0", "1", "2", "-3
 NUMBERS = ("0", "-1", "m - 1", "-m"), ("n", "m", "-m", "3", "-1", "x.shape[0] - 1")  # of the rows, and of the columns
 
 
-@st.composite
-def indices(draw: st.DrawFn) -> str:
-    """Of rows, and mostly of columns, a slice or a number, and now and then new dimensions."""
-    bound = st.sampled_from(BOUNDS)
-    walk = st.builds("{}:{}:{}".format, bound, bound, st.sampled_from(["", "-1", "2", "-2", "-3"]))
-    parts: list[str] = []
-    for numbers in NUMBERS[: draw(st.integers(1, 2))]:
-        parts += draw(st.sampled_from([[], [], [], ["None"]]))
-        parts.append(draw(walk | walk | st.sampled_from(numbers)))
-    return ", ".join(parts)
-
-
-def program(read: Sequence[str], assigned: Sequence[str]) -> Callable[..., list[Tensor]]:
-    """What each index reads of the rows that a mask selects, and copies to which others have assigned."""
-    lines = ["def f(x, number, mask):", "n, m, x = number.item(), mask.nonzero().shape[0], x[mask]"]
-    lines.append(f"results = [{', '.join(f'index(x)[{i}]' for i in read)}]")
-    for i in assigned:
-        lines += ["y = x + 0", f"index(y)[{i}] = index(x)[{i}] + 100", "results.append(y)"]
-    names: dict[str, Any] = {"index": dml.index}
-    exec("\n    ".join([*lines, "return results"]), names)
-    f: Callable[..., list[Tensor]] = names["f"]
-    return f
-
-
-several_indices = st.lists(indices(), max_size=3)
+several_indices = st.lists(indices(BOUNDS, *NUMBERS), max_size=3)
+ROWS_OF_A_MASK = "def f(x, number, mask):\nn, m, x = number.item(), mask.nonzero().shape[0], x[mask]"
 
 
 @pytest.mark.filterwarnings("ignore")  # of export, from within torch
@@ -426,7 +405,7 @@ several_indices = st.lists(indices(), max_size=3)
 def test_indices_that_depend_on_data(read: list[str], assigned: list[str], way: str) -> None:
     """Numbers that tensors hold, and sizes of other tensors, as bounds and as whole numbers, to read and to assign."""
     torch._dynamo.reset()
-    f = program(read, assigned)
+    f = program(ROWS_OF_A_MASK, read, assigned)
     given = [
         (values((6, 7)), torch.tensor(n), torch.arange(1, 7) % k == 0)
         for n, k in ((2, 2), (-6, 1), (5, 3), (-1, 6), (0, 4), (3, 7))

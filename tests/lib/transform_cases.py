@@ -1,4 +1,4 @@
-"""What the tests of derivatives, vmap, torch.compile and torch.export are run over: calls of the operators.
+"""What the tests of derivatives, vmap, torch.compile and exports are run over: calls of the operators, and indices.
 
 A call takes the module to find the operators in, ``torch_dml_ops`` or ``plain_torch``, and the tensors that the
 operator is linear in.
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from hypothesis import strategies as st
 from oracle import as_list
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -275,3 +276,34 @@ def all_operators(x: Tensor, lengths: Tensor) -> list[Tensor]:
         dml.join(pieces[::-1], 2),
         dml.reverse_subsequences(x, lengths, 1),
     ]
+
+
+# Random indices, as they are written.
+
+
+@st.composite
+def indices(draw: st.DrawFn, bounds: Sequence[str], *numbers: Sequence[str]) -> str:
+    """Of some first dimensions a slice or a whole number, which `numbers` has for each, and now and then new ones."""
+    bound = st.sampled_from(bounds)
+    walk = st.builds("{}:{}:{}".format, bound, bound, st.sampled_from(["", "-1", "2", "-2", "-3"]))
+    parts: list[str] = []
+    for whole in numbers[: draw(st.integers(1, len(numbers)))]:
+        parts += draw(st.sampled_from([[], [], [], ["None"]]))
+        parts.append(draw(walk | walk | st.sampled_from(whole) if whole else walk))
+    return ", ".join(parts)
+
+
+def program(head: str, read: Sequence[str], assigned: Sequence[str], sized: Sequence[str] = ()) -> Callable[..., Any]:
+    """A function that begins with these lines, and returns a list.
+
+    Of what each index reads of x, of copies of x to which others have assigned, and of numbers, as many as the first
+    dimension has of what is read by those that are left.
+    """
+    lines = [*head.split("\n"), f"results = [{', '.join(f'index(x)[{i}]' for i in read)}]"]
+    for i in assigned:
+        lines += ["y = x + 0", f"index(y)[{i}] = index(x)[{i}] + 100", "results.append(y)"]
+    lines += [f"results.append(arange(index(x)[{i}].shape[0]))" for i in sized]
+    names: dict[str, Any] = {"index": dml.index}
+    exec("\n    ".join([*lines, "return results"]), names)
+    f: Callable[..., Any] = names["f"]
+    return f

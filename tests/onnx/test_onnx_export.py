@@ -33,7 +33,7 @@ from onnx_models import (
 from processes import run_python
 from torch import Tensor
 from torch.onnx import ONNXProgram
-from transform_cases import all_operators
+from transform_cases import EXAMPLES, all_operators, examples, indices, program
 
 import torch_dml_ops as dml
 import torch_dml_ops.onnx
@@ -289,138 +289,61 @@ def test_indices_and_windows(function: Callable[..., Any], dynamic: bool) -> Non
     exports(function, [X], *([[torch.rand(8, 6)]] if dynamic else []), dynamic=dynamic)
 
 
-BOUNDS = [None, 0, -1, 2, -3, 5, -6, sys.maxsize, -sys.maxsize - 1, 10**30]
-EVERY_SLICE = [slice(a, b, c) for a in BOUNDS for b in BOUNDS for c in (None, 1, 2, -1, -2, -5)]
+SIZES_OF_A = "def f(index, arange, x, a):\nn = a.shape[0]"
+BOUNDS = ["", "n", "-n", "1 - n", "n - 2", "2 * n - 2", "-(n // 2)", "x.shape[0] - n", "0", "2", "-1", "-3", "5", "-6"]
+BOUNDS += ["9", "2**63 - 1", "-2**63", "10**30"]
+OF_7 = ["n", "-n", "n - 1", "2 - n", "n + 1", "n - n", "-1"]  # whole numbers that 7 elements have, whatever n is
+WAYS = {"read": 4, "assigned": 1, "sized": 4}  # with so many indices at most
 
 
-def same_as_numpy(
-    function: Callable[..., list[Tensor]], numpys: Callable[..., list[np.ndarray]], sizes: Sequence[int], *example: int
-) -> None:
-    """For every one of the sizes of the two tensors, whatever the example's are."""
-    dynamic = ({0: "a"} if len(sizes) > 1 else None, {0: "b"})
-    program = exported(Model(function), [torch.arange(n) for n in example], dynamic_shapes=(dynamic,))
-    runtime = session(program)
-    for n in sizes:
-        for m in (0, 1, 3, 4):
-            inputs = np.arange(n), np.arange(m)
-            wanted = [bits(np.asarray(array)) for array in numpys(*inputs)]
-            assert onnxruntime_outputs(runtime, inputs) == wanted, (n, m)
+@st.composite
+def programs(draw: st.DrawFn) -> tuple[str, str, list[str]]:
+    kind, way = draw(st.sampled_from(["static", "dynamic"])), draw(st.sampled_from(list(WAYS)))
+    numbers = OF_7 if kind == "static" and way != "sized" else []
+    drawn = indices(BOUNDS, numbers) if way == "sized" else indices(BOUNDS, numbers, numbers)
+    return kind, way, draw(st.lists(drawn, min_size=1, max_size=WAYS[way]))
 
 
-def indexing_as_numpys(function: Callable[[Any, Any, Any], Any], sizes: Sequence[int]) -> None:
-    """Of a function of what indexes an array, and two arrays."""
-    same_as_numpy(lambda *xy: function(dml.index, *xy), lambda *xy: function(lambda x: x, *xy), sizes, 7, 4)
+@assigns_with_dynamic_sizes
+@settings(examples, max_examples=max(EXAMPLES // 5, 1))
+@example(("static", "assigned", [":n:-3"]))  # of which the example selects one element
+@example(("static", "assigned", ["-3:-(n // 2):-3, 1"]))  # steps that are a quotient of what torch takes apart
+@example(("dynamic", "sized", ["0:-3:-2", "-1::-7", "::2"]))
+@example(("dynamic", "read", ["-1:, None", "None, 1 - n::-1, None, ::2", ":2:-1, 5:2", "-3:-6, 2:5:-1"]))
+@given(programs())
+def test_random_indices(drawn: tuple[str, str, list[str]]) -> None:
+    """Are NumPy's for many sizes of a tensor of two dimensions, and of another, whatever those of the example are.
 
-
-@pytest.mark.parametrize("example", [7, 3])
-def test_slices_are_numpys_below_at_and_above_every_bound(example: int) -> None:
-    """Though the example's size is on one side of the bounds, and of 3 elements some select nothing."""
-    slices = random.Random(example).sample(EVERY_SLICE, 30)
-
-    def steps_of_torch(x: Tensor, y: Tensor) -> list[Tensor]:
-        with dml.negative_steps():
-            return [x[s] if (s.step or 1) < 0 else dml.index(x)[s] for s in slices]
-
-    same_as_numpy(steps_of_torch, lambda x, y: [x[s] for s in slices], range(15), example, 4)
-
-
-@pytest.mark.parametrize("least", [0, 1])
-def test_sizes_of_slices_are_numpys_where_other_nodes_are_given_them(least: int) -> None:
-    """From 1 element on, as torch takes `x[-1:]` for one element; those without bounds, of none too. (Where a walk back
-    from the first element ends at one counted from the end, ONNX rounds a quotient of torch's to another side.)"""
-    without_bounds = [slice(a, None, c) for a in (None, sys.maxsize) for c in (-1, -2, -7, -sys.maxsize)]
-    without_bounds += [slice(None, None, c) for c in (1, 3, 2**62)]
-    usual = [s for s in EVERY_SLICE if not (s.start == 0 and (s.stop or 0) < 0 and (s.step or 1) < 0)]
-    slices = random.Random(0).sample(usual, 30) if least else without_bounds
-    same_as_numpy(
-        lambda x, y: [t for s in slices for t in (torch.arange(dml.index(x)[s].shape[0]), dml.index(x)[s, None])],
-        lambda x, y: [a for s in slices for a in (np.arange(len(x[s])), x[s, None])],
-        range(least, 15),
-        *(7, 4),
-    )
+    Not where something else is made of the size of what is read of nothing, as torch takes `x[-1:]` for one element.
+    """
+    kind, way, some = drawn
+    f = program(SIZES_OF_A, **{"read": [], "assigned": [], **{way: some}})
+    dynamic = (None if kind == "static" else {0: "rows", 1: "columns"}, {0: "n"})
+    module = Model(lambda x, a: f(dml.index, torch.arange, x, a))
+    runtime = session(exported(module, [torch.zeros(7, 7), torch.zeros(4)], dynamic_shapes=(dynamic,)))
+    all_sizes = [(7, 7)] if kind == "static" else itertools.product(range(9), (0, 1, 4, 7))
+    for rows, columns in all_sizes:
+        for n in (0, 1, 3, 4):
+            if way == "sized" and 0 in (rows, n):
+                continue
+            inputs = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), np.zeros(n, np.float32)
+            wanted = [bits(np.asarray(array)) for array in f(lambda x: x, np.arange, *inputs)]
+            assert onnxruntime_outputs(runtime, inputs) == wanted, (rows, columns, n)
 
 
 def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
-    selecting = [s for s in EVERY_SLICE if all(range(n)[s] for n in range(3, 15))]  # of so many elements, something
+    bounds = [None, 0, -1, 2, -3, 5, -6, sys.maxsize, -sys.maxsize - 1, 10**30]
+    every_slice = [slice(a, b, c) for a in bounds for b in bounds for c in (None, 1, 2, -1, -2, -5)]
+    selecting = [s for s in every_slice if all(range(n)[s] for n in range(3, 15))]  # of so many elements, something
     slices = random.Random(0).sample(selecting, 30)
-    same_as_numpy(
-        lambda x, y: [dml.slice1(x, *dml.window(x.shape, s)) for s in slices],
-        lambda x, y: [x[s] for s in slices],
-        range(3, 15),
-        *(7, 4),
+    runtime = session(
+        exported(
+            Model(lambda x: [dml.slice1(x, *dml.window(x.shape, s)) for s in slices]), [torch.arange(7)], dynamic=True
+        )
     )
-
-
-@assigns_with_dynamic_sizes
-def test_assigning_to_slices_is_numpys_below_at_and_above_every_bound() -> None:
-    def assigned(index: Any, x: Any, y: Any) -> list[Any]:
-        y, z = x + 0, x + 0
-        index(y)[-3:], index(y)[4::-2] = 0, 7
-        index(z)[-4:] = index(x)[:-5:-1]
-        return [y, z]
-
-    indexing_as_numpys(assigned, range(9))
-
-
-@pytest.mark.parametrize("sizes", [range(9), [7]], ids=["dynamic", "static"])
-def test_bounds_of_slices_that_are_sizes_of_another_tensor(sizes: Sequence[int]) -> None:
-    """Which may be 0, where the negative of a size is no negative bound."""
-
-    def bounded(index: Any, x: Any, y: Any) -> list[Any]:
-        n = y.shape[0]
-        bounds = slice(n, None), slice(-n, None), slice(None, -n, -1), slice(1 - n, n, 2), slice(None, 2 * n - 2, 2)
-        more = slice(2 * n - 2, -(n // 2)), slice(n - 2, None, -2), slice(None, n - 2)
-        return [index(x)[s] for s in (*bounds, *more)]
-
-    indexing_as_numpys(bounded, sizes)
-
-
-def test_whole_numbers_that_are_sizes_of_another_tensor() -> None:
-    def numbers(index: Any, x: Any, y: Any) -> list[Any]:
-        n = y.shape[0]
-        return [index(x)[-n], index(x)[n - 1], index(x)[None, 2 - n]]
-
-    indexing_as_numpys(numbers, [7])
-
-
-@assigns_with_dynamic_sizes
-def test_assigning_at_whole_numbers_that_are_sizes_of_another_tensor() -> None:
-    def assigned(index: Any, x: Any, y: Any) -> list[Any]:
-        n, z = y.shape[0], x + 0
-        index(z)[-n], index(z)[n - 1], index(z)[None, 2 - n] = 70, 80, 90
-        index(z)[::-2] = index(x)[n]
-        w = z.reshape(1, -1, 1) + 0
-        index(w)[0, n], index(w)[0, None, ::-3, n - n] = index(x)[n + 1], 60
-        return [z, w]
-
-    indexing_as_numpys(assigned, [7])
-
-
-@assigns_with_dynamic_sizes
-def test_an_example_of_which_nothing_is_selected() -> None:
-    def several(x: Tensor) -> list[Tensor]:
-        (n, m), z = x.shape, x * 2
-        dml.index(z)[: -n - 1 : 2, -3:-3:-1] = dml.index(x)[: -n - 1 : 2, -3:-3:-1] + 100
-        return [dml.index(z)[n // 2 : 2 * n : -1, 3 : 2 * m : 2], z]
-
-    examples = torch.rand(11, 13), torch.rand(7, 9)
-    runtime = session(exported(Model(several), examples[:1], dynamic_shapes=(({0: "rows", 1: "columns"},),)))
-    for x in examples:
-        assert onnxruntime_outputs(runtime, [x]) == outputs_of(several, [x])
-
-
-@pytest.mark.thorough
-@settings(max_examples=10, deadline=None)
-@example([slice(None, 2, -1), slice(5, 2)], 2, 3)
-@example([slice(-3, -6), slice(2, 5, -1)], 4, 3)
-@given(st.lists(st.sampled_from(EVERY_SLICE), min_size=2, max_size=2), st.integers(2, 7), st.integers(2, 7))
-def test_slices_of_two_dimensions(index: list[slice], rows: int, columns: int) -> None:
-    module = Model(lambda x: dml.index(x)[tuple(index)])
-    example = torch.zeros(rows, columns)
-    runtime = session(exported(module, [example], dynamic_shapes=(({0: "rows", 1: "columns"},),)))
-    for sizes in ((rows, columns), (0, 3), (1, 4), (2, 9), (5, 1), (12, 6)):
-        x = np.arange(np.prod(sizes), dtype=np.float32).reshape(sizes)
-        assert onnxruntime_outputs(runtime, [x]) == [bits(x[tuple(index)])]
+    for n in range(3, 15):
+        x = np.arange(n)
+        assert onnxruntime_outputs(runtime, [x]) == [bits(x[s]) for s in slices]
 
 
 def test_a_whole_number_that_is_out_of_range_fails() -> None:

@@ -151,7 +151,8 @@ def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
     copy = slice1(input, offsets, windows, [walk.step for walk in walks])
     if all(isinstance(part, Walk) for part in parts):
         return copy
-    if any(d is not None for d in _sharded(copy)):  # torch does not view such dimensions away, but selects from them
+    # torch selects from sharded dimensions, but does not view them away; and of a size, a model in ONNX may know less.
+    if is_exporting() or any(d is not None for d in _sharded(copy)):
         return copy[tuple(slice(None) if isinstance(p, Walk) else None if p is None else 0 for p in parts)].clone()
     along = iter(copy.shape)
     sizes = [(part, 1 if part is None else next(along)) for part in parts]
@@ -231,7 +232,13 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
         value = _turned(value, [part is not None and part.step < 0 for part in kept])
     try:
         target, parts = _selected(target, parts)
-        target[tuple(map(_for_torch, parts))] = value
+        selected = tuple(map(_for_torch, parts))
+        if is_exporting() and isinstance(value, Tensor) and value.dim() <= len(kept):
+            # Else torch drops first dimensions of which the example has one element; and ONNX has no copy that expands.
+            into = target[selected]
+            into.copy_(value.expand(into.shape))
+        else:
+            target[selected] = value
     except (RuntimeError, ValueError, OverflowError) as error:
         if (fitting := _beyond_int64(value, input.dtype)) is not None:
             return assign(op, input, index, fitting)

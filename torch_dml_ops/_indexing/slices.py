@@ -11,7 +11,7 @@ import torch
 
 from torch_dml_ops._sentences.arguments import whole_number
 from torch_dml_ops._sentences.text import shown
-from torch_dml_ops._torch.symbols import is_exporting, is_undecided, known_true
+from torch_dml_ops._torch.symbols import is_exporting, is_undecided, known_true, quotient
 
 Window = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
@@ -77,7 +77,7 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
     if symbolic and not ordered:
         stop = torch.sym_max(start, stop) if step > 0 else torch.sym_min(start, stop)
     distance, stride = (stop - start, step) if step > 0 else (start - stop, -step)
-    length = (distance + stride - 1) // stride
+    length = quotient(distance + stride - 1, stride)
     if symbolic:
         return Walk(start, stop, step, length)
     length = max(length, 0)

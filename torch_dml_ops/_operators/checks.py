@@ -12,7 +12,7 @@ from torch import Tensor
 
 from torch_dml_ops._sentences.text import Shown, dtype_name, in_full, text
 from torch_dml_ops._torch.private import CHECK
-from torch_dml_ops._torch.symbols import always_true
+from torch_dml_ops._torch.symbols import always_true, quotient
 
 LENGTH_DTYPES = (torch.uint32, torch.uint64, torch.int32, torch.int64)
 
@@ -124,7 +124,5 @@ def window(
             offsets[d],
             window[d],
         )
-        # The same as 1 + (window - 1) // stride; but that has a negative dividend in an exported program whose input is
-        # empty, and ONNX rounds quotients towards 0.
-        most.append((window[d] + abs(strides[d]) - 1) // abs(strides[d]))
+        most.append(quotient(window[d] + abs(strides[d]) - 1, abs(strides[d])))
     return most

@@ -40,3 +40,12 @@ def is_undecided(condition: bool) -> bool:
     from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 
     return guard_or_true(condition) and not guard_or_false(condition)
+
+
+def quotient(size: int, divisor: int) -> int:
+    """Of a size, which is not negative, rounded down."""
+    if is_exporting() and isinstance(size, torch.SymInt):
+        # As a term that torch does not take apart. It would put the quotients of parts side by side, and ONNX rounds a
+        # negative one towards 0.
+        size = torch.sym_max(size, 0)
+    return size // divisor
