@@ -261,9 +261,10 @@ def test_opset_17(name: str) -> None:
 def numpy_indices(x: Tensor) -> list[Tensor]:
     read = dml.index(x)
     with dml.negative_steps():
-        y = x.clone()
-        y[::-2, 1:] = x[1::2, :0:-1]
-        return [y, x[::-1, ::-3], read[::-2, 1:], read[-1, ::-1], read[None, ..., 1], read[1:1]]
+        y, z = x.clone(), x.clone()
+        y[::-2, 1:] = x[None, 1::2, :0:-1]
+        z[:, ::-1] = x[-1]
+        return [y, z, x[::-1, ::-3], read[::-2, 1:], read[-1, ::-1], read[None, ..., 1], read[1:1]]
 
 
 def windows(x: Tensor) -> Tensor:
