@@ -675,6 +675,17 @@ main (float[n] x) => (float[m] y) {{ y = our.f (x) }}
     assert from_onnx(model)(torch.arange(3.0)).tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("opset", [7, 8])
+def test_sizes_that_a_model_of_an_old_opset_has_as_constants(opset: int) -> None:
+    """Of whole numbers, which ONNX did not allow there, but exporters wrote."""
+    model = onnx.parser.parse_model(f"""<ir_version: 3, opset_import: ["": {opset}]>
+g (float[2, 3] x) => (float[3, m] y) {{
+    shape = Constant <value = int64[2] {{3, -1}}> ()
+    y = Reshape (x, shape)
+}}""")
+    same_as_onnxruntime(model, [torch.rand(2, 3)], importers=[from_onnx])
+
+
 OF_MANY_NAMES = """<ir_version: 10, opset_import: ["": 18, "our": 1], producer_name: "producer">
 main (float[rows, 4] given) => (float[m, 4] result) <float[1] held = {1.0}, int64[1] starts = {1}> {
     ends = Constant <value_ints = [9]> ()

@@ -470,9 +470,11 @@ class _Importer:
             return
         constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
         scaled = node.op_type in ("Resize", "Upsample")  # by numbers that are no whole ones
+        # Exporters wrote sizes as constants before opset 9 allowed whole numbers there; ONNX Runtime takes them.
+        opset = max(self._opset, 9) if node.op_type == "Constant" else self._opset
         try:
             outputs = onnx.shape_inference.infer_node_outputs(
-                onnx.defs.get_schema(node.op_type, self._opset),
+                onnx.defs.get_schema(node.op_type, opset),
                 node,
                 {name: self._types[name] for name in names},
                 {
@@ -480,7 +482,7 @@ class _Importer:
                     for name, constant in constants.items()
                     if constant.may_be_numbers or (scaled and name != node.input[0])
                 },
-                opset_imports=[onnx.helper.make_opsetid("", self._opset)],
+                opset_imports=[onnx.helper.make_opsetid("", opset)],
                 ir_version=self._model.ir_version,
             )
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
