@@ -237,6 +237,8 @@ def test_the_call_follows_the_fields() -> None:
     shown = Shown("reverse_subsequences", 20, 3)
     shown.fields[1].value = "1, 2"
     assert "sequence_lengths must have sizes [20, 1], " in shown()[1]
+    shown.fields[1].value = ""
+    assert shown()[1].endswith("sequence_lengths must have sizes [20, 1], those of input with 1 at axis 1, got [0]")
     for typed, code, error in [
         ("1, a", "[1, 'a']", "TypeError: explore: sequence_lengths[1] must be a whole number, got 'a'"),
         (

@@ -210,8 +210,8 @@ def _reverse_subsequences(widgets: Any, input: Any, sizes: tuple[int, ...], show
             lengths = lengths.reshape(shape)
 
         def draw() -> Figure:
-            checked = torch.tensor(numbers("explore: sequence_lengths", values)).reshape(lengths.shape)
-            return plot_reverse_subsequences(input, checked, axis.value)
+            checked = torch.tensor(numbers("explore: sequence_lengths", values), dtype=torch.int64)
+            return plot_reverse_subsequences(input, checked.reshape(lengths.shape), axis.value)
 
         return f"dml.reverse_subsequences(x, torch.tensor({lengths.tolist()}), axis={axis.value})", draw
 
