@@ -2,9 +2,8 @@
 
 import io
 import itertools
-import random
-import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -295,57 +294,64 @@ SIZES_OF_A = "def f(index, arange, x, a):\nn = a.shape[0]"
 BOUNDS = ["", "n", "-n", "1 - n", "n - 2", "2 * n - 2", "-(n // 2)", "x.shape[0] - n", "0", "2", "-1", "-3", "5", "-6"]
 BOUNDS += ["9", "2**63 - 1", "-2**63", "10**30"]
 OF_7 = ["n", "-n", "n - 1", "2 - n", "n + 1", "n - n", "-1"]  # whole numbers that 7 elements have, whatever n is
-WAYS = {"read": 4, "assigned": 1, "sized": 4}  # with so many indices at most
+WAYS = {"read": 4, "assigned": 1, "sized": 4, "windows": 4}  # with so many indices at most
+
+
+@dataclass
+class Windows:
+    """An index of it is what `slice1` reads with the numbers of `window`."""
+
+    x: Tensor
+
+    def __getitem__(self, slices: slice) -> Tensor:
+        return dml.slice1(self.x, *dml.window(self.x.shape, slices))
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> tuple[str, str, list[str]]:
-    kind, way = draw(st.sampled_from(["static", "dynamic"])), draw(st.sampled_from(list(WAYS)))
-    numbers = OF_7 if kind == "static" and way != "sized" else []
-    drawn = indices(BOUNDS, numbers) if way == "sized" else indices(BOUNDS, numbers, numbers)
-    return kind, way, draw(st.lists(drawn, min_size=1, max_size=WAYS[way]))
+def programs(draw: st.DrawFn) -> tuple[bool, tuple[int, int, int], str, list[str]]:
+    dynamic, way = draw(st.booleans()), draw(st.sampled_from(list(WAYS)))
+    rows, columns = draw(st.tuples(*[st.integers(2, 9)] * 2)) if dynamic else (7, 7)
+    of_one = way in ("sized", "windows")
+    numbers = [] if dynamic or of_one else OF_7
+    drawn = indices(BOUNDS, *[numbers] * (1 if of_one else 2))
+    if way == "windows":
+        drawn = drawn.map(lambda index: index.removeprefix("None, "))
+    sizes = rows, columns, draw(st.integers(2, 4))
+    return dynamic, sizes, way, draw(st.lists(drawn, min_size=1, max_size=WAYS[way]))
 
 
 @settings(examples, max_examples=max(EXAMPLES // 5, 1))
-@example(("static", "assigned", [":n:-3"]))  # of which the example selects one element
-@example(("static", "assigned", ["-3:-(n // 2):-3, 1"]))  # steps that are a quotient of what torch takes apart
-@example(("dynamic", "sized", ["0:-3:-2", "-1::-7", "::2"]))
-@example(("dynamic", "read", ["-1:, None", "None, 1 - n::-1, None, ::2", ":2:-1, 5:2", "-3:-6, 2:5:-1"]))
+@example((False, (7, 7, 4), "assigned", [":n:-3"]))  # of which the example selects one element
+@example((False, (7, 7, 4), "assigned", ["-3:-(n // 2):-3, 1"]))  # steps that are a quotient of what torch takes apart
+@example((True, (7, 7, 4), "sized", ["0:-3:-2", "-1::-7", "::2"]))
+@example((True, (7, 7, 4), "read", ["-1:, None", "None, 1 - n::-1, None, ::2", ":2:-1, 5:2", "-3:-6, 2:5:-1"]))
+@example((True, (5, 2, 2), "read", [":, None, 9:"]))  # of which the example selects nothing
 @given(programs())
-def test_random_indices(drawn: tuple[str, str, list[str]]) -> None:
+def test_random_indices(drawn: tuple[bool, tuple[int, int, int], str, list[str]]) -> None:
     """Are NumPy's for many sizes of a tensor of two dimensions, and of another, whatever those of the example are.
 
-    Not where something else is made of the size of what is read of nothing, as torch takes `x[-1:]` for one element.
+    Not where something else is made of the size of what is read of nothing, as torch takes `x[-1:]` for one element,
+    and windows not where nothing is in one.
     """
-    kind, way, some = drawn
+    dynamic, sizes, way, some = drawn
     assume(EXPORTS_ASSIGNMENTS or way != "assigned")
-    f = program(SIZES_OF_A, **{"read": [], "assigned": [], **{way: some}})
-    dynamic = (None if kind == "static" else {0: "rows", 1: "columns"}, {0: "n"})
-    module = Model(lambda x, a: f(dml.index, torch.arange, x, a))
-    runtime = session(exported(module, [torch.zeros(7, 7), torch.zeros(4)], dynamic_shapes=(dynamic,)))
-    all_sizes = [(7, 7)] if kind == "static" else itertools.product(range(9), (0, 1, 4, 7))
-    for rows, columns in all_sizes:
-        for n in (0, 1, 3, 4):
-            if way == "sized" and 0 in (rows, n):
-                continue
-            inputs = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns), np.zeros(n, np.float32)
-            wanted = [bits(np.asarray(array)) for array in f(lambda x: x, np.arange, *inputs)]
-            assert onnxruntime_outputs(runtime, inputs) == wanted, (rows, columns, n)
+    f = program(SIZES_OF_A, **{"read": [], "assigned": [], **{"read" if way == "windows" else way: some}})
+    index = Windows if way == "windows" else dml.index
+    module = Model(lambda x, a: f(index, torch.arange, x, a))
 
+    def of_numpy(rows: int, columns: int, n: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+        inputs = [x, np.zeros(n, np.float32)]
+        return inputs, [np.asarray(array) for array in f(lambda x: x, np.arange, *inputs)]
 
-def test_windows_are_numpys_below_at_and_above_every_bound() -> None:
-    bounds = [None, 0, -1, 2, -3, 5, -6, sys.maxsize, -sys.maxsize - 1, 10**30]
-    every_slice = [slice(a, b, c) for a in bounds for b in bounds for c in (None, 1, 2, -1, -2, -5)]
-    selecting = [s for s in every_slice if all(range(n)[s] for n in range(3, 15))]  # of so many elements, something
-    slices = random.Random(0).sample(selecting, 30)
-    runtime = session(
-        exported(
-            Model(lambda x: [dml.slice1(x, *dml.window(x.shape, s)) for s in slices]), [torch.arange(7)], dynamic=True
-        )
-    )
-    for n in range(3, 15):
-        x = np.arange(n)
-        assert onnxruntime_outputs(runtime, [x]) == [bits(x[s]) for s in slices]
+    example, results = of_numpy(*sizes)
+    assume(way != "windows" or all(result.size for result in results))
+    dynamic_shapes = ({0: "rows", 1: "columns"} if dynamic else None, {0: "n"})
+    runtime = session(exported(module, list(map(torch.from_numpy, example)), dynamic_shapes=(dynamic_shapes,)))
+    for size in itertools.product(*[range(9), (0, 1, 4, 7)] if dynamic else [[7], [7]], (0, 1, 3, 4)):
+        inputs, wanted = of_numpy(*size)
+        nothing = 0 in (size[0], size[2]) if way == "sized" else way == "windows" and any(not a.size for a in wanted)
+        assert nothing or onnxruntime_outputs(runtime, inputs) == [bits(array) for array in wanted], size
 
 
 def test_a_whole_number_that_is_out_of_range_fails() -> None:
