@@ -103,13 +103,16 @@ class Entry(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def _width(text: str, points: float, weight: str = "normal") -> float:
-    """Inches."""
-    if not text:
-        return 0.0
+def _points(text: str, weight: str) -> float:
+    """The width of a text of 100 points."""
     font = FontProperties(family="DejaVu Sans", weight=weight)
     path: Any = TextPath((0, 0), text, size=100, prop=font, usetex=False)
-    return float(path.get_extents().x1) / 100 * points / 72
+    return float(path.get_extents().x1)
+
+
+def _width(text: str, points: float, weight: str = "normal") -> float:
+    """Inches."""
+    return _points(text, weight) / 100 * points / 72 if text else 0.0
 
 
 def _line(points: float) -> float:
