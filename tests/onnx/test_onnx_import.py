@@ -58,7 +58,7 @@ from onnx_models import (
     tensor_of,
 )
 from oracle import as_list
-from torch import Tensor, fx
+from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 
 import torch_dml_ops as dml
@@ -376,7 +376,8 @@ def test_an_error_notes_its_node() -> None:
 def test_names_of_python_and_of_modules(kind: str) -> None:
     """One by one, or the same name in Python; with constants, a NaN and what torch does."""
     x, w = np.arange(2.0, dtype=np.float32), np.ones(1, np.float32)
-    words = {*dir(fx.GraphModule(torch.nn.Module(), fx.Graph())), *keyword.kwlist, "self", "torch", "device", "print"}
+    attributes = dir(from_onnx(one("Identity", {"x": x})))
+    words = {*attributes, *keyword.kwlist, "self", "torch", "device", "print"}
     for name in sorted({*words, "training", "x.0", "1", "/a/b.2", "inf", "nan"}):
         given = {"x:0": x, name: x} if kind == "input" else {"x:0": x}
         held = {name: x if kind == "parameter" else x.astype(np.int64)} if kind in ("parameter", "buffer") else {}

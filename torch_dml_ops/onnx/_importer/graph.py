@@ -351,6 +351,9 @@ def _restored(restore: Callable[..., fx.GraphModule], given: Sequence[Any]) -> O
     return OnnxGraph(module, module.graph)
 
 
+_EMPTY = OnnxGraph(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
+
+
 class _Tracer(fx.Tracer):
     """What records the graph again where it is restored from a pickle: the buffers too, and what is made of them."""
 
@@ -364,7 +367,7 @@ class _Importer:
         self._model, self._folder = model, folder
         self._opset = max(opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS)
         self._graph = fx.Graph(tracer_cls=_Tracer)
-        self._root = fx.GraphModule(nn.Module(), fx.Graph())  # has the attributes that no constant may replace
+        self._root = nn.Module()
         self._values: dict[str, Value] = {}
         self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
         self._registered: dict[Constant, fx.Node] = {}
@@ -635,7 +638,7 @@ class _Importer:
 
     def _register(self, constant: Constant) -> str:
         name = _identifier(constant.name)
-        while hasattr(self._root, name):
+        while hasattr(self._root, name) or hasattr(_EMPTY, name):
             name += "_"
         if constant.is_parameter:
             self._root.register_parameter(name, nn.Parameter(constant.tensor))
