@@ -40,7 +40,7 @@ def test_each_peer_measures_what_it_can() -> None:
 
 
 def test_exported_models_have_a_table() -> None:
-    case = "stride 2, last axis, 4 MB, out"
+    case = "join last axis of 3, 4 MB, out"
     done = bench("--threads", "1", "--peer", "onnx_runtime", "onnx_exported", "--case", case)
     assert done.returncode == 0, done.stderr
     _, _, table = done.stdout.partition("## Exported to ONNX, in ONNX Runtime\n")

@@ -87,7 +87,7 @@ def walk_of(op: str, s: slice, size: int, d: int) -> Walk:
 def is_undecided_slice(first: int | None, last: int | None, step: int | None, size: int) -> bool:
     """Whether a bound of the slice is on a side of the dimension's ends that depends on data."""
     least, most = (0, size) if step is None or step > 0 else (-1, size - 1)
-    return any(_bound_is_undecided(index, size, least, most) for index in (first, last))
+    return _bound_is_undecided(first, size, least, most) or _bound_is_undecided(last, size, least, most)
 
 
 def _bound_is_undecided(index: int | None, size: int, least: int, most: int) -> bool:

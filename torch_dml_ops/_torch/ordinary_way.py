@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
+from torch.compiler import is_compiling, is_dynamo_compiling
 
 from torch_dml_ops._operators.signature import NUMBER, NUMBERS, TENSOR, TENSORS, Signature, signatures
 from torch_dml_ops._sentences.arguments import (
@@ -49,8 +49,8 @@ def call_as_given(op: str, *given: Any, out: Any = None) -> Any:
     """A call of a public function that did not go the short way: numbers may be of any type, and tensors be none."""
     signature = signatures[op]
     arguments = converted(signature, given)
-    # What was not plain before may be now.
-    tried = all(map(are_plain_numbers, signature.numbers(given)))
+    # What was not plain before may be now. Dynamo, which takes long to ask, is never in the short way.
+    tried = is_dynamo_compiling() or all(map(are_plain_numbers, signature.numbers(given)))
     if out is None:
         return _call(signature, arguments, signature.ordinary if tried else signature.default)
     _converted(f"{op}: out", TENSORS if signature.gives_list else TENSOR, out)
