@@ -408,7 +408,8 @@ ROWS_OF_A_MASK = "def f(x, number, mask):\nn, m, x = number.item(), mask.nonzero
 def test_indices_that_depend_on_data(read: list[str], assigned: list[str], way: str) -> None:
     """Numbers that tensors hold, and sizes of other tensors, as bounds and as whole numbers, to read and to assign."""
     torch._dynamo.reset()
-    if torch.__version__ < "2.13":  # which may fail at these, as the documents on building say
+    # torch may lose a symbol of a slice's size in the one, and the others are told in the documents on building.
+    if way == "strict export" or torch.__version__ < "2.13":
         assigned = []
     f = program(ROWS_OF_A_MASK, read, assigned)
     given = [

@@ -153,7 +153,10 @@ def read(op: str, input: Tensor, index: Any, _proxy: Any = None) -> Tensor:
         return copy
     # torch selects from sharded dimensions, but does not view them away; and of a size, a model in ONNX may know less.
     if is_exporting() or any(d is not None for d in _sharded(copy)):
-        return copy[tuple(slice(None) if isinstance(p, Walk) else None if p is None else 0 for p in parts)]
+        view = copy[tuple(slice(None) if isinstance(p, Walk) else None if p is None else 0 for p in parts)]
+        if torch.onnx.is_in_onnx_export():
+            return view  # of which torch may export no copy, where it is empty in the example
+        return view.clone()
     along = iter(copy.shape)
     sizes = [(part, 1 if part is None else next(along)) for part in parts]
     return reshaped(copy, [size for part, size in sizes if part is None or isinstance(part, Walk)])
