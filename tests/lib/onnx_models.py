@@ -2,12 +2,9 @@
 
 import copy
 import ctypes
-import importlib
 import pickle
-import pkgutil
 import random
 import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -16,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.backend.test.case.node as node_cases
 import onnxruntime
 import oracle
 import pytest
@@ -28,7 +24,6 @@ from torch.onnx import ONNXProgram
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
-from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES
 
 HAS_ONNX2TORCH = find_spec("onnx2torch") is not None
 needs_onnx2torch = pytest.mark.skipif(not HAS_ONNX2TORCH, reason="needs onnx2torch")
@@ -183,41 +178,6 @@ def model_of(
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
-
-
-with warnings.catch_warnings():  # of numbers that overflow in what is expected
-    warnings.simplefilter("ignore")
-    for module in pkgutil.iter_modules(node_cases.__path__, f"{node_cases.__name__}."):
-        importlib.import_module(module.name)
-
-# Those of the onnx package with the operators that move data, without what they are made of.
-CASES = {
-    case.name: case
-    for case in node_cases._NodeTestCases
-    if case.model.graph.node[0].op_type in OPERATOR_TYPES | {"Constant"} and "_expanded" not in case.name
-}
-
-
-# All of these that are refused, and why.
-REFUSED_CASES = {
-    "cast_.*(U?INT[24]|FLOAT4E2M1).*": r"must have an element type that torch has, got (U?INT[24]|FLOAT4E2M1)",
-    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of B?(FLOAT|DOUBLE)\w*",
-    "clip_(?!.*int8).*|clip": "must move data, got Clip of FLOAT",
-    "identity_opt": "must be a tensor, got optional_type",
-    "identity_sequence": "must be a tensor, got sequence_type",
-    "less(_bcast)?": "must move data, got Less of FLOAT",
-    "range_b?float.*": r"must move data, got Range of B?FLOAT\d*",
-    "resize_.*(linear|cubic|tf_crop).*": "must be Resize with mode nearest, got '(linear|cubic)'",
-    "scatter_elements_with_(duplicate|reduction).*": "must be ScatterElements with reduction none, got '.*'",
-    "scatternd_(add|multiply|max|min).*": "must be ScatterND with reduction none, got '.*'",
-    "sub(_bcast|_example)?": "must move data, got Sub of FLOAT",
-}
-
-
-def reason(name: str) -> str | None:
-    (*reasons,) = [why for names, why in REFUSED_CASES.items() if re.fullmatch(f"test_({names})", name)]
-    assert len(reasons) <= 1
-    return reasons[0] if reasons else None
 
 
 def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
