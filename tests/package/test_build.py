@@ -242,16 +242,17 @@ def test_ptxas_report_counts_what_it_does_not_understand():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The wheel as `make wheel` builds it: auditwheel names it after the systems that it runs on."""
+    """The wheel as `make wheel` builds it, with CUDA kernels where this build has them: auditwheel names it after the
+    systems that it runs on."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of all processes of pytest-xdist, of which the first one builds it
     built, repaired = folder / "wheel", folder / "dist"
     with FileLock(folder / "wheel.lock"):
         if not repaired.exists():
-            code, text = run(
-                sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, "."
-            )
+            command = ("pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, ".")
+            has_cuda_kernels = str(int(_libraries.CUDA_LIBRARY.exists()))
+            code, text = run(sys.executable, "-m", *command, TORCH_DML_OPS_CUDA=has_cuda_kernels)
             assert code == 0, text
             repaired.mkdir()
             code, text = run(sys.executable, "tests/tools/name_wheel.py", *built.glob("*.whl"), repaired)
@@ -262,6 +263,7 @@ def wheel(tmp_path_factory):
 
 @pytest.mark.thorough
 @needs_nvcc
+@needs_cuda_kernels
 def test_one_wheel_holds_both_libraries_and_serves_every_cpython(wheel, tmp_path):
     tag = rf"cp310-abi3-(manylinux_2_\d+|linux)_{platform.machine()}"  # by the compiler; a release has to be 2_28
     assert re.fullmatch(rf"torch_dml_ops-{re.escape(torch_dml_ops.__version__)}-{tag}\.whl", wheel.name)
