@@ -457,7 +457,7 @@ def there(arrays: Sequence[Any]) -> list[Tensor]:
 def test_imported_models() -> None:
     """The cases that the onnx package has of operators that move elements."""
     host_device()
-    for name, case in onnx_models.CASES.items():
+    for name, case in onnx_models.onnx_cases().items():
         if not onnx_models.reason(name):
             ((inputs, outputs),) = case.data_sets
             module = from_onnx(case.model).to(HOST_DEVICE)
@@ -469,8 +469,9 @@ def test_imported_models() -> None:
 @pytest.mark.parametrize("name", ["test_shape_example", "test_size_example"])
 def test_sizes_by_onnx2torch_are_where_their_tensor_is(name: str) -> None:
     host_device()
-    ((inputs, outputs),) = onnx_models.CASES[name].data_sets
-    module = onnx_models.by_onnx2torch(onnx_models.CASES[name].model)
+    case = onnx_models.onnx_cases()[name]
+    ((inputs, outputs),) = case.data_sets
+    module = onnx_models.by_onnx2torch(case.model)
     result = module(*there(inputs))
     assert (result.device.type, result.cpu().tolist()) == (HOST_DEVICE, outputs[0].tolist())
 

@@ -2,9 +2,11 @@
 
 import copy
 import ctypes
+import functools
 import pickle
 import random
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -13,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.backend.test.case.node as node_cases
 import onnxruntime
 import oracle
 import pytest
@@ -24,6 +27,7 @@ from torch.onnx import ONNXProgram
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
+from torch_dml_ops.onnx._onnx2torch import OPERATOR_TYPES
 
 HAS_ONNX2TORCH = find_spec("onnx2torch") is not None
 needs_onnx2torch = pytest.mark.skipif(not HAS_ONNX2TORCH, reason="needs onnx2torch")
@@ -178,6 +182,39 @@ def model_of(
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+@functools.cache
+def onnx_cases() -> dict[str, Any]:
+    """The test cases of the onnx package with the operators that move data, without what they are made of. It takes
+    seconds to make all of its cases."""
+    with warnings.catch_warnings():  # of numbers that overflow in what is expected
+        warnings.simplefilter("ignore")
+        cases = node_cases.collect_testcases()
+    types = OPERATOR_TYPES | {"Constant"}
+    return {c.name: c for c in cases if c.model.graph.node[0].op_type in types and "_expanded" not in c.name}
+
+
+# All of these that are refused, and why.
+REFUSED_CASES = {
+    "cast_.*(U?INT[24]|FLOAT4E2M1).*": r"must have an element type that torch has, got (U?INT[24]|FLOAT4E2M1)",
+    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of B?(FLOAT|DOUBLE)\w*",
+    "clip_(?!.*int8).*|clip": "must move data, got Clip of FLOAT",
+    "identity_opt": "must be a tensor, got optional_type",
+    "identity_sequence": "must be a tensor, got sequence_type",
+    "less(_bcast)?": "must move data, got Less of FLOAT",
+    "range_b?float.*": r"must move data, got Range of B?FLOAT\d*",
+    "resize_.*(linear|cubic|tf_crop).*": "must be Resize with mode nearest, got '(linear|cubic)'",
+    "scatter_elements_with_(duplicate|reduction).*": "must be ScatterElements with reduction none, got '.*'",
+    "scatternd_(add|multiply|max|min).*": "must be ScatterND with reduction none, got '.*'",
+    "sub(_bcast|_example)?": "must move data, got Sub of FLOAT",
+}
+
+
+def reason(name: str) -> str | None:
+    (*reasons,) = [why for names, why in REFUSED_CASES.items() if re.fullmatch(f"test_({names})", name)]
+    assert len(reasons) <= 1
+    return reasons[0] if reasons else None
 
 
 def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:

@@ -12,7 +12,6 @@ import pickle
 import re
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,9 +48,11 @@ from onnx_models import (
     for_every_size,
     model_of,
     needs_onnx2torch,
+    onnx_cases,
     onnxruntime_results,
     outputs_of,
     parsed,
+    reason,
     same_as_onnxruntime,
     session_of,
     tensor_of,
@@ -92,28 +93,6 @@ def one(
 # The cases of the onnx package.
 
 
-# All of those that are refused though they are of operators that move data, and why.
-REFUSED_CASES = {
-    "cast_.*(U?INT[24]|FLOAT4E2M1).*": r"must have an element type that torch has, got (U?INT[24]|FLOAT4E2M1)",
-    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of B?(FLOAT|DOUBLE)\w*",
-    "clip_(?!.*int8).*|clip": "must move data, got Clip of FLOAT",
-    "identity_opt": "must be a tensor, got optional_type",
-    "identity_sequence": "must be a tensor, got sequence_type",
-    "less(_bcast)?": "must move data, got Less of FLOAT",
-    "range_b?float.*": r"must move data, got Range of B?FLOAT\d*",
-    "resize_.*(linear|cubic|tf_crop).*": "must be Resize with mode nearest, got '(linear|cubic)'",
-    "scatter_elements_with_(duplicate|reduction).*": "must be ScatterElements with reduction none, got '.*'",
-    "scatternd_(add|multiply|max|min).*": "must be ScatterND with reduction none, got '.*'",
-    "sub(_bcast|_example)?": "must move data, got Sub of FLOAT",
-}
-
-
-def reason(name: str) -> str | None:
-    (*reasons,) = [why for names, why in REFUSED_CASES.items() if re.fullmatch(f"test_({names})", name)]
-    assert len(reasons) <= 1
-    return reasons[0] if reasons else None
-
-
 OF_OTHERS = "|".join([
     r"graph\.node.* must (move data|have an element type that torch has), got [\w. ]+",
     r"input '\w+' must (have an element type that torch has|be a tensor), got \w+",
@@ -123,32 +102,27 @@ OF_OTHERS = "|".join([
 
 def test_the_onnx_package_s_cases() -> None:
     """Those of other operators and of several nodes are refused in a sentence, or as they should be."""
-    ours: set[str] = set()
-    with warnings.catch_warnings():  # of numbers that overflow in what is expected
-        warnings.simplefilter("ignore")
-        cases = node_cases.collect_testcases()
-    for case in cases:
-        op = case.model.graph.node[0].op_type
-        is_ours = op in OPERATOR_TYPES | {"Constant"} and "_expanded" not in case.name
+    ours = onnx_cases()
+    for case in node_cases.collect_testcases():
+        is_ours = case.name in ours
         rule = f"from_onnx: ({f'.* {reason(case.name)}' if is_ours else OF_OTHERS})"
         rule += "(; for whole models see register_onnx2torch)?"
         if is_ours and reason(case.name):
             assert re.fullmatch(rule, refusal(case.model)), case.name
             continue
-        importers = IMPORTERS if is_ours and op != "Constant" else [from_onnx]  # which onnx2torch imports itself
+        # Constants are left to onnx2torch itself.
+        importers = IMPORTERS if is_ours and case.model.graph.node[0].op_type != "Constant" else [from_onnx]
         ((inputs, outputs),) = case.data_sets
         try:
             for importer in importers:
                 assert outputs_of(importer(case.model), inputs) == [bits(np.asarray(y)) for y in outputs], case.name
-            if is_ours:
-                ours.add(case.name)
         except (NotImplementedError, ValueError) as error:
             if is_ours or not re.fullmatch(rule, str(error)):
                 raise
     found = {"slice_neg_steps", "split_zero_size_splits_opset18", "reversesequence_batch", "wrap_pad", "triu_pos"}
-    assert {f"test_{name}" for name in found} <= ours
-    assert len([name for name in ours if name.startswith("test_resize")]) >= 15
-    assert len(ours) >= 180
+    assert {f"test_{name}" for name in found} <= ours.keys()
+    assert len([name for name in ours if name.startswith("test_resize") and reason(name) is None]) >= 15
+    assert len(ours) >= 250
 
 
 SCHEMAS = [schema for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain]
