@@ -145,6 +145,10 @@ def _tell(error: object) -> None:
     print(message if len(message) <= _LONGEST else f"{message[: _LONGEST - 1]}…", file=sys.stderr)
 
 
+def _what_failed(error: OSError) -> str:
+    return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+
+
 def _model(arguments: argparse.Namespace) -> int:
     """Runs or validates a model file; the exit status."""
     from torch_dml_ops.directml import Model, ModelError, ModelWarning
@@ -170,15 +174,19 @@ def _model(arguments: argparse.Namespace) -> int:
             model.run(device=arguments.device)
     except FileNotFoundError as error:
         way_out = f"; next: python -m torch_dml_ops example {error.filename}" if error.filename in _examples() else ""
-        _tell(f"there is no file {error.filename}{way_out}" if error.filename else error)
+        is_model = error.filename == arguments.model  # or else a folder to write into, or the current one
+        _tell(f"there is no file {error.filename}{way_out}" if is_model else _what_failed(error))
         return 1
     except MemoryError:
         _tell(f"{arguments.model}: there is not enough memory to {arguments.command} it")
         return 1
-    except (ImportError, OSError) as error:
-        if isinstance(error, OSError) and error.filename is None:
-            raise  # of the standard output
+    except ImportError as error:
         _tell(error)
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise  # of the standard output
+        _tell(_what_failed(error))
         return 1
     except ModelError as error:
         for problem in error.problems:  # the error's own message has only the first of them

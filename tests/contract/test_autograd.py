@@ -176,6 +176,15 @@ def test_lengths_written_to_before_backward_are_an_error() -> None:
         y.sum().backward()
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])  # Inductor loses the version of a view
+def test_lengths_written_to_after_a_compiled_call_are_an_error(backend: str) -> None:
+    x, lengths = values((3, 4)).requires_grad_(), torch.tensor([2, 4, 0])
+    y = torch.compile(dml.reverse_sequence, fullgraph=True, backend=backend)(x, lengths, 1)
+    lengths[0] = 3
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
 @by_name(FIVE)
 def test_nothing_but_sequence_lengths_is_kept_for_backward(case: Case) -> None:
     kept = []

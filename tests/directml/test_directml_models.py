@@ -855,6 +855,11 @@ def test_files_and_memory_that_are_not_there(
 ) -> None:
     assert main(["run", str(folder / "none.json")]) == 1
     assert capsys.readouterr().err == f"there is no file {folder / 'none.json'}\n"
+    load(folder, changed({"commands/0/targetPath": "new/é.npy"}))
+    assert main(["run", str(folder / "model.json"), "--output-path", "/proc"]) == 1
+    assert capsys.readouterr() == ("", "/proc/new/é.npy: No such file or directory\n")
+    assert main(["run", str(folder / "model.json" / "x")]) == 1
+    assert capsys.readouterr().err == f"{folder / 'model.json' / 'x'}: Not a directory\n"
     with monkeypatch.context() as patch:
 
         def run(*arguments: Any, **named: Any) -> None:

@@ -91,9 +91,15 @@ VALUES: Refused = {
     "CompiledGraph: inputs[0] must have dtype float32, got float64": lambda: graph_of(IDENTITY)(WHOLE.double()),
     # Tensors and buffers.
     f"{BUFFER} have at least 8 bytes, got 7": lambda: TensorDesc(F32, [2]).view(bytes_of(7)),
-    f"{BUFFER} be a 1-D contiguous uint8 tensor, got sizes [64] and dtype float32": lambda: X.view(torch.zeros(64)),
-    f"{BUFFER} be a 1-D contiguous uint8 tensor, got sizes [8, 8] and dtype uint8": lambda: X.view(bytes_of(8, 8)),
-    f"{BUFFER} be a 1-D contiguous uint8 tensor, got sizes [32] and dtype uint8": lambda: X.view(bytes_of(64)[::2]),
+    f"{BUFFER} be a 1-D contiguous uint8 tensor, got sizes [64], strides [1] and dtype float32": lambda: X.view(
+        torch.zeros(64)
+    ),
+    f"{BUFFER} be a 1-D contiguous uint8 tensor, got sizes [8, 8], strides [8, 1] and dtype uint8": lambda: X.view(
+        bytes_of(8, 8)
+    ),
+    f"{BUFFER} be a 1-D contiguous uint8 tensor, got sizes [32], strides [2] and dtype uint8": lambda: X.view(
+        bytes_of(64)[::2]
+    ),
     f"{BUFFER} begin at a multiple of 4 bytes, the size of FLOAT32, got an offset of 2": lambda: X.view(bytes_of(128)[2:]),
     **{f"TensorDesc.view: the data type must be one that torch has, got {name}": lambda name=name: TensorDesc(TensorDataType[name], [4]).view(bytes_of(64)) for name in ("UINT4", "INT4")},
     **{f"TensorDataType.of: dtype {HAS} {name}": lambda name=name: TensorDataType.of(getattr(torch, name)) for name in LACKED},

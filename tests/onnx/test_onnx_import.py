@@ -3,6 +3,7 @@
 Compared with the test cases that the onnx package has for its operators, and with ONNX Runtime.
 """
 
+import builtins
 import copy
 import inspect
 import io
@@ -375,7 +376,7 @@ def test_names_of_python_and_of_modules(kind: str) -> None:
     """One by one, or the same name in Python; with constants, a NaN and what torch does."""
     x, w = np.arange(2.0, dtype=np.float32), np.ones(1, np.float32)
     attributes = dir(from_onnx(one("Identity", {"x": x})))
-    words = {*attributes, *keyword.kwlist, "self", "torch", "device", "print"}
+    words = {*attributes, *keyword.kwlist, *dir(builtins), "self", "torch", "device"}
     for name in sorted({*words, "training", "x.0", "1", "/a/b.2", "inf", "nan"}):
         given = {"x:0": x, name: x} if kind == "input" else {"x:0": x}
         held = {name: x if kind == "parameter" else x.astype(np.int64)} if kind in ("parameter", "buffer") else {}

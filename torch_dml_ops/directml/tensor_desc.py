@@ -179,8 +179,8 @@ class TensorDesc(Struct):
         require_strided("TensorDesc.view: buffer", buffer)
         if buffer.dtype != torch.uint8 or buffer.dim() != 1 or not buffer.is_contiguous():
             raise ValueError(
-                "TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes "
-                f"{as_json(buffer.shape)} and dtype {dtype_name(buffer.dtype)}"
+                f"TensorDesc.view: buffer must be a 1-D contiguous uint8 tensor, got sizes {as_json(buffer.shape)}, "
+                f"strides {as_json(buffer.stride())} and dtype {dtype_name(buffer.dtype)}"
             )
         if violations := list(self.violations()):
             raise DescriptorError("TensorDesc", violations)

@@ -6,6 +6,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -150,10 +151,10 @@ class WriteFile:
         if self.target.exists() and not self.target.is_file():
             sentence = "must lead to a file, or to nothing yet, as it did when the model was loaded"
             raise ModelError([Problem(self.path, sentence)])
-        self.target.parent.mkdir(parents=True, exist_ok=True)
         # A new file takes the place of an old one, so that what failed leaves the old one as it was.
         unfinished = unfinished_name(self.target)
         try:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
             with unfinished.open("xb") as to:
                 if self.target.exists():
                     os.fchmod(to.fileno(), stat.S_IMODE(self.target.stat().st_mode))
@@ -167,7 +168,8 @@ class WriteFile:
         except OSError as error:
             raise OSError(error.errno, error.strerror or str(error), str(self.target)) from None
         finally:
-            unfinished.unlink(missing_ok=True)
+            with suppress(OSError):  # where it, or its folder, could not be made
+                unfinished.unlink()
         name, target_path = printable(self.resource), printable(self.target_path)
         print(f"Resource '{name}' written to '{target_path}'", file=file)
 

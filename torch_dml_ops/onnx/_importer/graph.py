@@ -651,7 +651,7 @@ def _or(values: Sequence[str]) -> str:
     return " or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
 
 
-NAMES_IN_CODE = {"inf", "nan", "self", "torch"}  # that fx writes of a graph
+NAMES_IN_CODE = {"__debug__", "inf", "nan", "self", "torch"}  # that fx writes of a graph, or Python keeps to itself
 
 
 def _identifier(name: str) -> str:
