@@ -44,9 +44,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Any, Tensor, Tensor], Tensor], float]] = {
 
 @pytest.fixture(autouse=True)
 def triton_for_the_cpu(monkeypatch: pytest.MonkeyPatch, uncached_compiler: None) -> Iterator[None]:
-    """On the CPU, Inductor has to be told to join as it does on a GPU."""
+    """On the CPU, Inductor has to be told to join as it does on a GPU. Its own processes end where there is no Triton,
+    and with them what is compiled later."""
     monkeypatch.setattr("torch.utils._triton.triton_hash_with_backend", lambda: "")
-    with inductor_config.patch(cpu_backend="triton", force_pointwise_cat=True), dml.set_fusion("always"):
+    pretended = {"cpu_backend": "triton", "force_pointwise_cat": True, "compile_threads": 1}
+    with inductor_config.patch(pretended), dml.set_fusion("always"):
         yield
 
 

@@ -246,7 +246,7 @@ def assign(op: str, input: Tensor, index: Any, value: Any, _proxy: Any = None) -
         if (fitting := _beyond_int64(value, input.dtype)) is not None:
             return assign(op, input, index, fitting)
         sizes = [1 if part is None else part.length for part in kept]
-        if (rule := _why_not_assigned(input, sizes, value, str(error))) is None:
+        if (rule := _why_not_assigned(input, sizes, value, error)) is None:
             raise
         raise RuntimeError(f"{op}: {rule}") from None
 
@@ -268,13 +268,14 @@ def _beyond_int64(value: Any, dtype: torch.dtype) -> Tensor | float | bool | Non
     return True if dtype == torch.bool else None
 
 
-def _why_not_assigned(input: Tensor, sizes: Sequence[int], value: Any, torchs_own: str) -> str | None:
+def _why_not_assigned(input: Tensor, sizes: Sequence[int], value: Any, error: Exception) -> str | None:
     """What torch refuses for a reason that it says without the argument's name."""
+    torchs_own = str(error)
     if "leaf Variable" in torchs_own:
         return f"input must not be a view of a leaf that requires grad where it is assigned to; {_TO_ASSIGN}"
     if "single memory location" in torchs_own:
         return "input must not overlap itself where it is assigned to; assign to a clone()"
-    if "verflow" in torchs_own:
+    if isinstance(error, OverflowError) or "verflow" in torchs_own:
         return f"the value must fit {dtype_name(input.dtype)}, the dtype of input, got {shown(value)}"
     if isinstance(value, Tensor):
         given = [1] * (len(sizes) - value.dim()) + list(value.shape)

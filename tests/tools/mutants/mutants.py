@@ -21,9 +21,10 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -199,6 +200,16 @@ def without_faults(runs: Sequence[Run]) -> list[Run]:
     return [*([Run(["-m", "", *files], chosen=tests, limit=3600)] if tests else []), *programs.values()]
 
 
+def first_to_end(processes: Collection[int]) -> tuple[int, int, resource.struct_rusage]:
+    """Of these alone: a process that compiled something has children of torch's, too."""
+    while True:
+        for process in processes:
+            ended = os.wait4(process, os.WNOHANG)
+            if ended[0]:
+                return ended
+        time.sleep(0.02)
+
+
 def outcomes(runs: Sequence[Run], at_once: int) -> Iterator[Run]:
     running: dict[int, Run] = {}
     waiting = list(reversed(runs))
@@ -207,7 +218,7 @@ def outcomes(runs: Sequence[Run], at_once: int) -> Iterator[Run]:
             while waiting and len(running) < at_once:
                 run = waiting.pop()
                 running[run.start()] = run
-            process, status, used = os.wait4(-1, 0)
+            process, status, used = first_to_end(running)
             run = running.pop(process)
             run.end(process, status, used)
             if run.following and not run.is_noticed:
