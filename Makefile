@@ -60,6 +60,7 @@ $(VENV)/dev: $(BUILT_FROM) $(VENV)/choice
 	$(BIN)/python $(EDITABLE) '.[dev]'
 	@$(BIN)/python -m torch_dml_ops
 	$(BIN)/python -m pip install -q --no-deps onnx2torch==1.5.15  # without torchvision, which may bring another torch
+	$(BIN)/python -m pip uninstall -q -y typing  # of Python 3.4, by way of universalmutator: torch's compile workers end
 	@touch $@
 
 demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real recordings

@@ -138,6 +138,7 @@ def environment(folder: Path, pair: Pair) -> Path:
         else:
             run(*pip, "-c", constraints, *requirements())
         run(*pip, "--no-deps", "onnx2torch==1.5.15")
+        run(*pip[:3], "uninstall", "-q", "-y", "typing")  # of Python 3.4, by way of universalmutator
     return result
 
 
