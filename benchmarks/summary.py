@@ -310,13 +310,14 @@ def speed(content: dict[str, Any]) -> str:
     into = [times(given[s]) for s in SIZES]
     picture = f"benchmarks/results/cpu-{content['machine']}.readme.png"
     text = _paragraph(
-        f"On the CPU, a new result comes {eager['64 KB']} as fast as by eager torch at 64 KB, {eager['4 MB']} at 4 MB",
-        f"and {eager['128 MB']} at 128 MB, in the mean of contiguous cases ({_made_on(content)}); as by the best of",
-        f"torch, torch.compile and NumPy, {best[0]}, {best[1]} and {best[2]}. Joins may be slower, {_between(small)}×",
-        f"as fast as `torch.cat` at 64 KB and {min(large):.1f}× at worst at 4 MB, and so may NumPy's slices of 64 KB,",
-        f"where the call itself takes longest, at worst {of_numpy:.2f}×. Into a given `out`, calls are {into[0]} as",
-        f"fast as a plain `copy_` of as many bytes at 64 KB, {into[1]} at 4 MB and {into[2]} at 128 MB.",
-        "[Performance](docs/performance.md) has every case, and how to measure your machine.",
+        f"On the CPU, a call that makes a new tensor is on average {eager['64 KB']} as fast as eager torch at 64 KB,",
+        f"{eager['4 MB']} at 4 MB and {eager['128 MB']} at 128 MB; compared with the best of torch, torch.compile and",
+        f"NumPy, {best[0]}, {best[1]} and {best[2]} (contiguous cases, {_made_on(content)}). Some cases are slower:",
+        f"joins are {_between(small)}× as fast as `torch.cat` at 64 KB, and down to {min(large):.1f}× at 4 MB; and at",
+        f"64 KB, where most of the time is the call's own, slices are down to {of_numpy:.2f}× as fast as NumPy's. Into",
+        f"a given `out`, calls are {into[0]} as fast at 64 KB as a plain `copy_` of as many bytes, which rearranges",
+        f"nothing, {into[1]} at 4 MB and {into[2]} at 128 MB. [Performance](docs/performance.md) has every case, not only those",
+        "of the picture, and how to measure your machine.",
     )
     return f"![How many times as fast as the best of torch, torch.compile and NumPy, on the CPU]({picture})\n\n{text}"
 

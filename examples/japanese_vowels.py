@@ -302,7 +302,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     # Only the step: unrolled, the loop over the frames would take half a minute to compile, for every number of frames.
     step = torch.compile(gru_step, fullgraph=True, dynamic=True) if args.compile else gru_step
 
-    print("BidirectionalGRU and torch.nn.GRU on a packed sequence, largest difference by largest value:")
+    print("BidirectionalGRU and torch.nn.GRU on a packed sequence, largest difference, relative to the largest value:")
     for name, difference in check_against_torch(test.frames, test.lengths, step=step).items():
         print(f"  {name:22} {difference:.1e}")
 

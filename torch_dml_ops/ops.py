@@ -440,7 +440,11 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
             raise RuntimeError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
     if axis == batch_axis:
         other = 0 if axis else 1
-        way_out = f"where items lie along axis {other}, write batch_axis={other}" if lengths.numel() > 1 else of_one
+        fits = [d for d in (other, axis) if lengths.numel() == input.shape[d]]
+        way_out = of_one if lengths.numel() == 1 else f"where items lie along axis {other}, write batch_axis={other}"
+        if fits:
+            write = "batch_axis" if fits[0] == other else "axis"
+            way_out = f"where items lie along axis {fits[0]}, write {write}={other}"
         raise RuntimeError(f"{op}: batch_axis must differ from axis, got {axis} for both; {way_out}")
     count = input.shape[batch_axis]
     if lengths.dim() != 1 or lengths.shape[0] != count:

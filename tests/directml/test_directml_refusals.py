@@ -52,7 +52,7 @@ Refused = dict[str, Callable[[], object] | list[Callable[[], object]]]  # one ca
 
 VALUES: Refused = {
     # Operators, of tensors other than described.
-    "SPLIT: there must be 1 input tensors, got 0": lambda: SPLIT(),
+    "SPLIT: there must be 1 input tensor, got 0": lambda: SPLIT(),
     "REVERSE_SUBSEQUENCES: there must be 2 input tensors, got 1": lambda: REVERSE(WHOLE),
     "SPLIT: input_tensor must have dtype float32, got float64": lambda: SPLIT(WHOLE.double()),
     "SPLIT: input_tensor must have sizes [4, 6], got [6, 4]": lambda: SPLIT(WHOLE.t()),
@@ -75,13 +75,13 @@ VALUES: Refused = {
     "JOIN: initialize must not get output_tensor, as no input of this name is OWNED_BY_DML; those that are: " "input_tensors": lambda: FIRST.initialize(output_tensor=WHOLE),
     "REVERSE_SUBSEQUENCES: initialize must not get input_tensor, as no input of this name is OWNED_BY_DML; those that " "are: none": lambda: REVERSE.initialize(input_tensor=WHOLE),
     "CompiledGraph: inputs[1] is OWNED_BY_DML and must be given first; call initialize": lambda: SECOND(A, B, C),
-    "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 0": lambda: SECOND.initialize(),
-    "CompiledGraph.initialize: there must be 1 tensors, one for each input that is OWNED_BY_DML, got 2": lambda: SECOND.initialize(B, B),
+    "CompiledGraph.initialize: there must be 1 tensor, one for each input that is OWNED_BY_DML, got 0": lambda: SECOND.initialize(),
+    "CompiledGraph.initialize: there must be 1 tensor, one for each input that is OWNED_BY_DML, got 2": lambda: SECOND.initialize(B, B),
     "CompiledGraph.initialize: inputs[1] must have sizes [2, 6], got [1, 6]": lambda: SECOND.initialize(A),
     "CompiledGraph: there must be 2 input tensors besides inputs[1], which initialize has bound, got 3": lambda: SECOND.initialize(B)(A, B, C),
     "CompiledGraph.initialize: there must be 0 tensors, one for each input that is OWNED_BY_DML, got 1": lambda: graph_of(IDENTITY).initialize(WHOLE),
     # Graphs.
-    "Graph.add: there must be 1 inputs for ELEMENT_WISE_IDENTITY, got 0": lambda: GRAPH.add(IDENTITY),
+    "Graph.add: there must be 1 input for ELEMENT_WISE_IDENTITY, got 0": lambda: GRAPH.add(IDENTITY),
     "Graph.add: inputs[0] must be an expression of this graph, got one of another": lambda: Graph().add(IDENTITY, INPUT),
     "Graph.output: outputs[0] must be an expression of this graph, got one of another": lambda: Graph().output(INPUT),
     f"Graph.output: outputs[0] must be an output of a node, got an input; {COPY}": lambda: GRAPH.output(INPUT),

@@ -102,7 +102,8 @@ def index(input: Tensor) -> Indexer:
         IndexError: on indexing, an entry of another type, lists, booleans and tensors with dimensions (advanced
             indexing) among them; a whole number out of range; more entries than dimensions; more than one Ellipsis.
         ValueError: on indexing, a step of 0.
-        RuntimeError: on assigning, an ``input`` that is a leaf and requires grad.
+        RuntimeError: an ``input`` without strides, as a sparse or nested one; on assigning, an ``input`` that is a leaf
+            and requires grad, or that overlaps itself, a value that does not broadcast, or that the dtype cannot hold.
 
     It is differentiable to any order, as is assigning.
 

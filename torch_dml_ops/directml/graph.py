@@ -23,7 +23,7 @@ from torch_dml_ops.directml._graphs.wiring import (
     of_named,
 )
 from torch_dml_ops.directml._schema.arguments import instance, integers, list_of, listed
-from torch_dml_ops.directml._schema.in_sentences import as_json
+from torch_dml_ops.directml._schema.in_sentences import as_json, counted
 from torch_dml_ops.directml.enums import WITH_DTYPE, FeatureLevel, TensorDataType
 from torch_dml_ops.directml.errors import DescriptorError, Violation
 from torch_dml_ops.directml.operator import Expected, Inputs, Operator
@@ -259,9 +259,8 @@ class Graph:
         self._check_own("Graph.add: inputs", inputs)
         places = operator.inputs()
         if len(inputs) != len(places):
-            raise ValueError(
-                f"Graph.add: there must be {len(places)} inputs for {operator.operator_type}, got {len(inputs)}"
-            )
+            rule = f"there must be {counted(len(places), 'input')} for {operator.operator_type}"
+            raise ValueError(f"Graph.add: {rule}, got {len(inputs)}")
         violations = [
             Violation(path, f"must be described as inputs[{k}] is, {_short(x.output_desc)}", _short(desc))
             for k, ((path, desc), x) in enumerate(zip(places, inputs, strict=True))
@@ -486,7 +485,7 @@ class CompiledGraph:
         """
         expected = [entry for entry in self._inputs.expected if entry.owned]
         if len(owned) != len(expected):
-            rule = f"there must be {len(expected)} tensors, one for each input that is OWNED_BY_DML"
+            rule = f"there must be {counted(len(expected), 'tensor')}, one for each input that is OWNED_BY_DML"
             raise ValueError(f"CompiledGraph.initialize: {rule}, got {len(owned)}")
         for entry, tensor in zip(expected, owned, strict=True):
             entry.check("CompiledGraph.initialize", tensor)

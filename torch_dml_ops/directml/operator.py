@@ -15,7 +15,7 @@ from torch_dml_ops._operators.overlap import view_of
 from torch_dml_ops._sentences.text import cut, dtype_name, shown
 from torch_dml_ops.directml._descriptors.base import OPERATOR_DESCS, OperatorDesc
 from torch_dml_ops.directml._schema.arguments import listed, require_strided
-from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, dotted
+from torch_dml_ops.directml._schema.in_sentences import JsonPath, as_json, counted, dotted
 from torch_dml_ops.directml.enums import FeatureLevel, TensorFlags
 from torch_dml_ops.directml.operator_descs import ElementWiseIdentityOperatorDesc
 from torch_dml_ops.directml.tensor_desc import TensorDesc
@@ -98,7 +98,7 @@ class Inputs(NamedTuple):
         count = len(self.expected) - len(self.owned)
         if len(given) != count:
             but = f" besides {cut(', '.join(self.owned))}, which initialize has bound" if self.owned else ""
-            raise ValueError(f"{op}: there must be {count} input tensors{but}, got {len(given)}")
+            raise ValueError(f"{op}: there must be {counted(count, 'input tensor')}{but}, got {len(given)}")
         if self.bound is None:
             return given
         others = iter(given)

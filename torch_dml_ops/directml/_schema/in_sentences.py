@@ -35,6 +35,10 @@ def as_json(value: object) -> str:
     return shown(value)
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
 def names(values: Iterable[str]) -> str:
     """As many of them as fit into a sentence."""
     return cut(", ".join(map(as_json, islice(values, 20))), 200)
