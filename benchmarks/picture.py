@@ -77,9 +77,9 @@ def _of_cpu(rows: Sequence[Row]) -> list[Panel]:
 def _of_gpu(rows: Sequence[Row]) -> list[Panel]:
     large = [r for r in rows if r["size"] != "64 KB"]  # where the launch dominates
     return [
-        _by("copy", large, "as copying the sectors of memory touched"),
+        _by("copy", large, "as copying the sectors touched"),
         _by_fastest(["torch_eager", "torch_out"], large, "as torch's own idioms"),
-        _by_fastest(["torch_compiled"], large, "as torch.compile of them (measured at 1 GB)"),
+        _by_fastest(["torch_compiled"], large, "as torch.compile of them (1 GB)"),
     ]
 
 
@@ -101,7 +101,7 @@ def draw(kind: str, content: dict[str, Any], path: Path) -> None:
     names = list(dict.fromkeys(_label(r) for panel in panels for r in panel.rows))
     names = sorted(names) if kind == "fused" else names
     sizes = list(dict.fromkeys(r["size"] for panel in panels for r in panel.rows))
-    figure = Figure(figsize=(4 + 4.5 * len(panels), 0.26 * len(names) + 1.8), layout="constrained")
+    figure = Figure(figsize=(4 + min(4.5 * len(panels), 9), 0.26 * len(names) + 1.8), layout="constrained")
     all_axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, panel in zip(all_axes, panels, strict=True):
         panel.draw(axes, names, sizes)

@@ -316,8 +316,8 @@ def speed(content: dict[str, Any]) -> str:
         f"joins are {_between(small)}× as fast as `torch.cat` at 64 KB, and down to {min(large):.1f}× at 4 MB; and at",
         f"64 KB, where most of the time is the call's own, slices are down to {of_numpy:.2f}× as fast as NumPy's. Into",
         f"a given `out`, calls are {into[0]} as fast at 64 KB as a plain `copy_` of as many bytes, which rearranges",
-        f"nothing, {into[1]} at 4 MB and {into[2]} at 128 MB. [Performance](docs/performance.md) has every case, not only those",
-        "of the picture, and how to measure your machine.",
+        f"nothing, {into[1]} at 4 MB and {into[2]} at 128 MB. [Performance](docs/performance.md) has every case, not",
+        "only those of the picture, and how to measure your machine.",
     )
     return f"![How many times as fast as the best of torch, torch.compile and NumPy, on the CPU]({picture})\n\n{text}"
 
