@@ -20,6 +20,7 @@ They are thin over ``torch.ops.torch_dml_ops.*`` and share its rules:
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
@@ -187,9 +188,10 @@ def _pieces_of(size: int, input: Tensor, axis: int) -> str:
     """The list to write for what ``torch.split(input, size, axis)`` gives."""
     if not (isinstance(input, Tensor) and type(axis) is int and -input.dim() <= axis < input.dim()):
         return ""
-    if not 1 <= size <= input.shape[axis]:
+    size, whole = operator.index(size), operator.index(input.shape[axis])  # of symbols, their numbers
+    if not 1 <= size <= whole:
         return ""
-    count, rest = divmod(int(input.shape[axis]), size)
+    count, rest = divmod(whole, size)
     last = [rest] if rest else []
     pieces = text([size] * count + last) if count <= 8 else f"[{size}] * {count}" + (f" + {last}" if last else "")
     return f"; for pieces of {size} write {pieces}"
@@ -336,7 +338,7 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
         walk = walk_of("window", s, size, d)
         if known_true(walk.length == 0) and size != 0:
             raise ValueError(
-                f"window: the slice of dimension {d} must select something, got {text_of(s)} for size {size}"
+                f"window: the slice of dimension {d} must select something, got {text_of(s)} for size {text(size)}"
             )
         walks.append(walk)
     offsets, sizes = zip(*(walk.least_window() for walk in walks), strict=True) if walks else ((), ())
@@ -438,6 +440,7 @@ def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis
         if not 0 <= value < rank:
             instead = f"; write {value + rank} instead" if -rank <= value < 0 else ""
             raise RuntimeError(f"{op}: {name} must be from 0 to {rank - 1}, got {shown(value)}{instead}")
+    axis, batch_axis = operator.index(axis), operator.index(batch_axis)  # of symbols, their numbers
     if axis == batch_axis:
         other = 0 if axis else 1
         fits = [d for d in (other, axis) if lengths.numel() == input.shape[d]]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from enum import Enum
 from numbers import Number
+from types import NoneType
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -81,7 +82,7 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
     try:
         # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
         # torch.compile of torch 2.11 would end there.
-        has_index = value is not None and hasattr(value, "__index__") and not is_boolean(value)
+        has_index = not isinstance(value, (NoneType, slice)) and hasattr(value, "__index__") and not is_boolean(value)
         if has_index and getattr(value, "shape", ()) == ():
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
@@ -109,11 +110,11 @@ def whole_numbers(name: str, values: Any, length: int = 1) -> Sequence[int]:
             return tuple(values)
     elif is_proxy(values):
         return values  # type: ignore[no-any-return]
+    elif not _is_list(values):
+        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{as_list(values, length)}")
     elif getattr(values, "ndim", 1) != 1:
         what = "tensor" if isinstance(values, Tensor) else type(values).__name__
         raise TypeError(f"{name} must be a list of whole numbers, got a {values.ndim}-d {what}")
-    elif not _is_list(values):
-        raise TypeError(f"{name} must be a list of whole numbers, got {shown(values)}{as_list(values, length)}")
     return tuple([whole_number(f"{name}[{k}]", value) for k, value in enumerate(values)])
 
 
@@ -130,7 +131,9 @@ def are_plain_numbers(values: Any) -> bool:
 
 def as_list(value: Any, length: int = 1) -> str:
     """What to write for a list of whole numbers, if that can be known."""
-    return f"; write {[value] * length}" if type(value) is int and abs(value) < 2**63 else _of_slices(value)
+    if type(value) is int and abs(value) < 2**63:
+        return f"; write {[operator.index(value)] * length}"  # of a symbol, its number
+    return _of_slices(value)
 
 
 def _of_slices(value: Any) -> str:
@@ -138,6 +141,8 @@ def _of_slices(value: Any) -> str:
 
 
 def _is_list(values: Any) -> bool:
+    if isinstance(values, (int, slice)):  # which Dynamo cannot ask for an attribute
+        return False
     return hasattr(values, "__array__") or (isinstance(values, Sequence) and not isinstance(values, (str, bytes)))
 
 

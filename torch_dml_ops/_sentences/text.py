@@ -80,7 +80,7 @@ def shown(value: Any) -> str:
     try:
         return _shown(value)
     except Exception:  # a class of the caller's may raise anything
-        return cut(type(value).__name__)
+        return _type_of(value)
 
 
 def _shown(value: Any) -> str:
@@ -96,10 +96,15 @@ def _shown(value: Any) -> str:
         return _line(str(value))
     if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
         return cut(str([*value])) if any(isinstance(v, bool) for v in value) else text(value)
-    shape = getattr(value, "shape", None) if hasattr(value, "__array__") else None
+    # Dynamo cannot ask a slice for an attribute.
+    shape = getattr(value, "shape", None) if not isinstance(value, slice) and hasattr(value, "__array__") else None
     if isinstance(shape, tuple):
         return _line(str(value)) if shape == () else f"an array of sizes {text(shape)}"
-    return cut(type(value).__name__)
+    return _type_of(value)
+
+
+def _type_of(value: Any) -> str:
+    return cut(f"{type(value).__name__}")  # of the name itself Dynamo does not know the length
 
 
 def dtype_name(dtype: torch.dtype) -> str:
