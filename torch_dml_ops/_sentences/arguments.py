@@ -148,6 +148,8 @@ def _is_list(values: Any) -> bool:
 
 def is_array(value: Any) -> bool:
     """NumPy's, or one of its numbers."""
+    if value is None:  # the type of which torch.compile of torch 2.11 cannot ask
+        return False
     return hasattr(type(value), "__array_interface__") and hasattr(value, "dtype")  # which images of PIL lack
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Callable, Sequence
 from enum import Enum
 from numbers import Number
@@ -112,7 +111,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def _line(text: str) -> str:
-    return cut(re.sub(r"\s*\n\s*", " ", text))
+    return cut(" ".join(map(str.strip, text.splitlines())))
 
 
 def _shown_tensor(tensor: Tensor) -> str:
