@@ -328,8 +328,7 @@ def window(shape: Sequence[int], index: slice | EllipsisType | tuple[slice | Ell
     before, after = list(entries[:at]), list(entries[at + 1 :])
     if len(before) + len(after) > len(shape):
         raise ValueError(
-            f"window: index must have at most {len(shape)} slices, one for each dimension, got "
-            f"{len(before) + len(after)}"
+            f"window: index must have no more slices than shape has sizes, {len(shape)}, got {len(before) + len(after)}"
         )
     whole = [slice(None)] * (len(shape) - len(before) - len(after))
     walks = []

@@ -74,8 +74,8 @@ Sizes join_sizes(Tensors inputs, int64_t axis) {
   for (std::size_t k = 0; k < inputs.size(); ++k) {
     const Ints given = inputs[k].sizes();
     const Name name{"inputs", int64_t(k)};
-    require(given.size() == required.size(), "join: ", name, " must have ", required.size(),
-            " dimensions, as inputs[0] has, got ", given.size());
+    require(given.size() == required.size(), "join: ", name, " must have as many dimensions as inputs[0], ",
+            required.size(), ", got ", given.size());
     check_same_kind("join", name, inputs[k], Name{"inputs[0]"}, first);
     for (std::size_t d = 0; d < required.size(); ++d)
       require(int64_t(d) == axis || given[d] == required[d], "join: ", name, " must have the sizes of inputs[0], ",

@@ -123,7 +123,7 @@ def test_a_tuple_of_a_class_of_its_own() -> None:
 # What is refused.
 
 S = np.s_
-TOO_MANY = "index must have at most one slice or whole number for each of 2 dimensions, got 3"
+TOO_MANY = "index must have no more slices and whole numbers than input has dimensions, 2, got 3"
 MALFORMED: list[tuple[Any, str]] = [
     (S[..., ...], "index must have at most one Ellipsis, got 2"),
     (S[..., 1, ...], "index must have at most one Ellipsis, got 2"),

@@ -138,8 +138,8 @@ ARGUMENTS: Table = {
     "join": [
         (f"inputs[0] {NO_DIMENSION}", lambda t: ([t()], 0)),
         *((sentence, lambda t, axis=axis: ([t(2, 1), t(2, 2)], axis)) for sentence, axis in AXES.items()),
-        ("inputs[1] must have 2 dimensions, as inputs[0] has, got 1", lambda t: ([t(2, 3), t(2)], 1)),
-        ("inputs[1] must have 2 dimensions, as inputs[0] has, got 0", lambda t: ([t(2, 3), t()], 1)),
+        ("inputs[1] must have as many dimensions as inputs[0], 2, got 1", lambda t: ([t(2, 3), t(2)], 1)),
+        ("inputs[1] must have as many dimensions as inputs[0], 2, got 0", lambda t: ([t(2, 3), t()], 1)),
         (
             "inputs[2] must have the dtype of inputs[0], float32, got int32; convert one of them with to()",
             lambda t: ([t(2, 3), t(2, 3), t(2, 3, dtype=torch.int32)], 1),

@@ -358,7 +358,8 @@ def _parts(op: str, index: Any, input: Tensor, assigns: bool = False) -> tuple[T
     given = sum(not isinstance(entry, (EllipsisType, NoneType)) for entry in entries)
     if given > len(sizes):
         raise IndexError(
-            f"{op}: index must have at most one slice or whole number for each of {len(sizes)} dimensions, got {given}"
+            f"{op}: index must have no more slices and whole numbers than input has dimensions, {len(sizes)}, "
+            f"got {given}"
         )
     at = ellipses[0] if ellipses else len(entries)
     whole = [slice(None)] * (len(sizes) - given)

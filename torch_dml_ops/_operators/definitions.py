@@ -163,7 +163,7 @@ class Join(Definition):
         for k, piece in enumerate(inputs):
             checks.require(
                 piece.dim() == first.dim(),
-                f"join: inputs[{k}] must have {first.dim()} dimensions, as inputs[0] has, got {piece.dim()}",
+                f"join: inputs[{k}] must have as many dimensions as inputs[0], {first.dim()}, got {piece.dim()}",
             )
             checks.same_kind("join", f"inputs[{k}]", piece, "inputs[0]", first)
             for d in range(first.dim()):

@@ -84,7 +84,7 @@ def scatter(data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0) ->
 def _chosen(op: str, data: Tensor, indices: Tensor, d: int) -> Tensor:
     """The indices along an axis, with the right sizes and of torch's dtype."""
     if indices.dim() != data.dim():
-        raise ValueError(f"{op}: indices must have {data.dim()} dimensions, as data has, got {indices.dim()}")
+        raise ValueError(f"{op}: indices must have as many dimensions as data, {data.dim()}, got {indices.dim()}")
     for k, (size, most) in enumerate(zip(indices.shape, data.shape, strict=True)):
         if k != d and known_true(size > most):
             raise ValueError(

@@ -157,7 +157,7 @@ def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
             continue
         if size == 0 and not allowzero:
             if d >= data.dim():
-                raise ValueError(f"Reshape: shape[{d}] must not be 0, as data has only {data.dim()} dimensions")
+                raise ValueError(f"Reshape: shape[{d}] must not be 0, as data has no dimension {d}")
             sizes[d] = data.shape[d]
         count *= sizes[d]
     elements = data.numel()
