@@ -76,10 +76,11 @@ def _of_cpu(rows: Sequence[Row]) -> list[Panel]:
 
 def _of_gpu(rows: Sequence[Row]) -> list[Panel]:
     large = [r for r in rows if r["size"] != "64 KB"]  # where the launch dominates
+    sizes = dict.fromkeys(r["size"] for r in large if "torch_compiled" in r["us"])
     return [
         _by("copy", large, "as copying the sectors touched"),
         _by_fastest(["torch_eager", "torch_out"], large, "as torch's own idioms"),
-        _by_fastest(["torch_compiled"], large, "as torch.compile of them (1 GB)"),
+        _by_fastest(["torch_compiled"], large, f"as torch.compile of them ({', '.join(sizes)})"),
     ]
 
 
