@@ -188,7 +188,8 @@ halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z)
     one = Constant <value_ints = [1]> ()
     two = Constant <value_int = 2> ()
     sizes = Shape (x)
-    time = Gather <axis = 0> (sizes, axis)
+    size = Gather <axis = 0> (sizes, axis)
+    time = Cast <to = 7> (size)
     half = Div (time, two)
     rest = Sub (time, half)
     middle = Unsqueeze (half, zero)
@@ -392,11 +393,13 @@ def test_names_of_python_and_of_modules(kind: str) -> None:
             assert outputs_of(same, [*given.values()]) == [bits(y), bits(np.append(w, x)), bits(w)], name
 
 
-def test_names_that_become_one_in_python() -> None:
-    """Of as many constants, none takes the place of another one."""
+@pytest.mark.parametrize("are_inputs", [True, False])
+def test_names_that_become_one_in_python(are_inputs: bool) -> None:
+    """Of as many inputs or constants, none takes the place of another one."""
     held = {name: np.full(2, k, np.float32) for k, name in enumerate(("a.b", "a/b", "a_b", "a:b", "a b"))}
-    module = from_onnx(one("Concat", {"x": np.zeros(2, np.float32), **held}, [*held], axis=0))
-    assert module(torch.full((1,), 7.0)).tolist() == [7, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    module = from_onnx(one("Concat", {"x": np.zeros(2, np.float32), **held}, [] if are_inputs else [*held], axis=0))
+    given = map(torch.from_numpy, held.values() if are_inputs else ())
+    assert module(torch.full((1,), 7.0), *given).tolist() == [7, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_gradient_of_the_constant_of_a_padding() -> None:
