@@ -143,12 +143,19 @@ def _windowed(ops: ModuleType, x: Tensor) -> Tensor:
     return ops.slice_grad(ops.slice1(x, *window), x.shape, *window)
 
 
+def _beyond_two(ops: ModuleType, x: Tensor) -> Tensor:
+    """By a size of a tensor, more than another one has."""
+    two, n = x.flatten().narrow(0, 0, 2), x.shape[1]
+    return ops.index(two)[:n] + ops.index(two)[n::-1]
+
+
 COMPOSITIONS = (
     Case("slice1 and slice_grad by window", _windowed, ((2, 3, 4),)),
     *(
         Case(f"index of {name}", lambda ops, x, index=index: ops.index(x)[index], ((2, 3, 4),))
         for name, index in INDICES.items()
     ),
+    Case("index of two elements by a size", _beyond_two, ((2, 3, 4),)),
     Case("index, assigned to", _assigned, ((2, 3, 4),)),
     Case("negative_steps, assigned to", _in_the_mode, ((2, 3, 4),)),
     Case(

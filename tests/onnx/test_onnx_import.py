@@ -184,16 +184,20 @@ def test_split_in_more_pieces_than_there_are(number: int, importer: Importer) ->
 
 HALVES = parsed("""
 halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z)
-<int64 axis = {1}, int64[1] zero = {0}, int64[1] minus_two = {-2}, int64[1] lowest = {-9223372036854775808}> {
+<int64 axis = {1}, int64[1] zero = {0}, int64[1] minus_two = {-2}, int64[1] lowest = {-9223372036854775808},
+ int64[1] end = {2}> {
     one = Constant <value_ints = [1]> ()
     two = Constant <value_int = 2> ()
     sizes = Shape (x)
     size = Gather <axis = 0> (sizes, axis)
     time = Cast <to = 7> (size)
     half = Div (time, two)
-    rest = Sub (time, half)
+    named = Identity (sizes)
+    part = Slice (named, one, end)
+    again = Squeeze (part, zero)
+    rest = Sub (again, half)
     middle = Unsqueeze (half, zero)
-    after = Unsqueeze (rest, zero)
+    after = Reshape (rest, one)
     length = Unsqueeze (time, zero)
     pieces = Concat <axis = 0> (middle, after)
     first, last = Split <axis = -2> (x, pieces)
