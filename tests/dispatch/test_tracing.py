@@ -17,6 +17,7 @@ from contract_cases import CALLS_BY_NAME
 from processes import file_of_tests, path_with_lib, run_python
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_map
 
 import torch_dml_ops as dml
 from torch_dml_ops._operators.definitions import OPERATORS
@@ -90,6 +91,15 @@ def _assigned(index: Any, value: Any) -> Tensor:
     return y
 
 
+def _into(op: str) -> Callable[..., Any]:
+    """What it is written into is the last argument."""
+    return lambda *arguments: getattr(dml, op)(*arguments[:-1], out=arguments[-1])
+
+
+def _out_for(call: Any, x: Tensor) -> Any:
+    return tree_map(torch.zeros_like, getattr(dml, call.function)(**call.arguments(x)))
+
+
 def _in_the_mode(start: Any, stop: Any, number: Any, value: Any = None) -> Tensor:
     y = X.clone()
     with dml.negative_steps():
@@ -103,6 +113,10 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     **{
         f"{entry}: {call}": (getattr(ops, call.function), [*call.arguments(X).values()])
         for entry, ops in ENTRIES.items()
+        for call in CALLS_BY_NAME
+    },
+    **{
+        f"dml, into out: {call}": (_into(call.function), [*call.arguments(X).values(), _out_for(call, X)])
         for call in CALLS_BY_NAME
     },
     "reverse_sequence": (dml.reverse_sequence, [X, ROWS, 1, 0]),
@@ -148,7 +162,7 @@ def test_every_argument_is_unknown(place: str) -> None:
     traced = torch.fx.symbolic_trace(lambda unknown: function(*put(unknown)))
     traced.graph.eliminate_dead_code()
     traced.recompile()
-    assert_same(copy.deepcopy(traced)(taken), function(*arguments))
+    assert_same(copy.deepcopy(traced)(copy.deepcopy(taken)), function(*copy.deepcopy(arguments)))
 
 
 @pytest.mark.parametrize("place", ["dml: slice1[1][1]", "dml: split[1][1]"])

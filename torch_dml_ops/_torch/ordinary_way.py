@@ -14,6 +14,7 @@ from torch_dml_ops._operators.signature import NUMBER, NUMBERS, TENSOR, TENSORS,
 from torch_dml_ops._sentences.arguments import (
     are_plain_numbers,
     explanation,
+    is_proxy,
     proxy_among,
     require_tensor,
     require_tensors,
@@ -75,11 +76,10 @@ def _call_out(signature: Signature, arguments: Sequence[Any], out: Any, function
         signature.out(*arguments, out=out)
         return
     autograd.prepare()
+    outs = [] if is_proxy(out) else signature.named_outs(out)
     try:
         # Inference tensors skip the Autograd key, whose kernel would check this.
-        autograd.telling_others(
-            partial(autograd.check_writable, signature.name, signature.named_outs(out)), [*arguments, out]
-        )
+        autograd.telling_others(partial(autograd.check_writable, signature.name, outs), [*arguments, out])
         function(*arguments, out=out)
     except _REFUSALS:
         _traced_or_refused(signature, signature.out, arguments, out=out)
