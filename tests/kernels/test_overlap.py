@@ -29,7 +29,8 @@ def any_tensor(r: Random) -> View:
         strides[d] = stride
         stride *= max(sizes[d], 1)
         if r.random() < 0.4:
-            stride += 1 << r.randint(31, 40) if r.random() < 0.1 else r.randint(1, 5)
+            far = 1 << r.randint(31, 40)
+            stride = max(stride, far) if r.random() < 0.1 else stride + (far if r.random() < 0.1 else r.randint(1, 5))
     return View(r.randint(0, 40), 1 << r.randint(0, 4), tuple(sizes), tuple(strides))
 
 
