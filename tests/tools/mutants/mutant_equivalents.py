@@ -217,5 +217,49 @@ torch_dml_ops/directml/operator_descs.py
   return {«"kind": _COUNT, "counts": name»} ==>  "counts": name,"kind": _COUNT  ~~ a dictionary that is only looked up
 torch_dml_ops/onnx/_importer/resize.py
   in zip(axes, after«, strict=True»): ==>  ~~ they are as many
+csrc/kernels/cpu/affine_copy.cpp
+  «batch.row_begin = begin;» ==> /*batch.row_begin = begin;*/  ~~ the rows before are copied once more, with the same bytes
+  «»const int64_t n = numel(inner); ==> break;   ~~ it chooses among ways with equal results
+csrc/kernels/cpu/inner_loops/non_temporal.inl
+  batch.prefetch_rows * segment.«src»_row_stride); ==> dst  ~~ a hint to the processor
+csrc/kernels/cpu/inner_loops/vectors.inl
+  __builtin_prefetch(row + k«, 0, 3»); ==>  , 3, 0  ~~ a hint to the processor
+csrc/kernels/cpu/chunk_writer.h
+  int64_t bytes = «0», least = first.bytes; ==> 1  ~~ it chooses among ways with equal results
+csrc/kernels/cuda/copy_params.h
+  all += batch.copy[«c»].chunks; ==> 0  ~~ it chooses an order of the chunks
+csrc/kernels/cuda/vectors.h
+  uint32_t(std::max«(first, 0»)); ==>  ( 0,first  ~~ the larger of two
+  Offset first = «0»; ==> (0-1)  ~~ it is that of none
+csrc/ops/overlap.cpp
+  __int128 length = bytes.end()« - bytes.begin»; ==>  ~~ parts are larger, whose pairs are compared
+  last < common.size(); «++»last) { ==> --  ~~ parts are larger, whose pairs are compared
+csrc/ops/tensor.h
+  return «int64_t»(aoti_torch_dtype_element_size ==> int32_t  ~~ an item has at most 16 bytes
+csrc/python/fast_calls.cpp
+  «: 0;» ==> : -1;  ~~ neither is a number of tensors that has a way of its own
+csrc/python/index.inl
+  bool read(const int64_t* sizes, «int64_t» rank ==> int32_t  ~~ no tensor has as many dimensions
+torch_dml_ops/_indexing/index.py
+  «Part = Walk | int | Tensor | None» ==> pass  ~~ annotations alone have the name, and they are not evaluated
+torch_dml_ops/_indexing/slices.py
+  yield from («entry.start, entry.stop», entry.step) ==>  entry.stop,entry.start  ~~ which of several comes first does not matter
+torch_dml_ops/_operators/without_kernels.py
+  (*«tensors, *out»)), f"{name}: every ==> out, *tensors  ~~ whether there is one
+  zip(strides, steps«, strict=True»)) if stride ==>  ~~ they are as many
+torch_dml_ops/directml/_schema/structs.py
+  «@dataclass(frozen=True)» ==>  ~~ it has no fields, and each of its classes is a dataclass itself
+torch_dml_ops/onnx/_importer/graph.py
+  TensorProto, «TypeProto, »ValueInfoProto ==>  ~~ annotations alone have the name, and they are not evaluated
+torch_dml_ops/onnx/_importer/sizes.py
+  if «isinstance(result, int) and »not -(2**63) ==>  ~~ of a symbol, a guard that always holds
+torch_dml_ops/viz/_picture.py
+  "fontsize": points, «"usetex": False, "parse_math": False»} ==> "parse_math": False, "usetex": False  ~~ a dictionary
+csrc/kernels/cpu/inner_loops/transpose.inl
+  void transpose_matrix(T* dst, «int64_t» dst_stride ==> int32_t  ~~ the rows of a buffer are that far apart
+csrc/kernels/cpu/inner_loops/reverse.inl
+  write_reversed(const Panel& panel, const T* transposed, «int64_t» stride) ==> int32_t  ~~ the rows of a buffer are that far apart
+csrc/kernels/cuda/copy_loads.h
+  «vector_.set_zero();» ==> /*vector_.set_zero();*/  ~~ it has held zeros since it was made
 """)
 ]
