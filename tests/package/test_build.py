@@ -514,6 +514,15 @@ def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, toolkit: P
     assert f"torch_dml_ops: building CUDA kernels with {toolkit}" in text
 
 
+def test_an_nvcc_without_the_headers_of_cuda_is_no_toolkit(tmp_path: Path) -> None:
+    (tmp_path / "nvcc").write_text("#!/bin/sh\n")
+    (tmp_path / "nvcc").chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "auto"}
+    code, text = set_up("", **variables)
+    assert code == 0
+    assert "building for the CPU alone (no nvcc was found)" in text
+
+
 def test_what_a_build_without_headers_of_python_lacks() -> None:
     before = "import sysconfig; get = sysconfig.get_config_var; sysconfig.get_path = lambda *name, **scheme: '/none'\n"
     before += "sysconfig.get_config_var = lambda name: '/none' if name == 'INCLUDEPY' else get(name)"

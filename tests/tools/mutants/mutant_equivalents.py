@@ -256,6 +256,7 @@ torch_dml_ops/onnx/_importer/sizes.py
 torch_dml_ops/viz/_picture.py
   "fontsize": points, «"usetex": False, "parse_math": False»} ==> "parse_math": False, "usetex": False  ~~ a dictionary
 csrc/kernels/cpu/inner_loops/transpose.inl
+  template <class T, «int64_t» kBytes> ==> int32_t  ~~ a vector has fewer
   void transpose_matrix(T* dst, «int64_t» dst_stride ==> int32_t  ~~ the rows of a buffer are that far apart
 csrc/kernels/cpu/inner_loops/reverse.inl
   write_reversed(const Panel& panel, const T* transposed, «int64_t» stride) ==> int32_t  ~~ the rows of a buffer are that far apart
