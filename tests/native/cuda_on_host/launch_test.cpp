@@ -233,10 +233,11 @@ bool reports_what_fails() {
   const std::string too_large = refusal([] { cuda::launch<nothing>("nothing", 2, 32, nullptr, 1, 100 << 10); });
   cuda_on_host::current_device = 128;
   const std::string unknown = refusal(copy_row);
+  const std::string too_many = refusal([] { cuda::checked_chunks(int64_t(1) << 31); });
   return too_large ==
              "the CUDA kernel nothing did not launch with 2 blocks of 32 threads and 102400 bytes of shared "
              "memory: invalid argument" &&
-         unknown == "CUDA device 128 is not supported";
+         unknown == "CUDA device 128 is not supported" && too_many == "a copy of 2147483648 chunks is too large";
 }
 
 }  // namespace

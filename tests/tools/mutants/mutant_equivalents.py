@@ -233,6 +233,7 @@ csrc/kernels/cuda/vectors.h
   Offset first = «0»; ==> (0-1)  ~~ it is that of none
 csrc/ops/overlap.cpp
   __int128 length = bytes.end()« - bytes.begin»; ==>  ~~ parts are larger, whose pairs are compared
+  Overlap overlap«(const Bytes& a, const Bytes& b») { ==>  ( const Bytes& b,const Bytes& a  ~~ neither comes first
   last < common.size(); «++»last) { ==> --  ~~ parts are larger, whose pairs are compared
 csrc/ops/tensor.h
   return «int64_t»(aoti_torch_dtype_element_size ==> int32_t  ~~ an item has at most 16 bytes
