@@ -505,7 +505,7 @@ def test_a_cancelled_coroutine() -> None:
         finally:
             seen.append(in_force())
 
-    with pytest.raises(TimeoutError):
+    with pytest.raises(asyncio.TimeoutError):
         asyncio.run(asyncio.wait_for(waits(), 0.01))
     seen.append(in_force())
     assert seen == [True, False]
