@@ -79,7 +79,7 @@ const torch_dml_ops_explore = (() => {
     if (ellipses > 1) throw new Error(`index: index must have at most one Ellipsis, got ${ellipses}`);
     const used = entries.filter((entry) => entry !== "..." && entry !== "None").length;
     if (used > sizes.length)
-      throw new Error(`index: index must have at most one slice or whole number for each of ${sizes.length} dimensions, got ${used}`);
+      throw new Error(`index: index must have no more slices and whole numbers than input has dimensions, ${sizes.length}, got ${used}`);
     const whole = Array(sizes.length - used).fill({start: null, stop: null, step: null});
     const at = ellipses ? entries.indexOf("...") : entries.length;
     const numbered = entries.map((entry, k) => [entry, k]);
