@@ -253,9 +253,9 @@ moves (float[N, T, 4, 6] x) => (
     '"": 19',
 )
 AGAIN = parsed("""
-again (float[N] x) => (float[A] a, float[B] b, float[C] c)
+again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d)
 <int64[1] minus = {-1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] seven = {-7},
- int64[1] two = {2}, int64[1] lowest = {-9223372036854775807}> {
+ int64[1] two = {2}, int64[1] lowest = {-9223372036854775807}, bool[11] some = {0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0}> {
     a = Slice (x, seven, lowest, zero, minus)
     size = Shape (x)
     computed = Sub (one, size)
@@ -263,6 +263,7 @@ again (float[N] x) => (float[A] a, float[B] b, float[C] c)
     less = Sub (size, three)
     quotient = Div (less, two)
     c = Slice (x, zero, quotient)
+    d = Compress <axis = 0> (x, some)
 }""")
 
 
@@ -293,6 +294,16 @@ def test_dynamic_sizes(
             if sizes in several or way != "exported":
                 assert run([x]) == expected, (way, sizes)
         assert counter.frame_count == 1 or k > len(several)
+
+
+@pytest.mark.parametrize("field", ["shape", "elem_type"])
+@pytest.mark.parametrize("model", [HALVES, AGAIN, splits(3)], ids=["halves", "again", "splits"])
+def test_inputs_of_unknown_types(model: ModelProto, field: str) -> None:
+    """What is a list of sizes is known without what ONNX infers of types."""
+    other = copy.deepcopy(model)
+    other.graph.input[0].type.tensor_type.ClearField(field)
+    x = filled((4, 9, 2) if model is HALVES else (9,), np.dtype("float32"))
+    assert outputs_of(from_onnx(other), [x]) == outputs_of(from_onnx(model), [x])
 
 
 GLUED = parsed("""

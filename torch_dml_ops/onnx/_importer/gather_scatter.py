@@ -16,8 +16,10 @@ from torch_dml_ops.onnx._importer.inputs import (
     axis_of,
     check_one_dtype,
     kept_by_fx,
+    larger,
     numbers,
     signed,
+    smaller,
 )
 
 # On the CPU, torch's gather and scatter convert these to float32 and back, which changes the bits of NaNs. Its indexing
@@ -180,6 +182,10 @@ def _depth(op: str, data: Tensor, indices: Tensor, batch_dims: int = 0) -> int:
 def compress(input: Tensor, condition: Numbers, *, axis: int | None = None) -> Tensor:
     x = input.reshape(-1) if axis is None else input
     d = 0 if axis is None else axis_of("Compress: axis", axis, input.dim())
-    choices = numbers("Compress: condition", condition)
-    chosen = [k for k, choice in enumerate(choices) if choice and not known_true(k >= x.shape[d])]  # as ONNX Runtime
-    return gather(x, torch.tensor(chosen, dtype=torch.int64, device=x.device), axis=d)
+    choices, size = numbers("Compress: condition", condition), x.shape[d]
+    # As in ONNX Runtime, the condition may be longer than the axis.
+    chosen = [k for k, choice in enumerate(choices) if choice and not known_true(k >= size)]
+    places = torch.tensor(chosen, dtype=torch.int64, device=x.device)
+    if chosen and not known_true(chosen[-1] < size):  # in a program for several sizes
+        places = places.narrow(0, 0, sum(smaller(larger(size - k, 0), 1) for k in chosen))
+    return gather(x, places, axis=d)

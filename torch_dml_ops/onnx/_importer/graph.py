@@ -681,7 +681,9 @@ def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any], 
         return ranks[1] if ranks[0] == 1 else None
     if op in ("Squeeze", "Unsqueeze"):
         before, after = (1, 0) if op == "Squeeze" else (0, 1)
-        return after if ranks == [before] and inferred == after else None
+        axes = arguments.get("axes")
+        is_one = inferred == after or (isinstance(axes, tuple) and len(axes) == 1)
+        return after if ranks == [before] and is_one else None
     if op == "Reshape":
         shape = arguments["shape"]
         return len(shape) if isinstance(shape, tuple) and len(shape) <= 1 else None

@@ -75,7 +75,7 @@ def number(name: str, value: Tensor | int | tuple[int, ...]) -> int:
         if len(value) != 1:
             raise ValueError(f"{name} must be one whole number, got {shown(value)}")
         return value[0]
-    if not known_true(value.numel() == 1) or not is_whole(value.dtype):
+    if value.dim() > 1 or not known_true(value.numel() == 1) or not is_whole(value.dtype):
         raise ValueError(f"{name} must be one whole number, got {shown(value)}, of dtype {dtype_name(value.dtype)}")
     return int(value)
 

@@ -155,7 +155,7 @@ def reshape(data: Tensor, shape: Numbers, *, allowzero: int = 0) -> Tensor:
                 raise ValueError(f"Reshape: shape must hold one -1 at most, got {text(sizes)}")
             rest = d
             continue
-        if size == 0 and not allowzero:
+        if size == 0 and allowzero != 1:
             if d >= data.dim():
                 raise ValueError(f"Reshape: shape[{d}] must not be 0, as data has no dimension {d}")
             sizes[d] = data.shape[d]
@@ -236,6 +236,8 @@ def pad(
     if constant_value is not None and may_mix(data, constant_value):
         constant_value = constant_value.to(data.dtype)
     check_one_dtype("Pad", "data", data, {"constant_value": constant_value})
+    if constant_value is not None and (constant_value.dim() > 1 or not known_true(constant_value.numel() == 1)):
+        raise ValueError(f"Pad: constant_value must be one number, got {shown(constant_value)}")
     pads = numbers("Pad: pads", pads)
     chosen = axes_of("Pad: axes", range(data.dim()) if axes is None else axes, data.dim())
     if len(pads) != 2 * len(chosen):
@@ -258,8 +260,6 @@ def pad(
     for d, *both in at_both_ends:
         at = 2 * (data.dim() - 1 - d)
         before_and_after[at : at + 2] = both
-    if constant_value is not None and (constant_value.dim() > 1 or not known_true(constant_value.numel() == 1)):
-        raise ValueError(f"Pad: constant_value must be one number, got {shown(constant_value)}")
     if constant_value is None:
         return torch.constant_pad_nd(data, before_and_after, value)
     inside = torch.constant_pad_nd(torch.ones_like(data, dtype=torch.bool), before_and_after, False)

@@ -86,7 +86,7 @@ def unsqueeze(data: int, axes: Numbers) -> tuple[int, ...]:
 @kept_by_fx
 def reshape(data: Sizes, shape: Sequence[int], *, allowzero: int = 0) -> Sizes:
     numbers = data if isinstance(data, tuple) else (data,)
-    if shape == (0,) and isinstance(data, tuple) and not allowzero:
+    if shape == (0,) and isinstance(data, tuple) and allowzero != 1:
         shape = (len(numbers),)
     if shape not in ((), (-1,), (len(numbers),)) or (shape == () and len(numbers) != 1):
         raise ValueError(f"Reshape: shape must hold {len(numbers)} elements, got {shown(shape)}")
