@@ -57,13 +57,13 @@ OF_TENSORS = re.compile(
 
 
 class _LiftNumbers(ast.NodeTransformer):
-    """Gives every whole number of an expression a name, so that it can be an argument."""
+    """Gives every number of an expression a name, so that it can be an argument."""
 
     def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[str, float] = {}
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
-        if type(node.value) is not int:
+        if type(node.value) not in (int, float):
             return node
         name = f"n{len(self.numbers)}"
         self.numbers[name] = node.value
@@ -80,7 +80,7 @@ class _S:
 def compiled_calls() -> Iterator[str]:
     """Those that Dynamo itself can trace and bind, but for assigned values that do not fit: torch refuses those."""
     beyond_dynamo = re.compile(
-        r"\*\*|directml|to_sparse|\.tolist|\.numpy|np\.(array|ones)|torch\.tensor\(\[0\.0|\] = (torch|x\.to|1j)"
+        r"\*\*|directml|to_sparse|\.tolist|\.numpy|np\.(array|ones)|torch\.tensor\((\[0\.0|1\.5)|\] = (torch|x\.to|1j)"
     )
     for call, said in MISTAKES.items():
         if OF_TENSORS.match(call) and not beyond_dynamo.search(call) and ": " in said and "() " not in said:

@@ -253,17 +253,21 @@ moves (float[N, T, 4, 6] x) => (
     '"": 19',
 )
 AGAIN = parsed("""
-again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d)
+again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d, float[E] e)
 <int64[1] minus = {-1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] seven = {-7},
- int64[1] two = {2}, int64[1] lowest = {-9223372036854775807}, bool[11] some = {0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0}> {
+ int64[1] two = {2}, int64[1] lowest = {-9223372036854775807},
+ int64[1] highest = {9223372036854775807}, int32[1] first = {0}, bool[11] some = {0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0}> {
     a = Slice (x, seven, lowest, zero, minus)
-    size = Shape (x)
+    sizes = Shape (x)
+    size = Gather (sizes, first)
     computed = Sub (one, size)
     b = Slice (x, computed, lowest, zero, minus)
     less = Sub (size, three)
     quotient = Div (less, two)
     c = Slice (x, zero, quotient)
     d = Compress <axis = 0> (x, some)
+    end = Max (size, highest)
+    e = Slice (x, minus, end, zero, minus)
 }""")
 
 
@@ -294,6 +298,20 @@ def test_dynamic_sizes(
             if sizes in several or way != "exported":
                 assert run([x]) == expected, (way, sizes)
         assert counter.frame_count == 1 or k > len(several)
+
+
+def test_an_end_that_is_read_by_an_exported_program() -> None:
+    """Of the largest numbers, which stand for no end, the program would make one."""
+    text = "g (float[N] x, int64[1] end) => (float[M] y) <int64[1] minus = {-1}, int64[1] zero = {0}>"
+    module = from_onnx(parsed(f"{text} {{ y = Slice (x, minus, end, zero, minus) }}"))
+    x, end = torch.arange(5.0), torch.tensor([1])
+    program = torch.export.export(module, (x, end), strict=False).module()
+    for number in (-7, -2, 0, 3, 9):
+        assert torch.equal(program(x, torch.tensor([number])), module(x, torch.tensor([number])))
+    for number in (2**31 - 1, MOST):
+        assert module(x, torch.tensor([number])).tolist() == [4, 3, 2, 1, 0]
+        with pytest.raises(RuntimeError, match="Runtime assertion failed"):
+            program(x, torch.tensor([number]))
 
 
 @pytest.mark.parametrize("field", ["shape", "elem_type"])

@@ -189,6 +189,16 @@ def test_resize_of_dynamic_sizes(by: str, coordinates: str) -> None:
                 assert run([x]) == expected, (way, size)
 
 
+@pytest.mark.thorough
+@pytest.mark.usefixtures("fresh_compiler")
+def test_a_compiled_resize_to_an_empty_tensor() -> None:
+    module = from_onnx(resized(np.zeros((2, 7), np.float32), {"scales": np.array([1, 0.3], np.float32)}))
+    compiled = torch.compile(module, fullgraph=True, dynamic=True)
+    for size in (7, 2, 5):
+        x = filled([2, size], np.dtype("float32"))
+        assert outputs_of(compiled, [x]) == outputs_of(module, [x])
+
+
 @pytest.mark.filterwarnings("ignore")  # from within torch's exporter
 def test_an_exported_resize_to_the_size_that_there_is() -> None:
     """Which is not known when it is exported; of what is not resized, elements stay where they are."""

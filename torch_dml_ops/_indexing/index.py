@@ -437,8 +437,10 @@ def _way_out(op: str, entries: Sequence[Any], k: int, assigns: bool) -> str:
         return "; a window is for slice1, as in slice1(x, *window)"
     if entry is True:
         return "; write None for a new dimension of size 1"
+    if isinstance(entry, (float, type)):
+        return ""
     rank = getattr(entry, "ndim", int(isinstance(entry, (list, tuple))))
-    if rank == 0 or isinstance(entry, type):
+    if rank == 0:
         return ""
     dtype = str(getattr(entry, "dtype", type(entry[0]) if isinstance(entry, list) and entry else ""))
     called = "mask" if "bool" in dtype else "indices"
@@ -461,6 +463,8 @@ def _may_be_number(entry: Any) -> bool:
     if isinstance(entry, Tensor):
         whole = not (entry.dtype == torch.bool or entry.is_floating_point() or entry.is_complex())
         return entry.dim() == 0 and whole and not entry.is_meta
+    if isinstance(entry, float):  # which Dynamo cannot ask for an attribute
+        return False
     # What has no index is not asked for it, as torch.compile of torch 2.11 would end there.
     return hasattr(entry, "__index__") and not is_boolean(entry) and getattr(entry, "ndim", 0) == 0
 

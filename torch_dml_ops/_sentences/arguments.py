@@ -81,9 +81,9 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
     """
     try:
         # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
-        # torch.compile of torch 2.11 would end there.
-        has_index = not isinstance(value, (NoneType, slice)) and hasattr(value, "__index__") and not is_boolean(value)
-        if has_index and getattr(value, "shape", ()) == ():
+        # torch.compile would end there, of torch 2.11 for None and slices.
+        may_have = not isinstance(value, (NoneType, float, slice)) and not is_boolean(value)
+        if may_have and hasattr(value, "__index__") and getattr(value, "shape", ()) == ():
             return int(operator.index(value))
     except Exception:  # a number of a class of the caller's may raise anything
         pass
@@ -141,7 +141,7 @@ def _of_slices(value: Any) -> str:
 
 
 def _is_list(values: Any) -> bool:
-    if isinstance(values, (int, slice)):  # which Dynamo cannot ask for an attribute
+    if isinstance(values, (int, float, slice)):  # which Dynamo cannot ask for an attribute
         return False
     return hasattr(values, "__array__") or (isinstance(values, Sequence) and not isinstance(values, (str, bytes)))
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from numbers import Number
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 LONGEST = 60  # characters of a value or a list
 
@@ -91,6 +93,8 @@ def _shown(value: Any) -> str:
         return cut(repr(value[: 2 * LONGEST]))
     if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
         return text(value)
+    if isinstance(value, float):
+        return f"{float(value)}"  # str() of one that is computed from sizes is beyond Dynamo
     if value is None or isinstance(value, (bool, Number)):  # without its type: 1.9 and not np.float32(1.9)
         return _line(str(value))
     if isinstance(value, (list, tuple)) and all(isinstance(v, int) for v in value):
@@ -116,8 +120,8 @@ def _line(text: str) -> str:
 
 def _shown_tensor(tensor: Tensor) -> str:
     if tensor.dim() == 0 and type(tensor) is Tensor:
-        try:
-            return _shown(tensor.item())
-        except (RuntimeError, NotImplementedError):  # without a value: in a transform, or on the device "meta"
-            return f"a 0-d tensor of dtype {dtype_name(tensor.dtype)} without a value"
+        with suppress(RuntimeError, NotImplementedError):  # in a transform, or on the device "meta"
+            if not is_dynamo_compiling():
+                return _shown(tensor.item())
+        return f"a 0-d tensor of dtype {dtype_name(tensor.dtype)} without a value"
     return f"a tensor of sizes {text(tensor.shape)}"

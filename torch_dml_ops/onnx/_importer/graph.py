@@ -34,7 +34,7 @@ from torch_dml_ops.onnx._importer.files import (
     type_name,
     zero,
 )
-from torch_dml_ops.onnx._importer.inputs import constant_numbers
+from torch_dml_ops.onnx._importer.inputs import WHOLE, constant_numbers
 
 
 class OnnxOperator(NamedTuple):
@@ -154,9 +154,8 @@ class Constant:
     def is_parameter(self) -> bool:
         return self._trainable and (self.tensor.is_floating_point() or self.tensor.is_complex())
 
-    @property
-    def may_be_sizes(self) -> bool:
-        return self.tensor.dtype == torch.int64 and self.tensor.dim() <= 1
+    def may_be_sizes(self, *dtypes: torch.dtype) -> bool:
+        return self.tensor.dtype in dtypes and self.tensor.dim() <= 1
 
     @property
     def may_be_numbers(self) -> bool:
@@ -525,8 +524,10 @@ class _Importer:
             return False
         names = parameters_of(operator.on_sizes)
         data = [v for k, v in enumerate(inputs) if v is not None and not (names and names[k] in operator.numbers)]
-        if not all(isinstance(v, SizesNode) or (isinstance(v, Constant) and v.may_be_sizes) for v in data):
-            return False
+        for k, value in enumerate(data):
+            dtypes = WHOLE if k and node.op_type == "Gather" else (torch.int64,)
+            if not (isinstance(value, SizesNode) or (isinstance(value, Constant) and value.may_be_sizes(*dtypes))):
+                return False
         args, kwargs = self._arguments(operator, names, inputs, _sizes)
         inferred = self._inferred_rank(node.output[0])
         rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes}, inferred)

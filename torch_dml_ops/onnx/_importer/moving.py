@@ -15,7 +15,7 @@ from torch import Tensor
 
 import torch_dml_ops as dml
 from torch_dml_ops._sentences.text import dtype_name, shown, text, with_sum
-from torch_dml_ops._torch.symbols import known_true
+from torch_dml_ops._torch.symbols import always_true, known_true
 from torch_dml_ops.onnx._importer.inputs import (
     Numbers,
     as_dtype,
@@ -56,7 +56,9 @@ def slices_of(
         if step < 0:
             if not (known_true(start >= -1) or known_true(start >= -sizes[d])):
                 start = larger(start, -sizes[d])  # ONNX begins at the first element; Python selects nothing
-            if isinstance(end, int) and end in UNBOUNDED:
+            if isinstance(end, torch.SymInt) and not always_true(end >= UNBOUNDED[0]):
+                torch._check(end < UNBOUNDED[0], lambda: "Slice: an end that is read must be less than 2**31 - 1")
+            elif isinstance(end, torch.SymInt) or end in UNBOUNDED:
                 end = None
         slices[d] = slice(start, end, step)
     return tuple(slices)

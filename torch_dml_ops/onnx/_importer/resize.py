@@ -161,6 +161,7 @@ def _nearest(x: Tensor, d: int, size: int, factor: float | None, coordinates: st
     before, after = (torch.full((), n, **options) for n in (x.shape[d], size))
     by = after / before if factor is None else torch.full((), factor, **options)
     coordinate = torch.where(by == 1, at, COORDINATES[coordinates](at, by, before, after))
-    index = NEAREST[nearest](coordinate).long().clamp(0, x.shape[d] - 1)
-    # With one more dimension, as torch's index_select lacks the larger unsigned dtypes where there is only one.
-    return x.unsqueeze(0).index_select(d + 1, index.to(x.device)).squeeze(0)
+    index = NEAREST[nearest](coordinate).long().clamp(0, x.shape[d] - 1).to(x.device)
+    if x.dim() > 1 or x.dtype not in (torch.uint16, torch.uint32, torch.uint64):
+        return x.index_select(d, index)
+    return x.unsqueeze(0).index_select(1, index).squeeze(0)  # torch's lacks these where there is one dimension
