@@ -33,7 +33,10 @@ help: ## list the targets
 # that an interrupted setup starts again.
 $(VENV)/base:
 	@echo '=== Creating $(VENV), and installing $(TORCH) into it: with the libraries of CUDA, up to 5 GB and a few minutes'
+	@test ! -e $(VENV)/bin || test -e $(VENV)/begun || \
+	 { echo 'error: $(VENV) is not one that make began; remove it, or choose another, as in make VENV=.venv-dev'; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
+	@touch $(VENV)/begun
 	$(BIN)/python -m pip install $(TORCH)
 	$(BIN)/python -m pip install -q --prefer-binary 'setuptools>=77' wheel ninja numpy
 	@touch $@

@@ -634,6 +634,14 @@ def test_the_matrix_installs_what_the_tests_import() -> None:
     assert names.isdisjoint({"onnx2torch", "sphinx", "torch", "torch_dml_ops"})  # two of which bring another torch
 
 
+def test_an_environment_of_somebody_else_is_kept(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (theirs := tmp_path / ".venv" / "bin").mkdir(parents=True)
+    result = subprocess.run(["make", ".venv/base"], cwd=tmp_path, capture_output=True, text=True)
+    assert "error: .venv is not one that make began; remove it, or choose" in result.stdout
+    assert theirs.is_dir()
+
+
 def test_a_choice_for_the_build_holds_until_there_is_another(tmp_path: Path) -> None:
     """`TORCH_DML_OPS_CUDA=0 make demo` says nothing about CUDA to a later `make test`, which builds what there is."""
     shutil.copy(ROOT / "Makefile", tmp_path)

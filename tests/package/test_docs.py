@@ -172,6 +172,12 @@ def test_commands_print_what_is_shown(page: Path, tmp_path: Path) -> None:
             assert ".venv/bin/python " in command, command  # in a checkout, python lacks torch
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_can_be_typed(page: Path) -> None:
+    """At Python's prompt, an empty line ends a class."""
+    assert re.findall(r"^\.\.\. *\n\.\.\. +\S.*", page.read_text(), re.M) == []
+
+
 def test_commands_are_found() -> None:
     shown = [printed for page in PAGES for _, printed in commands(page) if printed]
     assert len(shown) >= 3

@@ -156,10 +156,10 @@ def is_array(value: Any) -> bool:
 def require_tensor(name: str, value: Any, kind: str = "a tensor") -> None:
     """Raises TypeError for what is no tensor."""
     if not (isinstance(value, Tensor) or is_proxy(value)):
-        raise TypeError(f"{name} must be {kind}, got {shown(value)}{_as_tensor(name, value)}")
+        raise TypeError(f"{name} must be {kind}, got {shown(value)}{as_tensor(name, value)}")
 
 
-def _as_tensor(name: str, value: Any) -> str:
+def as_tensor(name: str, value: Any) -> str:
     """How to make a tensor of a value, if it can be one."""
     if isinstance(value, PackedSequence):
         return "; call torch.nn.utils.rnn.pad_packed_sequence first"
@@ -202,7 +202,7 @@ def require_tensors(name: str, values: Any) -> None:
             way_out = f"; write list({name.rpartition(' ')[2]})"
         raise TypeError(f"{name} must be a list of tensors, got {shown(values)}{way_out}")
     if isinstance(values, PackedSequence):  # a tuple, of other things than pieces
-        raise TypeError(f"{name} must be a list of tensors, got PackedSequence{_as_tensor(name, values)}")
+        raise TypeError(f"{name} must be a list of tensors, got PackedSequence{as_tensor(name, values)}")
     for k, value in enumerate(values):
         require_tensor(f"{name}[{k}]", value)
 

@@ -33,6 +33,9 @@ from torch_dml_ops.onnx._importer.inputs import constant_numbers
 # Those of sizes are among them, which are tensors in the modules of onnx2torch.
 OPERATOR_TYPES = {op for op, operator in OPERATORS.items() if operator.on_tensors} | {"Shape", "Size"}
 
+# Of these, onnx2torch lacks the last versions, which differ from those before in the types that there are.
+AS_BEFORE = {"Cast", "Constant"}
+
 # These functions are for whole numbers alone.
 OF_WHOLE_NUMBERS = {"Cast", "Clip", "Less", "Range", "Sub"}
 
@@ -88,15 +91,19 @@ def register_onnx2torch() -> None:
             [4., 0.]]), tensor([[0.],
             [6.]])]
     """
-    registry = _registry()
-    for schema in onnx.defs.get_all_schemas_with_history():
+    registry, before = _registry(), dict.fromkeys(AS_BEFORE)
+    for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda schema: schema.since_version):
         op, version = schema.name, schema.since_version
-        if schema.domain or op not in OPERATOR_TYPES or version < _operator(op, version).since:
+        if schema.domain or op not in OPERATOR_TYPES | AS_BEFORE:
             continue
         description = registry.OperationDescription(domain="", operation_type=op, version=version)
         own = registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
-        ours = own if own and own.__module__ == __name__ else _converter(op, version, own)
-        registry.add_converter(operation_type=op, version=version)(ours)
+        if op in AS_BEFORE:
+            own = before[op] = own or before[op]
+        is_ours = op in OPERATOR_TYPES and version >= _operator(op, version).since
+        converter = _converter(op, version, own) if is_ours and getattr(own, "__module__", "") != __name__ else own
+        if converter:
+            registry.add_converter(operation_type=op, version=version)(converter)
 
 
 def _registry() -> Any:

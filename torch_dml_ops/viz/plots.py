@@ -17,7 +17,7 @@ from torch_dml_ops._operators.definitions import ReverseSubsequences, Slice1, Sp
 from torch_dml_ops._sentences.arguments import integer
 from torch_dml_ops._sentences.text import text
 from torch_dml_ops.directml import ReverseSubsequencesOperatorDesc, Slice1OperatorDesc, SplitOperatorDesc
-from torch_dml_ops.directml._schema.arguments import integers
+from torch_dml_ops.directml._schema.arguments import integers, listed
 from torch_dml_ops.viz._picture import (
     BLANK,
     INK,
@@ -226,7 +226,9 @@ def plot_split(
         axis = input.axis
         split_sizes = [tensor.sizes[axis] for tensor in input.output_tensors]
         input = input.input_tensor.sizes
-    split_sizes, axis = numbers(f"{caller}: split_sizes", split_sizes), _number(f"{caller}: axis", axis)
+    name = f"{caller}: split_sizes"
+    split_sizes = numbers(name, listed(name, split_sizes, "whole numbers"))  # one number may stand for several pieces
+    axis = _number(f"{caller}: axis", axis)
     x = input_of(caller, input)
     Split.result_sizes(x.tensor, split_sizes, axis)
     pieces = [piece.numpy() for piece in dml.split(_flat_indices(x.sizes), split_sizes, axis)]
