@@ -50,6 +50,7 @@ from onnx_models import (
     model_of,
     needs_onnx2torch,
     onnx_cases,
+    onnxruntime_outputs,
     onnxruntime_results,
     outputs_of,
     parsed,
@@ -677,6 +678,33 @@ def test_sizes_that_grow_without_end(op: str, sentence: str, of_constants: bool)
     model = parsed(f"g (float[N] x) => (int64[M] a60) {{ {' '.join(nodes)} }}")
     with pytest.raises(ValueError, match=rf"{sentence}(\n|$)"):
         from_onnx(model)(torch.zeros(3))
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_sizes_of_int32() -> None:
+    """As exporters of TensorFlow write them."""
+    model = parsed("""
+    g (float[N, T, 2] x) => (float[A, B] y, int32[2] z, int32[R] r)
+    <int64[1] one = {1}, int64[1] two = {2}, int64[1] zero = {0}, int32 k = {2}, int32 step = {1}> {
+        sizes = Shape (x)
+        cast = Cast <to = 6> (sizes)
+        part = Slice (cast, one, two)
+        time = Squeeze (part, zero)
+        twice = Mul (time, k)
+        columns = Unsqueeze (twice, zero)
+        rows = Slice (cast, zero, one)
+        z = Concat <axis = 0> (rows, columns)
+        shape = Cast <to = 7> (z)
+        y = Reshape (x, shape)
+        r = Range (time, twice, step)
+    }""")
+    module = from_onnx(model)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
+    for sizes in ((2, 3, 2), (5, 7, 2), (0, 1, 2)):
+        x = filled(sizes, np.dtype("float32"))
+        assert outputs_of(compiled, [x]) == outputs_of(module, [x]) == onnxruntime_outputs(model, [x])
+    with pytest.raises(ValueError, match=r"^Mul: the result must fit int32, got 2147483648"):
+        module(torch.empty(0, 2**30, 2))
 
 
 def test_damaged_files(tmp_path: Path) -> None:

@@ -120,7 +120,8 @@ class Graph:
         way = self.rng.choice(["given", "held", "computed", "computed"])
         if array.dtype.kind == "u" and array.itemsize > 1:
             way = "given"  # what a module holds is pickled, and by torch, not these
-        if way == "computed" and dtype == np.int64 and array.ndim <= 1 and np.all(abs(array.astype(float)) < 2**40):
+        most = {"int64": 2**40, "int32": 2**20}.get(array.dtype.name, 0)
+        if way == "computed" and most and array.ndim <= 1 and np.all(abs(array.astype(float)) < most):
             return self.computed(array) or self.held(array)
         return self.given(array) if way == "given" else self.held(array)
 
@@ -132,31 +133,38 @@ class Graph:
             return ""
         (sizes,) = self.add("Shape", [data])
         where = [rng.randrange(len(self.values[sizes])) for _ in range(wanted.size)]
-        (chosen,) = self.add("Gather", [sizes, self.held(np.array(where if wanted.ndim else where[0], np.int64))])
+        which = np.array(where if wanted.ndim else where[0], rng.choice([np.int32, np.int64]))
+        (chosen,) = self.add("Gather", [sizes, self.held(which)])
+        if wanted.dtype == np.int32:
+            (chosen,) = self.add("Cast", [chosen], to=6)
+
+        def held(array: Any) -> str:
+            return self.held(np.asarray(array, wanted.dtype))
+
         factor = rng.choice([1, 1, 2, -3])
         if factor > 1 or factor < 0:
-            (chosen,) = self.add("Mul", [chosen, self.held(np.array(factor))])
+            (chosen,) = self.add("Mul", [chosen, held(factor)])
         have = self.values[chosen]
         match rng.randrange(6):
             case 0:
-                (result,) = self.add("Add", [chosen, self.held(wanted - have)])
+                (result,) = self.add("Add", [chosen, held(wanted - have)])
             case 3:
                 divisor = rng.choice([3, -3])
                 lost = np.where(wanted * divisor < 0, -1, 1)  # as the quotient is rounded towards 0
-                (above,) = self.add("Add", [chosen, self.held(wanted * divisor + lost - have)])
-                (result,) = self.add("Div", [above, self.held(np.array(divisor))])
+                (above,) = self.add("Add", [chosen, held(wanted * divisor + lost - have)])
+                (result,) = self.add("Div", [above, held(divisor)])
             case 4:
                 limit = wanted + np.where(wanted < 0, -2, 2)
-                (above,) = self.add("Add", [chosen, self.held(wanted + limit * rng.choice([0, 1, -2]) - have)])
-                (result,) = self.add("Mod", [above, self.held(limit)])
+                (above,) = self.add("Add", [chosen, held(wanted + limit * rng.choice([0, 1, -2]) - have)])
+                (result,) = self.add("Mod", [above, held(limit)])
             case 1:
-                (result,) = self.add("Sub", [self.held(wanted + have), chosen])
+                (result,) = self.add("Sub", [held(wanted + have), chosen])
             case 2:
-                (least,) = self.add("Min", [chosen, self.held(wanted), self.held(wanted + 1)])
-                (result,) = self.add("Max", [self.held(wanted), least])
+                (least,) = self.add("Min", [chosen, held(wanted), held(wanted + 1)])
+                (result,) = self.add("Max", [held(wanted), least])
             case _:
                 (zero,) = self.add("Sub", [chosen, chosen])
-                (result,) = self.add("Add", [self.held(wanted), zero])
+                (result,) = self.add("Add", [held(wanted), zero])
         if not wanted.ndim or not wanted.size:
             return rng.choice([result, *self.add("Identity", [result])])
         match rng.randrange(4):
@@ -170,7 +178,7 @@ class Graph:
                 (one,) = self.add("Squeeze", [result, zero])
                 (result,) = self.add("Unsqueeze", [one, zero])
             case 2:
-                (result,) = self.add("Cast", [result], to=7)
+                (result,) = self.add("Cast", [result], to=7 if wanted.dtype == np.int64 else 6)
             case _:
                 (result,) = self.add("Reshape", [result, self.held(np.array([-1]))])
         return result
@@ -260,7 +268,7 @@ def of_rank(*ranks: int) -> list[Callable[[np.ndarray], Any]]:
 
 
 WHOLE = [lambda value: value.dtype in (np.int64, np.int32)]
-SIZES = [lambda value: value.dtype == np.int64 and value.ndim <= 1]
+SIZES = [lambda value: value.dtype in (np.int64, np.int32) and value.ndim <= 1]
 NEEDS: dict[str, list[Callable[[np.ndarray], Any]]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Min", "Max"), SIZES),
     **dict.fromkeys(("Cast", "Clip", "Less", "Range"), WHOLE),
@@ -278,8 +286,11 @@ def node_of(function: Callable[[Graph, str, np.ndarray], Any]) -> Callable[[Grap
 
 
 def elementwise(g: Graph, name: str, x: np.ndarray) -> Any:
-    other = g.pick(*SIZES, lambda value: value.size in (1, x.size) or x.size == 1) if g.rng.random() < 0.5 else ""
-    other = other or g.numbers(np.reshape([g.rng.choice([1, 2, -3, 7]) for _ in range(x.size)], x.shape))
+    def fits(value: np.ndarray) -> bool:
+        return value.dtype == x.dtype and (value.size in (1, x.size) or x.size == 1)
+
+    other = g.pick(*SIZES, fits) if g.rng.random() < 0.5 else ""
+    other = other or g.numbers(np.reshape([g.rng.choice([1, 2, -3, 7]) for _ in range(x.size)], x.shape), x.dtype)
     return [name, other] if g.rng.random() < 0.5 else [other, name], {}
 
 

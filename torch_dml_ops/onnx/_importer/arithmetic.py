@@ -81,10 +81,8 @@ def range_(
     delta: Tensor | int,
     *,
     like: Tensor | None = None,
-    beside: Tensor | None = None,
 ) -> Tensor:
-    """`like` has the dtype and the device of a constant `start`, which is a number here, and `beside` the device of
-    what is made of sizes."""
+    """`like` has the dtype and the device of a `start` that is a number here: a constant, or a size."""
     begin, end, step = number("Range: start", start), number("Range: limit", limit), number("Range: delta", delta)
     if known_true(step == 0):
         raise ValueError("Range: delta must not be 0")
@@ -92,8 +90,6 @@ def range_(
     check_size("Range", [count], 8)
     given = {"start": start if like is None else like, "limit": limit, "delta": delta}
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
-    if not tensors:  # numbers that are no tensors are sizes
-        return torch.arange(count, device="cpu" if beside is None else beside.device) * step + begin
     first, of_first = next(iter(tensors.items()))
     check_one_dtype("Range", first, of_first, tensors)
     return (torch.arange(count, device=of_first.device) * step + begin).to(of_first.dtype)

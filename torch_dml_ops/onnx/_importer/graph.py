@@ -154,8 +154,17 @@ class Constant:
     def is_parameter(self) -> bool:
         return self._trainable and (self.tensor.is_floating_point() or self.tensor.is_complex())
 
-    def may_be_sizes(self, *dtypes: torch.dtype) -> bool:
-        return self.tensor.dtype in dtypes and self.tensor.dim() <= 1
+    @property
+    def may_be_sizes(self) -> bool:
+        return self.tensor.dtype in WHOLE and self.tensor.dim() <= 1
+
+    @property
+    def rank(self) -> int:
+        return self.tensor.dim()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
 
     @property
     def may_be_numbers(self) -> bool:
@@ -174,6 +183,7 @@ class SizesNode(NamedTuple):
 
     node: fx.Node
     rank: int
+    dtype: torch.dtype = torch.int64
 
 
 Value = fx.Node | SizesNode | Constant
@@ -523,25 +533,32 @@ class _Importer:
         if operator.on_sizes is None:
             return False
         names = parameters_of(operator.on_sizes)
-        data = [v for k, v in enumerate(inputs) if v is not None and not (names and names[k] in operator.numbers)]
-        for k, value in enumerate(data):
-            dtypes = WHOLE if k and node.op_type == "Gather" else (torch.int64,)
-            if not (isinstance(value, SizesNode) or (isinstance(value, Constant) and value.may_be_sizes(*dtypes))):
+        data = []
+        for k, value in enumerate(inputs):
+            if value is None or (names and names[k] in operator.numbers):
+                continue
+            if not (isinstance(value, SizesNode) or (isinstance(value, Constant) and value.may_be_sizes)):
                 return False
+            data.append(value)
+        dtype = data[0].dtype if node.op_type != "Cast" else dtype_of(label, attributes["to"])
+        if dtype not in WHOLE or (node.op_type != "Gather" and any(value.dtype != data[0].dtype for value in data)):
+            return False
         args, kwargs = self._arguments(operator, names, inputs, _sizes)
         inferred = self._inferred_rank(node.output[0])
-        rank = _rank_of_sizes(node.op_type, [_rank(value) for value in data], {**kwargs, **attributes}, inferred)
+        rank = _rank_of_sizes(node.op_type, [value.rank for value in data], {**kwargs, **attributes}, inferred)
         if rank is None or inferred not in (rank, None):
             return False
         if all(value is None or isinstance(value, Constant) for value in inputs):
             try:
-                result = sizes.as_tensor(operator.on_sizes(*args, **kwargs, **attributes))
-            except (ValueError, RuntimeError) as error:  # torch's, of a number beyond int64
+                result = sizes.as_tensor(operator.on_sizes(*args, **kwargs, **attributes), dtype=dtype)
+            except (ValueError, RuntimeError) as error:  # torch's, of a number that does not fit
                 raise ValueError(f"from_onnx: {label} cannot be computed: {line_of(error)}") from None
             self._values[node.output[0]] = Constant(node.output[0], result, None)
         else:
             call = self._call(operator.on_sizes, args, {**kwargs, **attributes}, node.output[0])
-            self._values[node.output[0]] = SizesNode(call, rank)
+            if dtype == torch.int32 and node.op_type in ("Add", "Cast", "Div", "Mul", "Sub"):  # others only choose
+                call = self._call(sizes.in_int32, (call, node.op_type), {}, "")
+            self._values[node.output[0]] = SizesNode(call, rank, dtype)
         return True
 
     def _add_on_tensors(
@@ -559,10 +576,8 @@ class _Importer:
         elif op == "ConstantOfShape":
             value = attributes.get("value", zero())
             attributes["value"] = self._tensor(Constant(f"{node.output[0]}_value", value, self._folder))
-        elif op == "Range" and isinstance(inputs[0], Constant):
+        elif op == "Range" and isinstance(inputs[0], Constant | SizesNode):
             attributes["like"] = self._tensor(inputs[0])
-        elif op == "Range" and isinstance(inputs[0], SizesNode):
-            attributes["beside"] = self._first_input()
         call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
         if op != "Split":
             self._values[node.output[0]] = call
@@ -620,7 +635,8 @@ class _Importer:
         if isinstance(value, fx.Node):
             return value
         if isinstance(value, SizesNode):
-            return self._graph.call_function(sizes.as_tensor, (value.node, self._first_input()))
+            other: dict[str, Any] = {} if value.dtype == torch.int64 else {"dtype": value.dtype}
+            return self._graph.call_function(sizes.as_tensor, (value.node, self._first_input()), other)
         if value not in self._registered:
             self._registered[value] = self._graph.get_attr(self._register(value))
         return self._registered[value]
@@ -669,11 +685,6 @@ def _sizes(value: Value) -> Any:
     return value.node if isinstance(value, SizesNode) else value
 
 
-def _rank(value: Value) -> int:
-    assert not isinstance(value, fx.Node)
-    return value.rank if isinstance(value, SizesNode) else value.tensor.dim()
-
-
 def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any], inferred: int | None) -> int | None:
     """The rank of what an operator makes of sizes of these ranks; None where that is no longer sizes."""
     if op in ("Concat", "Slice"):
@@ -689,5 +700,5 @@ def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any], 
         shape = arguments["shape"]
         return len(shape) if isinstance(shape, tuple) and len(shape) <= 1 else None
     if op == "Cast":
-        return ranks[0] if arguments["to"] == TensorProto.INT64 else None
+        return ranks[0]
     return max(ranks, default=None)

@@ -1,7 +1,7 @@
 """The sizes that an ONNX graph computes from those of its tensors: whole numbers instead of tensors.
 
-A number stands for a 0-d tensor of int64, and a tuple for a 1-d one. So sizes stay symbolic under torch.compile and
-torch.export, and nothing is read back from a GPU.
+A number stands for a 0-d tensor of int64 or int32, and a tuple for a 1-d one. So sizes stay symbolic under
+torch.compile and torch.export, and nothing is read back from a GPU.
 """
 
 from __future__ import annotations
@@ -35,9 +35,17 @@ def size(data: Tensor) -> int:
 
 
 @kept_by_fx
-def as_tensor(sizes: Sizes, beside: Tensor | None = None) -> Tensor:
+def as_tensor(sizes: Sizes, beside: Tensor | None = None, dtype: torch.dtype = torch.int64) -> Tensor:
     """On the device of another tensor, or on the CPU."""
-    return torch.tensor(sizes, dtype=torch.int64, device="cpu" if beside is None else beside.device)
+    return torch.tensor(sizes, dtype=dtype, device="cpu" if beside is None else beside.device)
+
+
+@kept_by_fx
+def in_int32(sizes: Sizes, op: str) -> Sizes:
+    for value in sizes if isinstance(sizes, tuple) else (sizes,):
+        if known_true(value >= 2**31) or known_true(value < -(2**31)):
+            raise ValueError(f"{op}: the result must fit int32, got {text(value)}")
+    return sizes
 
 
 @kept_by_fx
