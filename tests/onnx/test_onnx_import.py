@@ -163,6 +163,12 @@ def test_each_operator_is_taken_from_the_opset_on_in_which_onnx_changed_it() -> 
     assert {(name, operator.since) for name, operator in OPERATORS.items()} <= versions
 
 
+def test_the_page_names_the_operators_on_sizes() -> None:
+    page = (Path(__file__).parents[2] / "docs/from-onnx.md").read_text()
+    named = re.findall(r"\w+", re.split(r"of int64 or int32 with|, and so for what", page)[1])
+    assert set(named) - {"and"} == {op for op, operator in OPERATORS.items() if operator.on_sizes}
+
+
 def splits(number: int, rank: int = 1) -> ModelProto:
     return one("Split", {"x": np.zeros([0] * rank, np.float32)}, outputs=number, num_outputs=number, axis=-1)
 
@@ -254,7 +260,7 @@ moves (float[N, T, 4, 6] x) => (
     '"": 19',
 )
 AGAIN = parsed("""
-again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d, float[E] e)
+again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d, float[E] e, float[F, G, H] f, int32[2] g)
 <int64[1] minus = {-1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] seven = {-7},
  int64[1] two = {2}, int64[1] lowest = {-9223372036854775807},
  int64[1] highest = {9223372036854775807}, int32[1] first = {0}, bool[11] some = {0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0}> {
@@ -269,6 +275,19 @@ again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d, float[E] 
     d = Compress <axis = 0> (x, some)
     end = Max (size, highest)
     e = Slice (x, minus, end, zero, minus)
+    wanted = Concat <axis = 0> (sizes, one, minus)
+    rank = Shape (wanted)
+    ones = ConstantOfShape <value = int64[1] {1}> (rank)
+    downs = Neg (ones)
+    is_kept = Equal (wanted, downs)
+    shape = Where (is_kept, ones, wanted)
+    f = Expand (x, shape)
+    above, below = Split <axis = 0, num_outputs = 2> (wanted)
+    are_more = Greater (above, three)
+    are_less = Less (size, above)
+    flags = Cast <to = 6> (are_more)
+    others = Cast <to = 6> (are_less)
+    g = Sub (flags, others)
 }""")
 
 
@@ -684,7 +703,7 @@ def test_sizes_that_grow_without_end(op: str, sentence: str, of_constants: bool)
 def test_sizes_of_int32() -> None:
     """As exporters of TensorFlow write them."""
     model = parsed("""
-    g (float[N, T, 2] x) => (float[A, B] y, int32[2] z, int32[R] r)
+    g (float[N, T, 2] x) => (float[A, B] y, int32[2] z, int32[R] r, int32 p)
     <int64[1] one = {1}, int64[1] two = {2}, int64[1] zero = {0}, int32 k = {2}, int32 step = {1}> {
         sizes = Shape (x)
         cast = Cast <to = 6> (sizes)
@@ -697,6 +716,7 @@ def test_sizes_of_int32() -> None:
         shape = Cast <to = 7> (z)
         y = Reshape (x, shape)
         r = Range (time, twice, step)
+        p = ReduceProd <keepdims = 0> (cast)
     }""")
     module = from_onnx(model)
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")

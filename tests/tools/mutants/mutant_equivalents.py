@@ -144,7 +144,7 @@ torch_dml_ops/onnx/_importer/moving.py
   data: Tensor, «*, »perm: Sequence ==>  ~~ its only caller gives it by name
   space_to_depth(input: Tensor«, *, blocksize: int», mode: str ==>  , blocksize: int, *  ~~ it is called by names alone
 torch_dml_ops/onnx/_importer/sizes.py
-  left) not in («1, length»): ==> length, 1  ~~ in another order
+  other not in («1, length») for ==> length, 1  ~~ in another order
 torch_dml_ops/directml/_models/load_model.py
   (places, descs«, strict=True»): ==>  ~~ they are as many
   dispatchables: dict[str«, Any»] ==>  ~~ what a dictionary holds is not read of its type
@@ -253,7 +253,7 @@ torch_dml_ops/directml/_schema/structs.py
 torch_dml_ops/onnx/_importer/graph.py
   TensorProto, «TypeProto, »ValueInfoProto ==>  ~~ annotations alone have the name, and they are not evaluated
 torch_dml_ops/onnx/_importer/sizes.py
-  if «isinstance(result, int) and »not -(2**63) ==>  ~~ of a symbol, a guard that always holds
+  beyond = «isinstance(result, int) and »(known_true ==>  ~~ of a symbol, a guard that always holds
 torch_dml_ops/viz/_picture.py
   "fontsize": points, «"usetex": False, "parse_math": False»} ==> "parse_math": False, "usetex": False  ~~ a dictionary
 csrc/kernels/cpu/inner_loops/transpose.inl

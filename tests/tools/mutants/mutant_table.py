@@ -595,7 +595,9 @@ torch_dml_ops/onnx/_onnx2torch.py
 torch_dml_ops/onnx/_importer/sizes.py
   if b < 0:\n        «a, b = -a, -b» ==> pass  ## tests/onnx/test_onnx_schemas.py -k Div
   return a - b * «_divide(a, b)» ==> (a // b)  ## tests/onnx/test_onnx_schemas.py -k Mod
-  length = len(left) if «len(right) == 1» else ==> False  ## tests/onnx/test_onnx_schemas.py -k Add
+  for length in lengths if «length != 1») ==> False  ## tests/onnx/test_onnx_schemas.py -k Add
+  «larger(b - a, 0)», 1) ==> b - a  ## tests/onnx/test_random_graphs.py -k Less
+  return «y + condition * (x - y)» ==> x  ## tests/onnx/test_random_graphs.py -k Where
 [DTensor plans] tests/distributed/test_distributed.py::test_placements_and_plans tests/distributed/test_distributed.py
 torch_dml_ops/distributed/_plans.py
   if d in moved« and d not in exchanged» else ==>

@@ -37,58 +37,140 @@ from torch_dml_ops.onnx._importer.files import (
 from torch_dml_ops.onnx._importer.inputs import WHOLE, constant_numbers
 
 
+class Kind(NamedTuple):
+    """What is computed from sizes: a list where the rank is 1, one number or truth value where it is 0."""
+
+    rank: int
+    dtype: torch.dtype
+
+
+# What an operator makes of such data, with its other inputs and attributes; None where that is no longer sizes. What
+# the rules here do not tell is whether a list has one number: the last argument is the rank that ONNX infers.
+Rule = Callable[[Sequence["SizesNode | Constant"], Mapping[str, Any], int | None], Kind | None]
+
+
+def _elementwise(data: Sequence[SizesNode | Constant], arguments: Any = (), inferred: Any = None) -> Kind | None:
+    dtype = data[0].dtype
+    if dtype not in WHOLE or any(value.dtype != dtype for value in data):
+        return None
+    return Kind(max(value.rank for value in data), dtype)
+
+
+def _compared(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
+    kind = _elementwise(data)
+    return kind and kind._replace(dtype=torch.bool)
+
+
+def _chosen(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
+    condition, *others = data
+    kind = _elementwise(others)
+    return kind and kind._replace(rank=max(condition.rank, kind.rank)) if condition.dtype == torch.bool else None
+
+
+def _cast(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
+    to = {TensorProto.INT32: torch.int32, TensorProto.INT64: torch.int64, TensorProto.BOOL: torch.bool}
+    return Kind(data[0].rank, to[arguments["to"]]) if arguments["to"] in to else None
+
+
+def _listed(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
+    kind = _elementwise(data)
+    return kind if all(value.rank == 1 for value in data) else None
+
+
+def _gathered(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
+    numbers, indices = data
+    is_list = numbers.rank == 1 and numbers.dtype in WHOLE and indices.dtype in WHOLE
+    return Kind(indices.rank, numbers.dtype) if is_list else None
+
+
+def _by_one(before: int, after: int) -> Rule:
+    def rule(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: int | None) -> Kind | None:
+        axes, kind = arguments.get("axes"), _elementwise(data)
+        is_one = inferred == after or (isinstance(axes, tuple) and len(axes) == 1)
+        return kind and kind._replace(rank=after) if kind and kind.rank == before and is_one else None
+
+    return rule
+
+
+def _reshaped(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
+    shape, kind = arguments["shape"], _elementwise(data)
+    return kind and kind._replace(rank=len(shape)) if isinstance(shape, tuple) and len(shape) <= 1 else None
+
+
+def _repeated(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
+    """As many times as a list has sizes, or as a constant says."""
+    (length,), value = data, arguments.get("value")
+    if isinstance(length, Constant):
+        is_list = length.may_be_numbers and length.tensor.shape == (1,) and 0 <= length.tensor.item() <= MOST_NUMBERS
+    else:
+        is_list = length.is_length
+    dtypes = {TensorProto.INT32: torch.int32, TensorProto.INT64: torch.int64}
+    return Kind(1, dtypes[value.data_type]) if is_list and value and value.data_type in dtypes else None
+
+
+def _reduced(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
+    kind = _listed(data, arguments, inferred)
+    kept = arguments.get("keepdims", 1) or (arguments.get("noop_with_empty_axes") and not arguments.get("axes"))
+    return kind and kind._replace(rank=1 if kept else 0)
+
+
 class OnnxOperator(NamedTuple):
-    """What an operator does on tensors, and on sizes that the graph computes.
+    """What an operator does on tensors, and on sizes that the graph computes, where the rule says that it gives such.
 
     Parameters have the names of ONNX's inputs, or of the attributes that older opsets have in their place.
     """
 
     on_tensors: Callable[..., Any] | None
     on_sizes: Callable[..., Any] | None = None
+    rule: Rule = _elementwise
     numbers: tuple[str, ...] = ()  # inputs that are numbers, or lists of them
     since: int = 1  # the opset from which on it means this
 
 
 OPERATORS = {
     "Add": OnnxOperator(None, sizes.add, since=7),
-    "Cast": OnnxOperator(arithmetic.cast, sizes.identity, since=6),
+    "Cast": OnnxOperator(arithmetic.cast, sizes.cast, _cast, since=6),
     "CenterCropPad": OnnxOperator(moving.center_crop_pad, numbers=("shape",)),
     "Clip": OnnxOperator(arithmetic.clip, since=12),
     "Compress": OnnxOperator(gather_scatter.compress, numbers=("condition",)),
-    "Concat": OnnxOperator(moving.concat, sizes.concat),
-    "ConstantOfShape": OnnxOperator(moving.constant_of_shape, numbers=("input",)),
+    "Concat": OnnxOperator(moving.concat, sizes.concat, _listed),
+    "ConstantOfShape": OnnxOperator(moving.constant_of_shape, sizes.constant_of_shape, _repeated, numbers=("input",)),
     "DepthToSpace": OnnxOperator(moving.depth_to_space),
     "Div": OnnxOperator(None, sizes.div, since=7),
+    "Equal": OnnxOperator(None, sizes.equal, _compared, since=7),
     "Expand": OnnxOperator(moving.expand, numbers=("shape",)),
     "Flatten": OnnxOperator(moving.flatten),
-    "Gather": OnnxOperator(gather_scatter.gather, sizes.gather),
+    "Gather": OnnxOperator(gather_scatter.gather, sizes.gather, _gathered),
     "GatherElements": OnnxOperator(gather_scatter.gather_elements, since=11),
     "GatherND": OnnxOperator(gather_scatter.gather_nd),
+    "Greater": OnnxOperator(None, sizes.greater, _compared, since=9),
     "Identity": OnnxOperator(moving.identity, sizes.identity),
-    "Less": OnnxOperator(arithmetic.less, since=9),
+    "Less": OnnxOperator(arithmetic.less, sizes.less, _compared, since=9),
     "Max": OnnxOperator(None, sizes.maximum, since=8),
     "Min": OnnxOperator(None, sizes.minimum, since=8),
     "Mod": OnnxOperator(None, sizes.mod, since=10),
     "Mul": OnnxOperator(None, sizes.mul, since=7),
+    "Neg": OnnxOperator(None, sizes.neg, since=6),
     "Pad": OnnxOperator(moving.pad, numbers=("pads", "axes"), since=2),
     "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
-    "Reshape": OnnxOperator(moving.reshape, sizes.reshape, numbers=("shape",)),
+    "ReduceProd": OnnxOperator(None, sizes.reduce_prod, _reduced, numbers=("axes",)),
+    "Reshape": OnnxOperator(moving.reshape, sizes.reshape, _reshaped, numbers=("shape",)),
     "Resize": OnnxOperator(resize.resize, numbers=("scales", "sizes")),
     "ReverseSequence": OnnxOperator(moving.reverse_sequence),
     "Scatter": OnnxOperator(gather_scatter.scatter),
     "ScatterElements": OnnxOperator(gather_scatter.scatter_elements),
     "ScatterND": OnnxOperator(gather_scatter.scatter_nd),
-    "Slice": OnnxOperator(moving.slice_, sizes.slice_, numbers=("starts", "ends", "axes", "steps")),
+    "Slice": OnnxOperator(moving.slice_, sizes.slice_, _listed, numbers=("starts", "ends", "axes", "steps")),
     "SpaceToDepth": OnnxOperator(moving.space_to_depth),
-    "Split": OnnxOperator(moving.split, numbers=("split",)),
-    "Squeeze": OnnxOperator(moving.squeeze, sizes.squeeze, numbers=("axes",)),
+    "Split": OnnxOperator(moving.split, sizes.split, _listed, numbers=("split",)),
+    "Squeeze": OnnxOperator(moving.squeeze, sizes.squeeze, _by_one(1, 0), numbers=("axes",)),
     "Sub": OnnxOperator(arithmetic.sub, sizes.sub, since=7),
     "Tile": OnnxOperator(moving.tile, numbers=("repeats",), since=6),
     "Transpose": OnnxOperator(moving.transpose),
     "Trilu": OnnxOperator(moving.trilu, numbers=("k",)),
-    "Unsqueeze": OnnxOperator(moving.unsqueeze, sizes.unsqueeze, numbers=("axes",)),
+    "Unsqueeze": OnnxOperator(moving.unsqueeze, sizes.unsqueeze, _by_one(0, 1), numbers=("axes",)),
     "Upsample": OnnxOperator(resize.upsample, numbers=("scales",), since=7),
-    "Where": OnnxOperator(arithmetic.where, since=9),
+    "Where": OnnxOperator(arithmetic.where, sizes.where, _chosen, since=9),
 }
 # The operators whose results share no memory with their inputs.
 COPYING = frozenset(
@@ -98,6 +180,8 @@ COPYING = frozenset(
         "ScatterND", "Slice", "Split", "Trilu", "Where",
     )
 )  # fmt: skip
+# Those that make other numbers of sizes: the others choose some.
+COMPUTING = frozenset({"Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"})
 RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
@@ -156,7 +240,7 @@ class Constant:
 
     @property
     def may_be_sizes(self) -> bool:
-        return self.tensor.dtype in WHOLE and self.tensor.dim() <= 1
+        return self.tensor.dtype in (*WHOLE, torch.bool) and self.tensor.dim() <= 1
 
     @property
     def rank(self) -> int:
@@ -184,6 +268,7 @@ class SizesNode(NamedTuple):
     node: fx.Node
     rank: int
     dtype: torch.dtype = torch.int64
+    is_length: bool = False  # a list of one number, of how many there are in another
 
 
 Value = fx.Node | SizesNode | Constant
@@ -196,8 +281,8 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
     SpaceToDepth, Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND without a reduction,
     Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element; Shape, Size, Add,
-    Sub, Mul, Div, Mod, Min and Max that compute sizes; Cast, Clip, Sub and Less of sequence lengths, and Range, all of
-    whole numbers. The model's own functions are followed.
+    Sub, Mul, Div, Mod, Neg, Min, Max, ReduceProd, Equal, Less and Greater that compute sizes; Cast, Clip, Sub and Less
+    of sequence lengths, and Range, all of whole numbers. The model's own functions are followed.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
@@ -444,12 +529,11 @@ class _Importer:
             ((kind, value),) = attributes.items()
             self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
         elif op in ("Shape", "Size"):
-            data = self._tensor(self._values[node.input[0]])
-            if op == "Shape":
-                call, rank = self._call(sizes.shape, (data,), attributes, node.output[0]), 1
-            else:
-                call, rank = self._call(sizes.size, (data,), {}, node.output[0]), 0
-            self._values[node.output[0]] = SizesNode(call, rank)
+            value = self._values[node.input[0]]
+            data = value.node if isinstance(value, SizesNode) else self._tensor(value)
+            call = self._call(sizes.shape if op == "Shape" else sizes.size, (data,), attributes, node.output[0])
+            is_length = op == "Shape" and not attributes and isinstance(value, SizesNode) and value.rank == 1
+            self._values[node.output[0]] = SizesNode(call, 1 if op == "Shape" else 0, is_length=is_length)
         elif self._opset < (since := operator_of(op, self._opset).since):
             raise NotImplementedError(
                 f"from_onnx: {label} must be {op} of opset {since} or later, got opset {self._opset}"
@@ -540,25 +624,32 @@ class _Importer:
             if not (isinstance(value, SizesNode) or (isinstance(value, Constant) and value.may_be_sizes)):
                 return False
             data.append(value)
-        dtype = data[0].dtype if node.op_type != "Cast" else dtype_of(label, attributes["to"])
-        if dtype not in WHOLE or (node.op_type != "Gather" and any(value.dtype != data[0].dtype for value in data)):
-            return False
         args, kwargs = self._arguments(operator, names, inputs, _sizes)
         inferred = self._inferred_rank(node.output[0])
-        rank = _rank_of_sizes(node.op_type, [value.rank for value in data], {**kwargs, **attributes}, inferred)
-        if rank is None or inferred not in (rank, None):
+        kind = operator.rule(data, {**kwargs, **attributes}, inferred)
+        if kind is None or inferred not in (kind.rank, None):
             return False
+        if node.op_type == "Cast":
+            attributes = {"to": kind.dtype}
+        elif node.op_type == "ConstantOfShape":
+            attributes = {"value": onnx.numpy_helper.to_array(attributes["value"]).item()}
+        results: list[Value]
         if all(value is None or isinstance(value, Constant) for value in inputs):
             try:
-                result = sizes.as_tensor(operator.on_sizes(*args, **kwargs, **attributes), dtype=dtype)
+                made = operator.on_sizes(*args, **kwargs, **attributes)
+                made = made if node.op_type == "Split" else [made]
+                tensors = [sizes.as_tensor(numbers, dtype=kind.dtype) for numbers in made]
             except (ValueError, RuntimeError) as error:  # torch's, of a number that does not fit
                 raise ValueError(f"from_onnx: {label} cannot be computed: {line_of(error)}") from None
-            self._values[node.output[0]] = Constant(node.output[0], result, None)
+            results = [Constant(*named, None) for named in zip(node.output, tensors, strict=True)]
         else:
             call = self._call(operator.on_sizes, args, {**kwargs, **attributes}, node.output[0])
-            if dtype == torch.int32 and node.op_type in ("Add", "Cast", "Div", "Mul", "Sub"):  # others only choose
+            if kind.dtype == torch.int32 and node.op_type in COMPUTING:
                 call = self._call(sizes.in_int32, (call, node.op_type), {}, "")
-            self._values[node.output[0]] = SizesNode(call, rank, dtype)
+            several = range(len(node.output)) if node.op_type == "Split" else ()
+            nodes = [self._call(getitem, (call, k), {}, node.output[k]) for k in several] or [call]
+            results = [SizesNode(node, *kind) for node in nodes]
+        self._values.update((name, result) for name, result in zip(node.output, results, strict=True) if name)
         return True
 
     def _add_on_tensors(
@@ -683,22 +774,3 @@ def _sizes(value: Value) -> Any:
     if isinstance(value, Constant):
         return tuple(value.tensor.tolist()) if value.tensor.dim() else value.tensor.item()
     return value.node if isinstance(value, SizesNode) else value
-
-
-def _rank_of_sizes(op: str, ranks: Sequence[int], arguments: Mapping[str, Any], inferred: int | None) -> int | None:
-    """The rank of what an operator makes of sizes of these ranks; None where that is no longer sizes."""
-    if op in ("Concat", "Slice"):
-        return 1 if all(rank == 1 for rank in ranks) else None
-    if op == "Gather":
-        return ranks[1] if ranks[0] == 1 else None
-    if op in ("Squeeze", "Unsqueeze"):
-        before, after = (1, 0) if op == "Squeeze" else (0, 1)
-        axes = arguments.get("axes")
-        is_one = inferred == after or (isinstance(axes, tuple) and len(axes) == 1)
-        return after if ranks == [before] and is_one else None
-    if op == "Reshape":
-        shape = arguments["shape"]
-        return len(shape) if isinstance(shape, tuple) and len(shape) <= 1 else None
-    if op == "Cast":
-        return ranks[0]
-    return max(ranks, default=None)

@@ -80,11 +80,22 @@ def split(
     num_outputs: int,
     must_divide: bool = False,
 ) -> list[Tensor]:
-    """`num_outputs` is the number of the node's outputs. Where the node does not say it, as before opset 18, they must
-    divide the axis without a rest; else the last ones are smaller, or empty."""
-    d = axis_of("Split: axis", axis, input.dim())
-    size = input.shape[d]
-    pieces = () if split is None else numbers("Split: split", split)
+    d, pieces = pieces_of(input.shape, split, axis=axis, num_outputs=num_outputs, must_divide=must_divide)
+    if all(known_true(piece > 0) for piece in pieces):
+        return dml.split(input, pieces, d)
+    # DirectML has no empty tensors.
+    whole = [slice(None)] * d
+    return [dml.index(input)[(*whole, slice(start, end))] for start, end in pairwise(accumulate(pieces, initial=0))]
+
+
+def pieces_of(
+    sizes: Sequence[int], split: Numbers | None, *, axis: int = 0, num_outputs: int, must_divide: bool
+) -> tuple[int, Sequence[int]]:
+    """The axis, and the sizes along it. `num_outputs` is the number of the node's outputs. Where the node does not say
+    it, as before opset 18, they must divide the axis without a rest; else the last ones are smaller, or empty."""
+    d = axis_of("Split: axis", axis, len(sizes))
+    size = sizes[d]
+    pieces: Sequence[int] = () if split is None else numbers("Split: split", split)
     if not pieces:  # in ONNX Runtime also for a list without sizes
         if must_divide and known_true(size % num_outputs != 0):
             raise ValueError(f"Split: axis {d} must divide by {num_outputs}, the number of outputs, got size {size}")
@@ -98,11 +109,7 @@ def split(
                 raise ValueError(f"Split: split[{k}] must be at least 0, got {shown(piece)}")
         if sum(pieces) != size:
             raise ValueError(f"Split: split must sum to {text(size)}, the size of axis {d}, got {with_sum(pieces)}")
-    if all(known_true(piece > 0) for piece in pieces):
-        return dml.split(input, pieces, d)
-    # DirectML has no empty tensors.
-    whole = [slice(None)] * d
-    return [dml.index(input)[(*whole, slice(start, end))] for start, end in pairwise(accumulate(pieces, initial=0))]
+    return d, pieces
 
 
 @kept_by_fx

@@ -1,22 +1,24 @@
 """The sizes that an ONNX graph computes from those of its tensors: whole numbers instead of tensors.
 
-A number stands for a 0-d tensor of int64 or int32, and a tuple for a 1-d one. So sizes stay symbolic under
-torch.compile and torch.export, and nothing is read back from a GPU.
+A number stands for a 0-d tensor of int64 or int32, and a tuple for a 1-d one; 0 and 1 stand for truth values. So sizes
+stay symbolic under torch.compile and torch.export, and nothing is read back from a GPU.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from torch_dml_ops._sentences.text import shown, text
-from torch_dml_ops._torch.symbols import known_true
+from torch_dml_ops._torch.symbols import always_true, known_true
 from torch_dml_ops.onnx._importer.inputs import Numbers, axes_of, kept_by_fx, larger, smaller
-from torch_dml_ops.onnx._importer.moving import slices_of
+from torch_dml_ops.onnx._importer.moving import pieces_of, slices_of
 
 Sizes = int | tuple[int, ...]
 
@@ -25,13 +27,17 @@ MOST_SIZES = 2**20
 
 
 @kept_by_fx
-def shape(data: Tensor, *, start: int = 0, end: int | None = None) -> tuple[int, ...]:
-    return tuple(data.shape)[start:end]
+def shape(data: Tensor | Sizes, *, start: int = 0, end: int | None = None) -> tuple[int, ...]:
+    if isinstance(data, Tensor):
+        return tuple(data.shape)[start:end]
+    return ((len(data),) if isinstance(data, tuple) else ())[start:end]
 
 
 @kept_by_fx
-def size(data: Tensor) -> int:
-    return data.numel()
+def size(data: Tensor | Sizes) -> int:
+    if isinstance(data, Tensor):
+        return data.numel()
+    return len(data) if isinstance(data, tuple) else 1
 
 
 @kept_by_fx
@@ -51,6 +57,16 @@ def in_int32(sizes: Sizes, op: str) -> Sizes:
 @kept_by_fx
 def identity(input: Sizes, **attributes: Any) -> Sizes:
     return input
+
+
+@kept_by_fx
+def cast(input: Sizes, *, to: torch.dtype) -> Sizes:
+    return _elementwise("Cast", _is_not_0, input) if to == torch.bool else input
+
+
+@kept_by_fx
+def constant_of_shape(length: tuple[int], *, value: int) -> tuple[int, ...]:
+    return (value,) * length[0]
 
 
 @kept_by_fx
@@ -75,6 +91,12 @@ def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
     if length > MOST_SIZES:
         raise ValueError(f"Concat: output must hold at most {MOST_SIZES} sizes, got {length}")
     return tuple([number for numbers in inputs for number in numbers])
+
+
+@kept_by_fx
+def split(input: tuple[int, ...], split: Numbers | None = None, **attributes: Any) -> list[tuple[int, ...]]:
+    _, pieces = pieces_of([len(input)], split, **attributes)
+    return [input[start:end] for start, end in pairwise(accumulate(pieces, initial=0))]
 
 
 @kept_by_fx
@@ -127,13 +149,80 @@ def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
 
 
 @kept_by_fx
+def neg(X: Sizes) -> Sizes:
+    return _elementwise("Neg", operator.neg, X)
+
+
+@kept_by_fx
 def minimum(*values: Sizes) -> Sizes:
-    return _all_elementwise("Min", smaller, values)
+    return _elementwise("Min", _least, *values)
 
 
 @kept_by_fx
 def maximum(*values: Sizes) -> Sizes:
-    return _all_elementwise("Max", larger, values)
+    return _elementwise("Max", _most, *values)
+
+
+@kept_by_fx
+def equal(A: Sizes, B: Sizes) -> Sizes:
+    return _elementwise("Equal", _is_equal, A, B)
+
+
+@kept_by_fx
+def greater(A: Sizes, B: Sizes) -> Sizes:
+    return _elementwise("Greater", _is_less, B, A)
+
+
+@kept_by_fx
+def less(A: Sizes, B: Sizes) -> Sizes:
+    return _elementwise("Less", _is_less, A, B)
+
+
+@kept_by_fx
+def where(condition: Sizes, X: Sizes, Y: Sizes) -> Sizes:
+    return _elementwise("Where", _chosen, condition, X, Y)
+
+
+@kept_by_fx
+def reduce_prod(
+    data: tuple[int, ...], axes: Numbers | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Sizes:
+    if not axes_of("ReduceProd: axes", () if axes is None else axes, 1) and noop_with_empty_axes:
+        return data
+    product = 1
+    for size in data:
+        product = _one("ReduceProd", operator.mul, product, size)
+    return (product,) if keepdims else product
+
+
+def _least(*values: int) -> int:
+    return reduce(smaller, values)
+
+
+def _most(*values: int) -> int:
+    return reduce(larger, values)
+
+
+# Of symbols nothing is asked that torch takes for granted, as it does that sizes are at least 2: a program that was
+# exported may run with others.
+
+
+def _is_equal(a: int, b: int) -> int:
+    if (always_true(a < 0) and always_true(b >= 0)) or (always_true(b < 0) and always_true(a >= 0)):
+        return 0  # as the -1 for a size that stays as it is, which is no term of the result then
+    return 1 - _is_not_0(a - b)
+
+
+def _is_not_0(value: int) -> int:
+    return smaller(larger(value, -value), 1)
+
+
+def _is_less(a: int, b: int) -> int:
+    return smaller(larger(b - a, 0), 1)
+
+
+def _chosen(condition: int, x: int, y: int) -> int:
+    return y + condition * (x - y)
 
 
 def _divide(a: int, b: int) -> int:
@@ -159,27 +248,20 @@ def _remainder(a: int, b: int) -> int:
     return a - b * _divide(a, b)
 
 
-def _elementwise(op: str, function: Callable[[int, int], int], a: Sizes, b: Sizes) -> Sizes:
-    if not isinstance(a, tuple) and not isinstance(b, tuple):
-        return _one(op, function, a, b)
-    left, right = (value if isinstance(value, tuple) else (value,) for value in (a, b))
-    length = len(left) if len(right) == 1 else len(right)
-    if len(left) not in (1, length):
-        raise ValueError(
-            f"{op}: the inputs must have the same length, or one of them length 1, got {len(left)} and {len(right)}"
-        )
-    return tuple([_one(op, function, left[k % len(left)], right[k % len(right)]) for k in range(length)])
+def _elementwise(op: str, function: Callable[..., int], *values: Sizes) -> Sizes:
+    lists = [value if isinstance(value, tuple) else (value,) for value in values]
+    lengths = [len(numbers) for numbers in lists]
+    length = next((length for length in lengths if length != 1), 1)
+    if any(other not in (1, length) for other in lengths):
+        got = " and ".join(map(str, lengths))
+        raise ValueError(f"{op}: the inputs must have the same length, or one of them length 1, got {got}")
+    results = tuple([_one(op, function, *[numbers[k % len(numbers)] for numbers in lists]) for k in range(length)])
+    return results if any(isinstance(value, tuple) for value in values) else results[0]
 
 
-def _one(op: str, function: Callable[[int, int], int], a: int, b: int) -> int:
-    result = function(a, b)
-    if isinstance(result, int) and not -(2**63) <= result < 2**63:  # else squares of squares have no end
+def _one(op: str, function: Callable[..., int], *numbers: int) -> int:
+    result = function(*numbers)
+    beyond = isinstance(result, int) and (known_true(result < -(2**63)) or known_true(result >= 2**63))
+    if beyond:  # else squares of squares have no end
         raise ValueError(f"{op}: the result must fit int64, got {text(result)}")
-    return result
-
-
-def _all_elementwise(op: str, function: Callable[[int, int], int], values: Sequence[Sizes]) -> Sizes:
-    result = values[0]
-    for value in values[1:]:
-        result = _elementwise(op, function, result, value)
     return result
