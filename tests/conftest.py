@@ -102,6 +102,7 @@ def pytest_collection_finish() -> None:
             host_device()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)  # torch's compiler makes many, of which few go
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -37,7 +37,7 @@ from host_build import HOST_DEVICE, host_device
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import as_list
-from processes import assert_returns, file_of_tests, run_python
+from processes import FEWER, assert_returns, file_of_tests, run_python
 from random_calls import PROFILE, calls, check, dtypes, shapes
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -486,9 +486,8 @@ PROPERTIES = "index_is_numpys or is_read_is_numpys or is_assigned_is_numpys or i
 
 def run_there(selected: str, *names: str) -> None:
     files = map(file_of_tests, names)
-    run_python(
-        "-m", "pytest", "-q", "-m", "not thorough", "-k", selected, *files, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE
-    )
+    options = "-q", "-m", "not thorough", "-k", selected
+    run_python("-m", "pytest", *options, *files, TORCH_DML_OPS_TEST_DEVICE=HOST_DEVICE, **FEWER)
 
 
 def test_properties_of_what_is_built_on_the_operators() -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 from backends import default_device
 from contract_cases import CALLS_BY_NAME
-from processes import file_of_tests, path_with_lib, run_python
+from processes import FEWER, file_of_tests, path_with_lib, run_python
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map
@@ -184,7 +184,8 @@ ALIKE = "a_process_that or compile or eager or inductor or imported_at or warnin
 
 def assert_pass(before: str, names: tuple[str, ...], selected: str) -> None:
     files = [file_of_tests(name) for name in names]
-    run_python("-c", before, "-q", "-k", f"({selected}) and not ({ALIKE})", *files, PYTHONPATH=path_with_lib())
+    selected = f"({selected}) and not ({ALIKE})"
+    run_python("-c", before, "-q", "-k", selected, *files, PYTHONPATH=path_with_lib(), **FEWER)
 
 
 def test_in_a_process_that_did_nothing_else() -> None:

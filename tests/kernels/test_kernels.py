@@ -113,7 +113,7 @@ def test_random_plans_run_every_line_of_the_kernels():
         if notes.with_suffix(".o") not in objects:  # of a source that has another name now
             notes.unlink()
     for level, engine in ENGINES:
-        run_program(fuzz, "alignments", *engine, TORCH_DML_OPS_SIMD=level)
+        run_program(fuzz, "alignments/3", *engine, TORCH_DML_OPS_SIMD=level)
     run_program(fuzz, 2500, SEED)
     run_program(launch_test)
     command = [sys.executable, "-m", "gcovr", "--root", str(host_build.ROOT), "--filter", "csrc/kernels/"]

@@ -721,6 +721,8 @@ def test_every_operator_is_met(op: str) -> None:
         for _ in range(2):
             graph.grow("Shape")
         outcomes[graph.grow(op)] += 1
+        if number > 50 and outcomes["the same"] > 1 and outcomes["refused by both"]:
+            break
     assert outcomes["the same"] > 1, outcomes
     assert outcomes["refused by both"], outcomes
 
