@@ -203,6 +203,7 @@ REFUSED_CASES = {
     "identity_opt": "must be a tensor, got optional_type",
     "identity_sequence": "must be a tensor, got sequence_type",
     "less(_bcast)?": "must move data, got Less of FLOAT",
+    "(add|mul)(_bcast|_example)?": "must move data, got (Add|Mul) of FLOAT",
     "range_b?float.*": r"must move data, got Range of B?FLOAT\d*",
     "resize_.*(linear|cubic|tf_crop).*": "must be Resize with mode nearest, got '(linear|cubic)'",
     "scatter_elements_with_(duplicate|reduction).*": "must be ScatterElements with reduction none, got '.*'",
@@ -254,7 +255,9 @@ TAKEN_HERE = {
     "CenterCropPad": "Input tensor has no dimensions",
     "Compress": "Indices tensor must have rank >= 1",  # if its rank is known before it runs
     **dict.fromkeys(("Div", "Mod"), "Integer (division|modulo) by zero"),  # of a list without sizes
-    "Gather": "indices element out of data bounds",  # of which none is read, as data have no elements
+    # Of which none is read or written, as data have no elements.
+    "Gather": "indices element out of data bounds",
+    "ScatterND": "invalid indice found",
     # A tensor of 0 dimensions or without elements that nothing is added to.
     "Pad": "Cannot use 'constant' mode to pad|Rank of 'pads'|dimension|zero effective input extent|Unexpected mode",
     "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis

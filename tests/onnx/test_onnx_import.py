@@ -41,6 +41,7 @@ from onnx_models import (
     LEAST,
     MOST,
     Importer,
+    Model,
     bits,
     by_onnx2torch,
     each_importer,
@@ -503,7 +504,37 @@ def test_models_that_pytorch_exported_and_the_onnx_package_ships() -> None:
         assert outputs_of(from_onnx(case / "model.onnx"), inputs) == [bits(output) for output in outputs], name
 
 
-LENGTHS = torch.tensor([3, 9, 0, 1])
+def every_other(x: Tensor) -> Tensor:
+    result = x.clone()
+    result[1:, ::2] = 5.0
+    return result
+
+
+EXPORTED = {
+    "expand": lambda x: x[:, None].expand(-1, x.shape[1], -1),
+    "unfold": lambda x: x[:, -(x.shape[0] // 2) :].unfold(0, 2, 1),
+    "pad": lambda x: torch.nn.functional.pad(x, (0, -x.shape[1] % 8)),
+    "assign": every_other,
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # of the exporter, from within torch
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize(
+    ("name", "dynamo"),
+    [(name, dynamo) for name in EXPORTED for dynamo in (True, False) if dynamo or name != "unfold"],  # which it has not
+)
+def test_what_torch_exports(name: str, dynamo: bool, tmp_path: Path) -> None:
+    """By torch.export, and by TorchScript."""
+    sizes, file = {0: "N", 1: "T"}, tmp_path / "model.onnx"
+    more = {"dynamic_shapes": ((sizes,),)} if dynamo else {"input_names": ["x"], "dynamic_axes": {"x": sizes}}
+    torch.onnx.export(Model(EXPORTED[name]), (torch.rand(4, 6),), file, dynamo=dynamo, verbose=False, **more)
+    module, model = from_onnx(file), onnx.load(file)
+    compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
+    for given in ((4, 6), (7, 5), (2, 12)):
+        x = filled(given, np.dtype("float32"))
+        expected = onnxruntime_outputs(model, [x])
+        assert outputs_of(module, [x]) == outputs_of(compiled, [x]) == expected
 
 
 # What is refused.
@@ -555,7 +586,8 @@ NOT_MOVING = {
     "a = Identity (x) y = Relu (a)": "[1] must move data, got Relu",
     "[act] a = Relu (x) y = Sigmoid (a)": "[0] ('act') must move data, got Relu",
     "y = com.microsoft.Gelu (x)": "[0] must move data, got com.microsoft.Gelu",
-    "y = Add (x, x)": "[0] must move data, got Add of tensors that are no sizes",
+    "y = Add (x, x)": "[0] must move data, got Add of FLOAT",
+    "y = Div (x, x)": "[0] must move data, got Div of tensors that are no sizes",
     "a = Identity (x) b = Cast <to = 6> (a) y = Identity (b)": "[1] must move data, got Cast of FLOAT",
     "b = Shape (x) a = Cast <to = 2> (b) y = Cast <to = 9> (a)": "[2] must move data, got Cast of BOOL",
     "b = Shape (x) a = Cast <to = 1> (b) y = Identity (a)": "[1] must move data, got Cast of FLOAT",

@@ -19,6 +19,7 @@ from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer import gather_scatter, moving, sizes
 from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name, zero
 from torch_dml_ops.onnx._importer.graph import (
+    OF_WHOLE_NUMBERS,
     OPERATORS,
     OnnxOperator,
     attributes_of,
@@ -35,9 +36,6 @@ OPERATOR_TYPES = {op for op, operator in OPERATORS.items() if operator.on_tensor
 
 # Of these, onnx2torch lacks the last versions, which differ from those before in the types that there are.
 AS_BEFORE = {"Cast", "Constant"}
-
-# These functions are for whole numbers alone.
-OF_WHOLE_NUMBERS = {"Cast", "Clip", "Less", "Range", "Sub"}
 
 
 class DataMovement(nn.Module):

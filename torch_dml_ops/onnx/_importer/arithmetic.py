@@ -1,6 +1,8 @@
-"""ONNX's operators that sequence lengths may go through on their way, on tensors."""
+"""ONNX's operators that sequence lengths and indices may go through on their way, on tensors."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -58,9 +60,18 @@ def less(A: Tensor, B: Tensor) -> Tensor:
 
 
 @kept_by_fx
+def add(A: Tensor, B: Tensor) -> Tensor:
+    return _computed("Add", torch.add, A, B)
+
+
+@kept_by_fx
+def mul(A: Tensor, B: Tensor) -> Tensor:
+    return _computed("Mul", torch.mul, A, B)
+
+
+@kept_by_fx
 def sub(A: Tensor, B: Tensor) -> Tensor:
-    _check_numbers("Sub", A, B)
-    return as_dtype(A.dtype, torch.sub(signed(A), signed(B)))
+    return _computed("Sub", torch.sub, A, B)
 
 
 @kept_by_fx
@@ -93,6 +104,11 @@ def range_(
     first, of_first = next(iter(tensors.items()))
     check_one_dtype("Range", first, of_first, tensors)
     return (torch.arange(count, device=of_first.device) * step + begin).to(of_first.dtype)
+
+
+def _computed(op: str, function: Callable[[Tensor, Tensor], Tensor], A: Tensor, B: Tensor) -> Tensor:
+    _check_numbers(op, A, B)
+    return as_dtype(A.dtype, function(signed(A), signed(B)))
 
 
 def _check_numbers(op: str, A: Tensor, B: Tensor) -> None:

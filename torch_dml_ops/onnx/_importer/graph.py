@@ -128,7 +128,7 @@ class OnnxOperator(NamedTuple):
 
 
 OPERATORS = {
-    "Add": OnnxOperator(None, sizes.add, since=7),
+    "Add": OnnxOperator(arithmetic.add, sizes.add, since=7),
     "Cast": OnnxOperator(arithmetic.cast, sizes.cast, _cast, since=6),
     "CenterCropPad": OnnxOperator(moving.center_crop_pad, numbers=("shape",)),
     "Clip": OnnxOperator(arithmetic.clip, since=12),
@@ -149,7 +149,7 @@ OPERATORS = {
     "Max": OnnxOperator(None, sizes.maximum, since=8),
     "Min": OnnxOperator(None, sizes.minimum, since=8),
     "Mod": OnnxOperator(None, sizes.mod, since=10),
-    "Mul": OnnxOperator(None, sizes.mul, since=7),
+    "Mul": OnnxOperator(arithmetic.mul, sizes.mul, since=7),
     "Neg": OnnxOperator(None, sizes.neg, since=6),
     "Pad": OnnxOperator(moving.pad, numbers=("pads", "axes"), since=2),
     "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
@@ -180,6 +180,8 @@ COPYING = frozenset(
         "ScatterND", "Slice", "Split", "Trilu", "Where",
     )
 )  # fmt: skip
+# Those of whole numbers alone, where they have tensors to work on.
+OF_WHOLE_NUMBERS = frozenset({"Add", "Cast", "Clip", "Less", "Mul", "Range", "Sub"})
 # Those that make other numbers of sizes: the others choose some.
 COMPUTING = frozenset({"Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"})
 RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
@@ -281,8 +283,9 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
     SpaceToDepth, Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND without a reduction,
     Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element; Shape, Size, Add,
-    Sub, Mul, Div, Mod, Neg, Min, Max, ReduceProd, Equal, Less and Greater that compute sizes; Cast, Clip, Sub and Less
-    of sequence lengths, and Range, all of whole numbers. The model's own functions are followed.
+    Sub, Mul, Div, Mod, Neg, Min, Max, ReduceProd, Equal, Less and Greater that compute sizes; Add, Cast, Clip, Less,
+    Mul and Sub of sequence lengths and indices, and Range, all of whole numbers. The model's own functions are
+    followed.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
@@ -681,7 +684,7 @@ class _Importer:
         """What is data movement only with some arguments or element types."""
         if rule := beyond_moving(node.op_type, arguments):
             raise NotImplementedError(f"from_onnx: {label} must {rule}; for whole models see register_onnx2torch")
-        if node.op_type in ("Cast", "Clip", "Less", "Range", "Sub"):
+        if node.op_type in OF_WHOLE_NUMBERS:
             given, to = self._element_type(node.input[0]), arguments.get("to", 0)
             exact = given and to and arithmetic.is_exact(dtype_of(label, given), dtype_of(label, to))
             for kind in (given, 0 if exact else to):
