@@ -289,7 +289,7 @@ def pages_by_what_they_do_not_name() -> dict[str, list[Path]]:
     for page in PAGES:
         before, first, _ = page.read_text(encoding="utf-8").partition("```pycon")
         if first:
-            found.setdefault(" ".join(unnamed(before)), []).append(page)
+            found.setdefault(" ".join(sorted(unnamed(before))), []).append(page)
     return found
 
 
