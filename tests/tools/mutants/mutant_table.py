@@ -597,7 +597,7 @@ torch_dml_ops/onnx/_importer/sizes.py
   return a - b * «_divide(a, b)» ==> (a // b)  ## tests/onnx/test_onnx_schemas.py -k Mod
   for length in lengths if «length != 1») ==> False  ## tests/onnx/test_onnx_schemas.py -k Add
   «larger(b - a, 0)», 1) ==> b - a  ## tests/onnx/test_random_graphs.py -k Less
-  return «y + condition * (x - y)» ==> x  ## tests/onnx/test_random_graphs.py -k Where
+  return «y + condition * (x - y)» ==> x  ## tests/onnx/test_onnx_import.py -k 'torch_exports and expand'
 [DTensor plans] tests/distributed/test_distributed.py::test_placements_and_plans tests/distributed/test_distributed.py
 torch_dml_ops/distributed/_plans.py
   if d in moved« and d not in exchanged» else ==>
