@@ -124,27 +124,29 @@ COMPUTED = tuple(dtype for dtype in oracle.DTYPES if dtype in rule.FORMULA_DTYPE
 
 
 @pytest.mark.parametrize(
-    ("used", "mode", "dtypes"),
+    ("used", "mode", "dtypes", "share"),
     [
-        (alone, "always", FEW_DTYPES),
-        (alone, "never", FEW_DTYPES),
-        (computed_with, "always", (torch.float16, torch.bool)),
+        (alone, "always", FEW_DTYPES, 1),
+        (alone, "never", FEW_DTYPES, 1),
+        (computed_with, "always", (torch.float16, torch.bool), 1),
         *(
             pytest.param(*row, marks=pytest.mark.thorough)
             for row in (
-                (alone, "always", OTHER_DTYPES),
-                (alone, "rule", FEW_DTYPES),
-                (computed_with, "always", (torch.bfloat16, torch.float32)),
-                (between_computations, "always", COMPUTED),
+                (alone, "always", OTHER_DTYPES, 3),
+                (alone, "rule", FEW_DTYPES, 1),
+                (computed_with, "always", (torch.bfloat16, torch.float32), 1),
+                (between_computations, "always", COMPUTED, 3),
             )
         ),
     ],
 )
 def test_bits_and_strides_of_dtypes_and_layouts(
-    used: Callable[[Tensor], list[Tensor]], mode: str, dtypes: Sequence[torch.dtype]
+    used: Callable[[Tensor], list[Tensor]], mode: str, dtypes: Sequence[torch.dtype], share: int
 ) -> None:
+    """Of each input every result, or one in three, others than of the input before."""
+
     def f(*inputs: Tensor) -> list[Tensor]:
-        return [y for x in inputs for y in used(x)]
+        return [y for k, x in enumerate(inputs) for y in used(x)[k % share :: share]]
 
     make = values if used is between_computations else any_bits
     inputs = [make((3, 8, 21), dtype) for dtype in dtypes]

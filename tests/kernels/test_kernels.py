@@ -22,11 +22,11 @@ CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "1000"))
 SEED = int(os.environ.get("TORCH_DML_OPS_SEED", "0"))
 
 
-# The CPU engine at each SIMD level that this processor has (it runs the next lower one for a higher one); at the
-# highest, the CUDA engine too, to which they mean nothing.
-*LOWER, HIGHEST = _libraries.simd_levels()
-ENGINES = [*((level, ["cpu"]) for level in LOWER), (HIGHEST, [])]
+# The CPU engine at each SIMD level that this processor has, as it runs the next lower one for another; at the highest,
+# the CUDA engine too, to which they mean nothing.
 HAS_AVX512 = "avx512bw" in Path("/proc/cpuinfo").read_text()
+LEVELS = [level for level in _libraries.simd_levels() if HAS_AVX512 or "512" not in level]
+ENGINES = [*((level, ["cpu"]) for level in LEVELS[:-1]), (LEVELS[-1], [])]
 
 
 @pytest.fixture(params=["kernels_fuzz", pytest.param("kernels_fuzz_sanitized", marks=pytest.mark.thorough)])
@@ -59,7 +59,7 @@ OUT_OF_REACH = {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("level", [name for name in _libraries.simd_levels() if HAS_AVX512 or "512" not in name])
+@pytest.mark.parametrize("level", LEVELS)
 def test_default_plans_take_every_way_of_the_cpu_engine(level, tmp_path):
     """Every line of every function, for each size of item, stride or whatever else that function is compiled for."""
     fuzz = program("kernels_fuzz_covered")

@@ -29,7 +29,9 @@ HEADERS = sorted((ROOT / "csrc" / "kernels").rglob("*.[hi]*"))
 NVCC = ["nvcc", "-O3", "-std=c++20", "--expt-relaxed-constexpr"]
 TRANSLATED = ["g++", "-std=c++20", "-O1", "-w", "-fno-pie", "-fwrapv", "-fno-strict-aliasing", f"-I{PROGRAMS}"]
 
-SHARDS = 16  # files of about the same size that the translated kernels are in, to be compiled side by side
+# Files of about the same size that the translated kernels are in, to be compiled side by side: at most so many, unless
+# a file has fewer instructions than take as long as the header.
+SHARDS, LEAST = 16, 2000
 
 
 def cuda_tool(name: str) -> str | None:
@@ -128,7 +130,8 @@ def translation(kernels: Iterable[Kernel]) -> str:
 
 def translated_objects(kernels: Sequence[Kernel], jobs: int) -> list[Path]:
     """Named after their content: nvcc makes much the same of the kernels for one architecture as for another."""
-    shards: list[list[Kernel]] = [[] for _ in range(min(SHARDS, len(kernels)))]
+    number = sum(len(kernel.instructions) for kernel in kernels) // LEAST
+    shards: list[list[Kernel]] = [[] for _ in range(max(1, min(SHARDS, number, len(kernels))))]
     for kernel in sorted(kernels, key=lambda k: len(k.instructions), reverse=True):
         min(shards, key=lambda shard: sum(len(k.instructions) for k in shard)).append(kernel)
 
