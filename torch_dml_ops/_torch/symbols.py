@@ -5,7 +5,6 @@ a condition whose truth is unknown counts as false.
 """
 
 import torch
-from torch.compiler import is_dynamo_compiling
 
 
 def is_exporting() -> bool:
@@ -13,9 +12,12 @@ def is_exporting() -> bool:
     return torch.compiler.is_exporting() and getattr(torch.compiler, "_is_exporting_flag", True)
 
 
+# Dynamo takes a torch.SymBool for a bool, but not for True or False itself.
+
+
 def always_true(condition: bool) -> bool:
     """Whether a condition on sizes holds, whatever they are."""
-    if isinstance(condition, bool) and not is_dynamo_compiling():  # which takes a torch.SymBool for a bool
+    if condition is True or condition is False:
         return condition
     # Takes as long to import as this package.
     from torch.fx.experimental.symbolic_shapes import statically_known_true
@@ -25,8 +27,9 @@ def always_true(condition: bool) -> bool:
 
 def known_true(condition: bool) -> bool:
     """Whether a condition on sizes holds; in a program that is exported, whether it does for all of its sizes."""
-    # When exporting, a guard would limit the program's sizes, and be lost in ONNX.
-    if (isinstance(condition, bool) and not is_dynamo_compiling()) or is_exporting():
+    if condition is True or condition is False:
+        return condition
+    if is_exporting():  # a guard would limit the program's sizes, and be lost in ONNX
         return always_true(condition)
     from torch.fx.experimental.symbolic_shapes import guard_or_false
 
@@ -35,7 +38,7 @@ def known_true(condition: bool) -> bool:
 
 def is_undecided(condition: bool) -> bool:
     """Whether a condition on sizes depends on data, in a program that is being compiled or exported."""
-    if not torch.compiler.is_compiling() or (isinstance(condition, bool) and not is_dynamo_compiling()):
+    if condition is True or condition is False or not torch.compiler.is_compiling():
         return False
     from torch.fx.experimental.symbolic_shapes import guard_or_false, guard_or_true
 
