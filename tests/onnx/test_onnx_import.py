@@ -512,23 +512,29 @@ def every_other(x: Tensor) -> Tensor:
 
 EXPORTED = {
     "expand": lambda x: x[:, None].expand(-1, x.shape[1], -1),
+    "expand to a constant size": lambda x: x[:, None].expand(-1, 3, -1),
     "unfold": lambda x: x[:, -(x.shape[0] // 2) :].unfold(0, 2, 1),
     "pad": lambda x: torch.nn.functional.pad(x, (0, -x.shape[1] % 8)),
     "assign": every_other,
+}
+SIZES_OF_EXPORTED = {0: "N", 1: "T"}
+BY_TORCHSCRIPT = {"dynamo": False, "input_names": ["x"], "dynamic_axes": {"x": SIZES_OF_EXPORTED}}
+EXPORTERS: dict[str, dict[str, Any]] = {
+    "torch.export": {"dynamo": True, "dynamic_shapes": ((SIZES_OF_EXPORTED,),)},
+    "TorchScript": BY_TORCHSCRIPT,  # which has no unfold
+    "TorchScript, as it is": BY_TORCHSCRIPT | {"do_constant_folding": False},
 }
 
 
 @pytest.mark.filterwarnings("ignore")  # of the exporter, from within torch
 @pytest.mark.usefixtures("fresh_compiler")
 @pytest.mark.parametrize(
-    ("name", "dynamo"),
-    [(name, dynamo) for name in EXPORTED for dynamo in (True, False) if dynamo or name != "unfold"],  # which it has not
+    ("name", "exporter"),
+    [(name, exporter) for name in EXPORTED for exporter in EXPORTERS if (name, exporter[0]) != ("unfold", "T")],
 )
-def test_what_torch_exports(name: str, dynamo: bool, tmp_path: Path) -> None:
-    """By torch.export, and by TorchScript."""
-    sizes, file = {0: "N", 1: "T"}, tmp_path / "model.onnx"
-    more = {"dynamic_shapes": ((sizes,),)} if dynamo else {"input_names": ["x"], "dynamic_axes": {"x": sizes}}
-    torch.onnx.export(Model(EXPORTED[name]), (torch.rand(4, 6),), file, dynamo=dynamo, verbose=False, **more)
+def test_what_torch_exports(name: str, exporter: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.onnx"
+    torch.onnx.export(Model(EXPORTED[name]), (torch.rand(4, 6),), file, verbose=False, **EXPORTERS[exporter])
     module, model = from_onnx(file), onnx.load(file)
     compiled = torch.compile(module, fullgraph=True, dynamic=True, backend="eager")
     for given in ((4, 6), (7, 5), (2, 12)):

@@ -532,9 +532,13 @@ class _Importer:
             ((kind, value),) = attributes.items()
             self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
         elif op in ("Shape", "Size"):
-            value = self._values[node.input[0]]
-            data = value.node if isinstance(value, SizesNode) else self._tensor(value)
-            call = self._call(sizes.shape if op == "Shape" else sizes.size, (data,), attributes, node.output[0])
+            value, function = self._values[node.input[0]], sizes.shape if op == "Shape" else sizes.size
+            if isinstance(value, Constant):
+                numbers = torch.tensor(function(value.tensor, **attributes), dtype=torch.int64, device="cpu")
+                self._values[node.output[0]] = Constant(node.output[0], numbers, None)
+                return
+            data = value.node if isinstance(value, SizesNode) else value
+            call = self._call(function, (data,), attributes, node.output[0])
             is_length = op == "Shape" and not attributes and isinstance(value, SizesNode) and value.rank == 1
             self._values[node.output[0]] = SizesNode(call, 1 if op == "Shape" else 0, is_length=is_length)
         elif self._opset < (since := operator_of(op, self._opset).since):
