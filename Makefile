@@ -71,8 +71,10 @@ demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real 
 	$(BIN)/python examples/japanese_vowels.py
 	@echo '=== Next: docs/getting-started.md, the notebooks, or your own code with $(BIN)/python'
 
-# Two of its processes compile at once, which those that torch starts for that would only get in the way of.
-PYTEST = TORCH_DML_OPS_MAKE_BEGAN=$(BEGAN) TORCHINDUCTOR_COMPILE_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+# Two of its processes compile at once, which those that torch starts for that would only get in the way of; sympy, whose
+# expressions torch compiles with, forgets less of so many.
+FOR_TORCH = TORCHINDUCTOR_COMPILE_THREADS=1 SYMPY_CACHE_SIZE=50000
+PYTEST = TORCH_DML_OPS_MAKE_BEGAN=$(BEGAN) $(FOR_TORCH) $(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Before the tests run, so that none waits for a compiler that another one has started.
 test-programs: $(VENV)/dev

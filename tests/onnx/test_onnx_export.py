@@ -320,7 +320,7 @@ def programs(draw: st.DrawFn) -> tuple[bool, tuple[int, int, int], str, list[str
     return dynamic, sizes, way, draw(st.lists(drawn, min_size=1, max_size=WAYS[way]))
 
 
-@settings(examples, max_examples=max(EXAMPLES // 10, 1))
+@settings(examples, max_examples=max(EXAMPLES // 20, 1))
 @example((False, (7, 7, 4), "assigned", [":n:-3"]))  # of which the example selects one element
 @example((False, (7, 7, 4), "assigned", ["-3:-(n // 2):-3, 1"]))  # steps that are a quotient of what torch takes apart
 @example((True, (7, 7, 4), "sized", ["0:-3:-2", "-1::-7", "::2"]))
