@@ -198,7 +198,7 @@ def onnx_cases() -> dict[str, Any]:
 # All of these that are refused, and why.
 REFUSED_CASES = {
     "cast_.*(U?INT[24]|FLOAT4E2M1).*": r"must have an element type that torch has, got (U?INT[24]|FLOAT4E2M1)",
-    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of B?(FLOAT|DOUBLE)\w*",
+    "cast_(?!.*(U?INT[24]|FLOAT4E2M1)).*": r"must move data, got Cast of (?P<of>\w+) to (?!(?P=of)\b)\w+",
     "clip_(?!.*int8).*|clip": "must move data, got Clip of FLOAT",
     "identity_opt": "must be a tensor, got optional_type",
     "identity_sequence": "must be a tensor, got sequence_type",
@@ -228,7 +228,8 @@ def filled(sizes: Sequence[int], dtype: np.dtype) -> np.ndarray:
 
 # Of other models, what differs, with the reason: in what from_onnx says where ONNX Runtime gives a result,
 ALWAYS_REFUSED = (
-    r"must move data, got|must have an element type that torch has, got|: the result must fit int(64|32), got"
+    r"must move data, got (?!Cast of (\w+) to \1;)|must have an element type that torch has, got|"
+    r": the result must fit int(64|32), got"
 )
 REFUSED_HERE = {
     # It takes one for all axes, and -1 as 0.

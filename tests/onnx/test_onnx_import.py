@@ -594,9 +594,9 @@ NOT_MOVING = {
     "y = com.microsoft.Gelu (x)": "[0] must move data, got com.microsoft.Gelu",
     "y = Add (x, x)": "[0] must move data, got Add of FLOAT",
     "y = Div (x, x)": "[0] must move data, got Div of tensors that are no sizes",
-    "a = Identity (x) b = Cast <to = 6> (a) y = Identity (b)": "[1] must move data, got Cast of FLOAT",
-    "b = Shape (x) a = Cast <to = 2> (b) y = Cast <to = 9> (a)": "[2] must move data, got Cast of BOOL",
-    "b = Shape (x) a = Cast <to = 1> (b) y = Identity (a)": "[1] must move data, got Cast of FLOAT",
+    "a = Identity (x) b = Cast <to = 6> (a) y = Identity (b)": "[1] must move data, got Cast of FLOAT to INT32",
+    "b = Shape (x) a = Cast <to = 2> (b) y = Cast <to = 9> (a)": "[2] must move data, got Cast of UINT8 to BOOL",
+    "b = Shape (x) a = Cast <to = 1> (b) y = Identity (a)": "[1] must move data, got Cast of INT64 to FLOAT",
     'y = Pad <mode = "odd"> (x, i)': "[0] must be Pad with mode constant, edge, reflect or wrap, got 'odd'",
     'y = Resize <coordinate_transformation_mode = "tf_crop_and_resize"> (x, x, x)': f"[0] {COORDINATES}",
 }

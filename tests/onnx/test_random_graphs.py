@@ -281,7 +281,7 @@ SMALL = [*SIZES, lambda value: np.all(abs(value.astype(float)) < 2**31)]  # of o
 NEEDS: dict[str, list[Callable[[np.ndarray], Any]]] = {
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Equal", "Greater", "Neg", "ReduceProd"), SIZES),
     **dict.fromkeys(("Min", "Max"), SMALL),
-    **dict.fromkeys(("Cast", "Clip", "Less", "Range"), WHOLE),
+    **dict.fromkeys(("Clip", "Less", "Range"), WHOLE),
     **dict.fromkeys(("DepthToSpace", "SpaceToDepth"), of_rank(4)),
     "ReverseSequence": of_rank(2, 3, 4),
     **dict.fromkeys(("Split", "Concat", "Slice"), of_rank(1, 2, 3, 4)),
@@ -315,7 +315,8 @@ def mod(g: Graph, name: str, x: np.ndarray) -> Any:
 @node_of
 def cast(g: Graph, name: str, x: np.ndarray) -> Any:
     larger_unsigned = [12, 13] if torch.__version__ >= "2.13" else []  # of which an older torch.where has none
-    return [name], {"to": g.rng.choice([2, 3, 5, 6, 7, 7, *larger_unsigned])}
+    own = helper.np_dtype_to_tensor_dtype(x.dtype)
+    return [name], {"to": own if x.dtype.kind not in "iu" else g.rng.choice([own, 2, 3, 5, 6, 7, 7, *larger_unsigned])}
 
 
 @node_of

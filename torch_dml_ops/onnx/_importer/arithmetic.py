@@ -30,7 +30,7 @@ def is_exact(dtype: torch.dtype, to: torch.dtype) -> bool:
 
 @kept_by_fx
 def cast(input: Tensor, *, to: torch.dtype) -> Tensor:
-    for name, dtype in (("input", input.dtype), ("to", to)):
+    for name, dtype in () if input.dtype == to else (("input", input.dtype), ("to", to)):
         if not (is_whole(dtype) or (name == "to" and is_exact(input.dtype, dtype))):
             raise ValueError(f"Cast: {name} must have a dtype of whole numbers, got {dtype_name(dtype)}")
     return input.to(to)

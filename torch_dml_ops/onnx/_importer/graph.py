@@ -691,9 +691,10 @@ class _Importer:
         if node.op_type in OF_WHOLE_NUMBERS:
             given, to = self._element_type(node.input[0]), arguments.get("to", 0)
             exact = given and to and arithmetic.is_exact(dtype_of(label, given), dtype_of(label, to))
-            for kind in (given, 0 if exact else to):
+            for kind in () if given == to else (given, 0 if exact else to):
                 if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
-                    raise self._not_data_movement(label, f"{node.op_type} of {type_name(kind)}")
+                    of, into = (f" {word} {type_name(k)}" if k else "" for word, k in (("of", given), ("to", to)))
+                    raise self._not_data_movement(label, f"{node.op_type}{of}{into}")
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> fx.Node:
         return self._graph.create_node("call_function", function, args, kwargs, _identifier(name) if name else None)
