@@ -426,6 +426,8 @@ def reverse_sequence(input: Tensor, lengths: Tensor, axis: int, batch_axis: int 
 def _lengths_like(op: str, input: Tensor, lengths: Tensor, axis: int, batch_axis: int) -> tuple[Tensor, int]:
     """The lengths as `reverse_subsequences` takes them, and the axis as an int."""
     require_tensor(f"{op}: input", input)
+    if isinstance(axis, Tensor) and not isinstance(lengths, Tensor):
+        raise TypeError(f"{op}: lengths must be a tensor, got {shown(lengths)}; are lengths and axis swapped?")
     require_tensor(f"{op}: lengths", lengths)
     for name, tensor in (("input", input), ("lengths", lengths)):
         if (rule := refused_layout(tensor)) is not None:

@@ -126,12 +126,18 @@ def test_each_backend_refuses_tensors_without_strides(op: str, kind: str) -> Non
             assert rule in sentence
 
 
-@pytest.mark.parametrize("op", [op for op in OPS if op != "join"])
-def test_none_for_every_tensor(op: str) -> None:
-    arguments = [None if isinstance(a, Tensor) else a for a in CALLS[op](maker("cpu"))]
-    for named in [{}] if op == "split" else [{}, {"out": None}]:
-        overload = forms(op)["out" if named else ""]
-        assert sentence_of(partial(overload, *arguments, **named)) == f"{op}: every tensor must be given, got None"
+@every_op
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_none_for_a_tensor(op: str, device: str) -> None:
+    """For one of them, and for all."""
+    arguments = CALLS[op](maker(device))
+    tensors = [k for k, a in enumerate(arguments) if isinstance(a, Tensor)]
+    for missing in (*([k] for k in tensors), tensors, []):
+        given = [None if k in missing else a for k, a in enumerate(arguments)]
+        for named in ({}, {"out": None}) if op != "split" else ({},):
+            if missing or named:
+                call = partial(forms(op)["out" if named else ""], *given, **named)
+                assert sentence_of(call) == f"{op}: every tensor must be given, got None"
 
 
 # Tensors of every device that torch knows, for which torch itself has no functions here.

@@ -63,6 +63,13 @@ def test_the_source_distribution_is_the_checkout(source_copy):
     assert files - kept <= new
 
 
+def test_every_package_is_listed():
+    """One that is not would be installed as data of the one above, with a warning."""
+    listed = re.findall(r'^  "(torch_dml_ops[\w.]*)",$', (ROOT / "pyproject.toml").read_text(), re.M)
+    found = {path.parent.relative_to(ROOT) for path in (ROOT / "torch_dml_ops").rglob("*.py")}
+    assert sorted(listed) == sorted(".".join(folder.parts) for folder in found)
+
+
 def test_what_a_registry_shows(source_copy):
     """Links of its page lead out of it, or nowhere; classifiers name the Pythons that the tests run on."""
     metadata = email.message_from_string((source_copy / "PKG-INFO").read_text(encoding="utf-8"))
@@ -120,7 +127,7 @@ def test_the_container_file():
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda p: p.name)
 def test_library_needs_nothing_outside_the_stable_abi(library):
     code, text = run("nm", "-D", "--undefined-only", library)
-    assert code == 0
+    assert code == 0, text
     symbols = [line.split()[-1].split("@")[0] for line in text.splitlines()]
     assert "aoti_torch_library_init_impl" in symbols
     # Python's, and C++ names of torch's namespaces, wherever they stand in the mangled name, as this one.
@@ -132,7 +139,7 @@ def test_library_needs_nothing_outside_the_stable_abi(library):
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda p: p.name)
 def test_library_exports_nothing_that_could_stand_in_for_the_other(library):
     code, text = run("nm", "-D", "--defined-only", library)
-    assert code == 0
+    assert code == 0, text
     own = {
         _libraries.CPU_LIBRARY: {
             "torch_dml_ops_simd_level",
@@ -419,7 +426,7 @@ def test_build_refuses_in_one_sentence(before, environment, sentence):
 def test_nobody_waits_for_kernels_that_are_not_loaded(cuda, choice, said, toolkit):
     before = f"import torch.version; torch.version.cuda = {cuda!r}"
     code, text = set_up(before, CUDA_HOME=str(toolkit), TORCH_DML_OPS_CUDA=choice)
-    assert code == 0
+    assert code == 0, text
     assert f"torch_dml_ops: building {said}" in text
 
 
@@ -510,7 +517,7 @@ def test_the_toolkit_is_that_of_the_nvcc_on_the_path(is_script: bool, toolkit: P
         on_path.chmod(0o755)
     variables = {"PATH": f"{on_path.parent}:{os.environ['PATH']}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "1"}
     code, text = set_up("", **variables)
-    assert code == 0
+    assert code == 0, text
     assert f"torch_dml_ops: building CUDA kernels with {toolkit}" in text
 
 
@@ -519,7 +526,7 @@ def test_an_nvcc_without_the_headers_of_cuda_is_no_toolkit(tmp_path: Path) -> No
     (tmp_path / "nvcc").chmod(0o755)
     variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CUDA_HOME": "", "TORCH_DML_OPS_CUDA": "auto"}
     code, text = set_up("", **variables)
-    assert code == 0
+    assert code == 0, text
     assert "building for the CPU alone (no nvcc was found)" in text
 
 
@@ -527,7 +534,7 @@ def test_what_a_build_without_headers_of_python_lacks() -> None:
     before = "import sysconfig; get = sysconfig.get_config_var; sysconfig.get_path = lambda *name, **scheme: '/none'\n"
     before += "sysconfig.get_config_var = lambda name: '/none' if name == 'INCLUDEPY' else get(name)"
     code, text = set_up(before, TORCH_DML_OPS_CUDA="0")
-    assert code == 0
+    assert code == 0, text
     sentence = "Python.h was not found; install Python's headers (on Debian: apt install python3-dev) and build again"
     assert f"small calls take several times as long: {sentence}\n" in text
 
@@ -598,7 +605,7 @@ def test_report():
     assert lines["torch"] == torch.__version__
     assert lines["SIMD level"] == _libraries.simd_level()
     code, text = run(sys.executable, "-m", "torch_dml_ops", TORCH_DML_OPS_SIMD="baseline")
-    assert code == 0
+    assert code == 0, text
     assert re.search(r"SIMD level +baseline\n", text)
     code, text = run(sys.executable, "-W", "ignore", "-m", "torch_dml_ops")  # of torch's modules without free threading
     assert [re.split(r"\s{2,}", line) for line in text.splitlines()] == [list(item) for item in lines.items()]

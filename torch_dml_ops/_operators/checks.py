@@ -6,6 +6,7 @@ both against one table. Whether `out` overlaps something is overlap.py's.
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,6 +38,11 @@ def _raise_unless(condition: bool, message: Callable[[], str]) -> None:
 
 
 _check: Callable[..., None] = _raise_unless if CHECK.missing else CHECK._check
+
+
+def every_tensor(op: str, *given: Any) -> None:
+    """torch lets None pass where a schema has a tensor."""
+    require(not any(tensor is None for tensor in given), f"{op}: every tensor must be given, got None")
 
 
 def rank(op: str, argument: str, tensor: Tensor) -> None:

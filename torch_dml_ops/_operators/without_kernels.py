@@ -19,11 +19,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from torch_dml_ops._operators.checks import require
+from torch_dml_ops._operators.checks import every_tensor, require
 from torch_dml_ops._operators.definitions import OPERATORS, Numbers, Tensors, checked_outs
 from torch_dml_ops._operators.layout import dense_strides, new_dense
 from torch_dml_ops._operators.overlap import check_memory
-from torch_dml_ops._operators.signature import TENSOR, Signature, signatures
+from torch_dml_ops._operators.signature import Signature, signatures
 from torch_dml_ops._sentences.arguments import explanation
 from torch_dml_ops._sentences.text import cut, text
 
@@ -190,8 +190,7 @@ def _register(signature: Signature) -> None:
 
     def checked(given: Sequence[Any], *out: Any) -> list[Any]:
         arguments = signature.positional(given, {})
-        tensors = [a for a, (_, kind) in zip(arguments, signature.arguments, strict=True) if kind == TENSOR]
-        require(not any(t is None for t in (*tensors, *out)), f"{name}: every tensor must be given, got None")
+        every_tensor(name, *(t for _, t in signature.named_tensors(arguments)), *out)
         if (refusal := explanation(signature, arguments, *out)) is not None:
             raise refusal
         return arguments

@@ -12,6 +12,7 @@ from typing import Any
 import onnx
 import torch
 from onnx import TensorProto
+from onnx.defs import OpSchema
 from torch import Tensor, nn
 
 from torch_dml_ops._sentences.packages import need_packages
@@ -19,6 +20,7 @@ from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer import gather_scatter, moving, sizes
 from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name, zero
 from torch_dml_ops.onnx._importer.graph import (
+    IGNORED_ATTRIBUTES,
     OF_WHOLE_NUMBERS,
     OPERATORS,
     OnnxOperator,
@@ -33,9 +35,6 @@ from torch_dml_ops.onnx._importer.inputs import constant_numbers
 
 # Those of sizes are among them, which are tensors in the modules of onnx2torch.
 OPERATOR_TYPES = {op for op, operator in OPERATORS.items() if operator.on_tensors} | {"Shape", "Size"}
-
-# Of these, onnx2torch lacks the last versions, which differ from those before in the types that there are.
-AS_BEFORE = {"Cast", "Constant"}
 
 
 class DataMovement(nn.Module):
@@ -68,7 +67,8 @@ def register_onnx2torch() -> None:
     That is all that :func:`from_onnx` takes of tensors: Slice, Split, Concat, ReverseSequence, Pad, Resize and Upsample
     to the nearest element, and the others that it lists, some of them of whole numbers alone. onnx2torch (1.5.15) has
     no converters for some of these, and gives wrong results for others; one call fixes that for every model that is
-    converted afterwards. What these operators do not do, such as a linear Resize, is converted as before. A second call
+    converted afterwards. Its own converters, of Equal say, are then used for later opsets too, where these differ in
+    element types alone. What these operators do not do, such as a linear Resize, is converted as before. A second call
     changes nothing. Where there is no torchvision, call this before you import onnx2torch, which otherwise imports
     torchvision, though it needs it only for NonMaxSuppression and RoiAlign.
 
@@ -89,19 +89,29 @@ def register_onnx2torch() -> None:
             [4., 0.]]), tensor([[0.],
             [6.]])]
     """
-    registry, before = _registry(), dict.fromkeys(AS_BEFORE)
+    registry = _registry()
+    before: dict[str, tuple[Any, Any]] = {}  # of each operator, the version before: its converter, and its form
     for schema in sorted(onnx.defs.get_all_schemas_with_history(), key=lambda schema: schema.since_version):
         op, version = schema.name, schema.since_version
-        if schema.domain or op not in OPERATOR_TYPES | AS_BEFORE:
+        if schema.domain:
             continue
         description = registry.OperationDescription(domain="", operation_type=op, version=version)
         own = registry._CONVERTER_REGISTRY.pop(description, None)  # add_converter refuses what it has already
-        if op in AS_BEFORE:
-            own = before[op] = own or before[op]
+        form, (own_before, form_before) = _form(schema), before.get(op, (None, None))
+        if form == form_before:
+            own = own or own_before
+        before[op] = own, form
         is_ours = op in OPERATOR_TYPES and version >= _operator(op, version).since
         converter = _converter(op, version, own) if is_ours and getattr(own, "__module__", "") != __name__ else own
         if converter:
             registry.add_converter(operation_type=op, version=version)(converter)
+
+
+def _form(schema: OpSchema) -> Any:
+    """What a converter sees of an operator's version: all but the element types."""
+    attributes = {name: (a.type, str(a.default_value)) for name, a in schema.attributes.items()}
+    inputs = [(given.name, given.option) for given in schema.inputs]
+    return inputs, len(schema.outputs), {k: v for k, v in attributes.items() if k not in IGNORED_ATTRIBUTES}
 
 
 def _registry() -> Any:

@@ -246,7 +246,7 @@ torch_dml_ops/_indexing/index.py
 torch_dml_ops/_indexing/slices.py
   yield from («entry.start, entry.stop», entry.step) ==>  entry.stop,entry.start  ~~ which of several comes first does not matter
 torch_dml_ops/_operators/without_kernels.py
-  (*«tensors, *out»)), f"{name}: every ==> out, *tensors  ~~ whether there is one
+  every_tensor(name, *«(t for _, t in signature.named_tensors(arguments)), *out») ==> out, *(t for _, t in signature.named_tensors(arguments))  ~~ whether there is one
   zip(strides, steps«, strict=True»)) if stride ==>  ~~ they are as many
 torch_dml_ops/directml/_schema/structs.py
   «@dataclass(frozen=True)» ==>  ~~ it has no fields, and each of its classes is a dataclass itself

@@ -8,6 +8,7 @@ import os
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from math import prod
 from operator import getitem
@@ -182,6 +183,8 @@ COPYING = frozenset(
 )  # fmt: skip
 # Those of whole numbers alone, where they have tensors to work on.
 OF_WHOLE_NUMBERS = frozenset({"Add", "Cast", "Clip", "Less", "Mul", "Range", "Sub"})
+# Those whose result is known with their inputs, as far as these are few numbers, in however many dimensions.
+OF_NUMBERS = frozenset({"Cast", "Concat", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 # Those that make other numbers of sizes: the others choose some.
 COMPUTING = frozenset({"Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"})
 RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
@@ -238,7 +241,8 @@ class Constant:
 
     @property
     def is_parameter(self) -> bool:
-        return self._trainable and (self.tensor.is_floating_point() or self.tensor.is_complex())
+        """Not of a single number, as exporters write what is filled in: training would change zeros and infinities."""
+        return self._trainable and self.rank > 0 and (self.tensor.is_floating_point() or self.tensor.is_complex())
 
     @property
     def may_be_sizes(self) -> bool:
@@ -294,8 +298,9 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     Returns:
         A :class:`torch.fx.GraphModule`. It takes the inputs of the graph as tensors in their order, and returns its
         output or, if there are several, a tuple of them. Initializers of floating-point or complex numbers are its
-        parameters; other initializers, and constants, are buffers; they are no inputs, also where the graph lists
-        them among its inputs, as their defaults. Numbers that are inputs of the graph, such as the starts of a Slice,
+        parameters, but for single numbers (0-d), which exporters write for what is filled in; these, other
+        initializers, and constants are buffers; they are no inputs, also where the graph lists them among its inputs,
+        as their defaults. Numbers that are inputs of the graph, such as the starts of a Slice,
         are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the graph there.
 
     Raises:
@@ -468,6 +473,7 @@ class _Importer:
         self._values: dict[str, Value] = {}
         self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
         self._registered: dict[Constant, fx.Node] = {}
+        self._numbers_of: dict[fx.Node, Tensor] = {}  # what some nodes make of constants
 
     def module(self) -> nn.Module:
         graph = self._model.graph
@@ -677,6 +683,10 @@ class _Importer:
         elif op == "Range" and isinstance(inputs[0], Constant | SizesNode):
             attributes["like"] = self._tensor(inputs[0])
         call = self._call(operator.on_tensors, args, {**kwargs, **attributes}, op if op == "Split" else node.output[0])
+        if op in OF_NUMBERS and all(self._known(value) is not None for value in inputs if value is not None):
+            args, kwargs = self._arguments(operator, names, inputs, self._known)
+            with suppress(Exception):  # what is wrong with its numbers, the node says when it runs
+                self._numbers_of[call] = operator.on_tensors(*args, **kwargs, **attributes)
         if op != "Split":
             self._values[node.output[0]] = call
             return
@@ -723,12 +733,18 @@ class _Importer:
 
     def _numbers(self, name: str, value: Value) -> Any:
         """An argument that is a number or a list of them: these themselves where they are known now."""
-        if isinstance(value, Constant):
+        tensor = value.tensor if isinstance(value, Constant) else self._known(value)
+        if tensor is not None:
             try:
-                return constant_numbers(name, value.tensor)
+                return constant_numbers(name, tensor)
             except ValueError:  # which the function says in its own words
                 return self._tensor(value)
         return value.node if isinstance(value, SizesNode) else value
+
+    def _known(self, value: Value) -> Tensor | None:
+        if isinstance(value, Constant):
+            return value.tensor if value.may_be_numbers else None
+        return self._numbers_of.get(value) if isinstance(value, fx.Node) else None
 
     def _tensor(self, value: Value) -> fx.Node:
         if isinstance(value, fx.Node):
