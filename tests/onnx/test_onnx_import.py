@@ -522,6 +522,7 @@ EXPORTED = {
     "unfold": lambda x: x[:, -(x.shape[0] // 2) :].unfold(0, 2, 1),
     "pad": lambda x: torch.nn.functional.pad(x, (0, -x.shape[1] % 8)),
     "pad by reflection": lambda x: torch.nn.functional.pad(x[None], (1, 2), mode="reflect"),
+    "tile": lambda x: x.tile(2, x.shape[0]),
     "mask": lambda x: x.masked_fill(torch.ones(1, x.shape[1], dtype=torch.bool).triu(1), -torch.inf),
     "assign": every_other,
 }
@@ -549,6 +550,38 @@ def test_what_torch_exports(name: str, exporter: str, tmp_path: Path) -> None:
         x = filled(given, np.dtype("float32"))
         expected = onnxruntime_outputs(model, [x])
         assert outputs_of(module, [x]) == outputs_of(compiled, [x]) == expected
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("second", [1, 2])
+def test_branches_that_constants_choose(first: bool, second: int) -> None:
+    """By a truth value that is held or made of a rank; with what is around them, in them, and in them again."""
+    model = parsed(f"""
+    chosen (float[N, T] x) => (float[A, B] a, int64[C] sizes, int64[D] d) <bool[1] held = {{{int(first)}}}> {{
+        before = Shape (x)
+        rank = Size (before)
+        limit = Constant <value_int = {second}> ()
+        is_more = Greater (rank, limit)
+        a, sizes = If (held) <
+            then_branch = one () => (float[E, F] one_a, int64[G] before) <int64[2] twice = {{1, 2}}> {{
+                one_a = Tile (x, twice)
+            }},
+            else_branch = other () => (float[H, I] other_a, int64[J] other_sizes) {{
+                other_a = If (is_more) <
+                    then_branch = inner () => (float[K, L] inner_a) {{ inner_a = Transpose (x) }},
+                    else_branch = outer () => (float[M, O] x) {{ }}
+                >
+                other_sizes = Concat <axis = 0> (before, before)
+            }}
+        >
+        d = Shape (a)
+    }}""")
+    module = from_onnx(model)
+    for given in ((2, 3), (5, 4)):
+        x = filled(given, np.dtype("float32"))
+        a = np.tile(x, (1, 2)) if first else x.T if second == 1 else x
+        sizes = np.array(given * (1 if first else 2))
+        assert outputs_of(module, [x]) == [bits(np.ascontiguousarray(y)) for y in (a, sizes, np.array(a.shape))]
 
 
 # What is refused.
@@ -608,7 +641,21 @@ NOT_MOVING = {
     'y = Pad <mode = "odd"> (x, i)': "[0] must be Pad with mode constant, edge, reflect or wrap, got 'odd'",
     'y = Resize <coordinate_transformation_mode = "tf_crop_and_resize"> (x, x, x)': f"[0] {COORDINATES}",
 }
+ONE_AND_TWO = "then_branch = one () => (float[N] a) { a = Identity (x) }, else_branch = two () => (float[N] x) { }"
+NOT_MOVING |= {
+    f"n = Shape (x) m = Size (x) c = Less (m, n) y = If (c) <{ONE_AND_TWO}>": "[3] must move data, got If of a "
+    "condition that depends on the inputs",
+    "c = Constant <value = bool {1}> () y = If (c) <then_branch = one () => (float[N] a) { a = Relu (x) }, "
+    "else_branch = two () => (float[N] x) { }>": "[1].then_branch.node[0] must move data, got Relu",
+}
 MALFORMED = {
+    f"c = Constant <value_int = 1> () y = If (c) <{ONE_AND_TWO}>": "[1] must be an If of one truth value, got 1",
+    "c = Constant <value = bool {0}> () y = If (c) <then_branch = one () => (float[N] x) { }, else_branch = two () => "
+    "(float[N] x) <float[1] x = {2}> { }>": "[1] must have initializers with names of their own, got 'x' again",
+    f"c = Constant <value = bool {{1}}> () y, z = If (c) <{ONE_AND_TWO}>": "[1] must have as many outputs as its "
+    "then_branch, 1, got 2",
+    "c = Constant <value = bool {0}> () y = If (c) <then_branch = one () => (float[N] x) { }>": "[1] must be a valid "
+    "If: Required attribute 'else_branch' is missing",
     'y = Constant <value_string = "a"> ()': "[0] must be a Constant of dense numbers, got value_string",
     "y = Constant ()": "[0] must be a valid Constant: One and only one of the attributes 'value', 'value_*' or "
     "'sparse_value' must be specified for a Constant node",

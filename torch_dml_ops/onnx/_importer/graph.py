@@ -289,7 +289,7 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element; Shape, Size, Add,
     Sub, Mul, Div, Mod, Neg, Min, Max, ReduceProd, Equal, Less and Greater that compute sizes; Add, Cast, Clip, Less,
     Mul and Sub of sequence lengths and indices, and Range, all of whole numbers. The model's own functions are
-    followed.
+    followed, and of an If the branch that a constant chooses, or the rank of an input.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
@@ -366,6 +366,9 @@ def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR
     checked = NodeProto()
     checked.CopyFrom(node)
     checked.domain = ""  # or its other name, "ai.onnx"
+    for attribute in checked.attribute:
+        if attribute.HasField("g"):
+            attribute.g.CopyFrom(GraphProto(name=attribute.name))  # whose nodes are checked where they are added
     for tensor in external_tensors(checked):  # which the checker would look for in the current folder
         tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))
     try:
@@ -476,7 +479,15 @@ class _Importer:
         self._numbers_of: dict[fx.Node, Tensor] = {}  # what some nodes make of constants
 
     def module(self) -> nn.Module:
-        graph = self._model.graph
+        self._add_initializers(self._model.graph)
+        self._add_inputs(self._model.graph)
+        self._add_nodes("graph", self._model.graph)
+        results = [self._apart(self._tensor(self._values[output.name])) for output in self._model.graph.output]
+        self._graph.output(results[0] if len(results) == 1 else tuple(results))
+        self._graph.eliminate_dead_code()
+        return OnnxGraph(self._root, self._graph)
+
+    def _add_initializers(self, graph: GraphProto) -> None:
         if graph.sparse_initializer:
             name = shown(graph.sparse_initializer[0].values.name)
             raise NotImplementedError(f"from_onnx: initializer {name} must be dense, got a sparse tensor")
@@ -484,18 +495,37 @@ class _Importer:
             self._values[initializer.name] = Constant(initializer.name, initializer, self._folder, trainable=True)
             if initializer.data_type in TensorProto.DataType.values():
                 self._types[initializer.name] = make_tensor_type_proto(initializer.data_type, initializer.dims)
-        self._add_inputs(graph)
+
+    def _add_nodes(self, where: str, graph: GraphProto) -> None:
         for k, node in enumerate(graph.node):
-            self._add_node(f"graph.node[{k}]{f' ({shown(node.name)})' if node.name else ''}", node)
-        results = []
+            self._add_node(f"{where}.node[{k}]{f' ({shown(node.name)})' if node.name else ''}", node)
         for output in graph.output:
             if output.name not in self._values:
                 raise ValueError(f"from_onnx: output {shown(output.name)} must be the output of a node, and is of none")
             self._check_type(f"output {shown(output.name)}", output)
-            results.append(self._apart(self._tensor(self._values[output.name])))
-        self._graph.output(results[0] if len(results) == 1 else tuple(results))
-        self._graph.eliminate_dead_code()
-        return OnnxGraph(self._root, self._graph)
+
+    def _add_branch(self, label: str, node: NodeProto, attributes: Mapping[str, GraphProto]) -> None:
+        """The nodes of a branch take the place of the node, if a constant chooses it."""
+        condition = self._values[node.input[0]]
+        if not isinstance(condition, Constant):
+            raise self._not_data_movement(label, "If of a condition that depends on the inputs")
+        if condition.dtype != torch.bool or condition.tensor.numel() != 1:
+            raise ValueError(f"from_onnx: {label} must be an If of one truth value, got {shown(condition.tensor)}")
+        name = "then_branch" if condition.tensor.item() else "else_branch"
+        branch = attributes[name]
+        if (has := len(branch.output)) != (given := len(node.output)):
+            raise ValueError(f"from_onnx: {label} must have as many outputs as its {name}, {has}, got {given}")
+        for again in (held.name for held in branch.initializer if held.name in self._values):
+            raise ValueError(
+                f"from_onnx: {label} must have initializers with names of their own, got {shown(again)} again"
+            )
+        self._add_initializers(branch)
+        self._add_nodes(f"{label}.{name}", branch)
+        for output, inner in zip(node.output, branch.output, strict=True):
+            if output:
+                self._values[output] = self._values[inner.name]
+            if output and inner.name in self._types:
+                self._types[output] = self._types[inner.name]
 
     def _add_inputs(self, graph: GraphProto) -> None:
         names: set[str] = set()
@@ -531,14 +561,18 @@ class _Importer:
         attributes = attributes_of(node)
         if node.domain not in ONNX_DOMAINS:
             raise self._not_data_movement(label, f"{node.domain}.{op}")
-        if op not in OPERATORS and op not in ("Constant", "Shape", "Size"):
+        if op not in OPERATORS and op not in ("Constant", "If", "Shape", "Size"):
             raise self._not_data_movement(label, op)
         self._check_node(label, node)
         if op == "Constant":
             ((kind, value),) = attributes.items()
             self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
+        elif op == "If":
+            self._add_branch(label, node, attributes)
         elif op in ("Shape", "Size"):
             value, function = self._values[node.input[0]], sizes.shape if op == "Shape" else sizes.size
+            if op == "Size" and isinstance(value, SizesNode) and (length := self._inferred_length(node.input[0])):
+                value = Constant("", torch.empty(length, device="meta"), None)
             if isinstance(value, Constant):
                 numbers = torch.tensor(function(value.tensor, **attributes), dtype=torch.int64, device="cpu")
                 self._values[node.output[0]] = Constant(node.output[0], numbers, None)
@@ -575,7 +609,7 @@ class _Importer:
     def _infer_types(self, label: str, node: NodeProto) -> None:
         """ONNX's own rules on types, ranks and sizes, as far as these are known, and constants."""
         names = [name for name in node.input if name]
-        if not all(name in self._types for name in names):
+        if node.op_type == "If" or not all(name in self._types for name in names):
             return
         constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
         scaled = node.op_type in ("Resize", "Upsample")  # by numbers that are no whole ones
@@ -606,6 +640,10 @@ class _Importer:
     def _inferred_rank(self, name: str) -> int | None:
         tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
         return len(tensor.shape.dim) if tensor.HasField("shape") else None
+
+    def _inferred_length(self, name: str) -> int | None:
+        """Of a list of sizes: of those of a tensor whose rank the model declares, for example."""
+        return self._types[name].tensor_type.shape.dim[0].dim_value if self._inferred_rank(name) == 1 else None
 
     def _not_data_movement(self, label: str, what: str) -> NotImplementedError:
         what = what if what.isprintable() else shown(what)
