@@ -13,7 +13,7 @@ import os
 import pickle
 import random
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -584,6 +584,14 @@ def grown(number: int) -> tuple[Graph, list[str]]:
 # Ways in which a model may be written.
 
 
+def with_inner(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """Those in their branches, too."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            yield from with_inner(attribute.g.node if attribute.HasField("g") else [])
+
+
 def with_odd_names(model: ModelProto, rng: random.Random) -> None:
     names: dict[str, str] = {"": ""}
     spare = rng.sample(ODD_NAMES, len(ODD_NAMES))
@@ -593,26 +601,55 @@ def with_odd_names(model: ModelProto, rng: random.Random) -> None:
             names[name] = spare.pop() if spare and rng.random() < 0.7 else f"/layer.{len(names)}/out"
         return names[name]
 
-    for node in model.graph.node:
+    branches = [attribute.g for node in with_inner(model.graph.node) for attribute in node.attribute]
+    for node in with_inner(model.graph.node):
         node.name = rng.choice(["", "a node", node.op_type])
         node.input[:], node.output[:] = map(other, node.input), map(other, node.output)
-    for value in (*model.graph.input, *model.graph.output, *model.graph.initializer):
-        value.name = other(value.name)
+    for graph in (model.graph, *branches):
+        for value in (*graph.input, *graph.output, *graph.initializer):
+            value.name = other(value.name)
+
+
+def taken_out(model: ModelProto, rng: random.Random) -> tuple[int, list[NodeProto], list[str]]:
+    """Some nodes that follow one another, where they begin, and what others read of them."""
+    nodes = [*model.graph.node]
+    begin = rng.randrange(len(nodes))
+    inside = nodes[begin : rng.randint(begin + 1, len(nodes))]
+    del model.graph.node[begin : begin + len(inside)]
+    used = {name for node in with_inner(model.graph.node) for name in node.input}
+    used |= {output.name for output in model.graph.output}
+    made = [name for node in inside for name in node.output]
+    return begin, inside, [name for name in made if name in used] or made[:1]
+
+
+def with_a_branch(model: ModelProto, rng: random.Random) -> None:
+    """Some nodes that follow one another are those of a branch. Nobody looks at the other."""
+    begin, inside, outputs = taken_out(model, rng)
+    names = {name: f"{name}_inside" for name in outputs}
+    for node in with_inner(inside):
+        node.input[:], node.output[:] = ([names.get(name, name) for name in of] for of in (node.input, node.output))
+    made = [onnx.ValueInfoProto(name=name) for name in names.values()]
+    branches = {"then_branch": helper.make_graph(inside, "inside", [], made)}
+    branches["else_branch"] = helper.make_graph([helper.make_node("Relu", ["nothing"], ["none"])], "never", [], [])
+    if is_else := rng.random() < 0.5:
+        branches = dict(zip(branches, [*branches.values()][::-1], strict=True))
+    chosen = numpy_helper.from_array(
+        np.full(rng.choice([(), (1,)]), not is_else), f"chosen{len(model.graph.initializer)}"
+    )
+    model.graph.initializer.append(chosen)
+    model.graph.node.insert(begin, helper.make_node("If", [chosen.name], outputs, **branches))
 
 
 def with_a_function(model: ModelProto, rng: random.Random) -> None:
     """Some nodes that follow one another become one, one of whose attributes may be theirs, given or by default."""
-    nodes, domain = [*model.graph.node], f"our{len(model.functions)}"
-    begin = rng.randrange(len(nodes))
-    inside, rest = nodes[begin : rng.randint(begin + 1, len(nodes))], nodes[:begin]
-    rest += nodes[begin + len(inside) :]
-    made = [name for node in inside for name in node.output]
-    inputs = [*dict.fromkeys(name for node in inside for name in node.input if name and name not in made)]
-    used = {name for node in rest for name in node.input} | {output.name for output in model.graph.output}
-    outputs = [name for name in made if name in used] or made[:1]
+    domain = f"our{len(model.functions)}"
+    begin, inside, outputs = taken_out(model, rng)
+    made = [name for node in with_inner(inside) for name in node.output]
+    inputs = [*dict.fromkeys(name for node in with_inner(inside) for name in node.input if name and name not in made)]
     call = helper.make_node("f", inputs, outputs, domain=domain)
     function = helper.make_function(domain, "f", inputs, outputs, inside, [*model.opset_import])
-    attributes = [attribute for node in function.node for attribute in node.attribute if not attribute.ref_attr_name]
+    attributes = [attribute for node in function.node for attribute in node.attribute if not attribute.HasField("g")]
+    attributes = [attribute for attribute in attributes if not attribute.ref_attr_name]
     if attributes and rng.random() < 0.7:
         attribute = rng.choice(attributes)
         attribute.name, name = "given", attribute.name
@@ -627,8 +664,7 @@ def with_a_function(model: ModelProto, rng: random.Random) -> None:
                 function.attribute_proto[0].i += 1  # which nobody takes
         kept = onnx.AttributeProto(name=name, type=attribute.type, ref_attr_name="given")
         attribute.CopyFrom(kept)
-    del model.graph.node[:]
-    model.graph.node.extend([*nodes[:begin], call, *nodes[begin + len(inside) :]])
+    model.graph.node.insert(begin, call)
     model.functions.append(function)
     model.opset_import.append(helper.make_opsetid(domain, 1))
 
@@ -657,7 +693,8 @@ def with_another_domain(model: ModelProto, rng: random.Random) -> None:
 
 def without_names_of_what_nobody_needs(model: ModelProto, rng: random.Random) -> None:
     """Which ends the process of ONNX Runtime."""
-    needed = {name for node in model.graph.node for name in node.input} | {y.name for y in model.graph.output}
+    needed = {name for node in with_inner(model.graph.node) for name in node.input}
+    needed |= {output.name for output in model.graph.output}
     for node in model.graph.node:
         if node.op_type == "Split":
             node.output[:] = [name if name in needed else "" for name in node.output]
@@ -671,7 +708,7 @@ def with_defaults(model: ModelProto, rng: random.Random) -> None:
 
 WAYS = [with_odd_names, with_a_function, with_a_function, under_the_other_name_of_the_domain]
 WAYS += [without_types, with_types, with_another_domain, with_defaults]
-WAYS += [without_names_of_what_nobody_needs]
+WAYS += [with_a_branch, with_a_branch, without_names_of_what_nobody_needs]
 
 
 def in_another_way(model: ModelProto, rng: random.Random, folder: Path) -> ModelProto | Path:

@@ -683,7 +683,7 @@ class _Importer:
         if node.op_type == "Cast":
             attributes = {"to": kind.dtype}
         elif node.op_type == "ConstantOfShape":
-            attributes = {"value": onnx.numpy_helper.to_array(attributes["value"]).item()}
+            attributes = {"value": tensor_of(attributes["value"], self._folder).item()}
         results: list[Value]
         if all(value is None or isinstance(value, Constant) for value in inputs):
             try:
@@ -738,11 +738,13 @@ class _Importer:
             raise NotImplementedError(f"from_onnx: {label} must {rule}; for whole models see register_onnx2torch")
         if node.op_type in OF_WHOLE_NUMBERS:
             given, to = self._element_type(node.input[0]), arguments.get("to", 0)
-            exact = given and to and arithmetic.is_exact(dtype_of(label, given), dtype_of(label, to))
-            for kind in () if given == to else (given, 0 if exact else to):
+            if not given or given == to:  # if it is not known now, the function says it when it runs
+                return
+            exact = to and arithmetic.is_exact(dtype_of(label, given), dtype_of(label, to))
+            for kind in (given, 0 if exact else to):
                 if kind and (dtype_of(label, kind).is_floating_point or dtype_of(label, kind) == torch.bool):
-                    of, into = (f" {word} {type_name(k)}" if k else "" for word, k in (("of", given), ("to", to)))
-                    raise self._not_data_movement(label, f"{node.op_type}{of}{into}")
+                    what = f"{node.op_type} of {type_name(given)}{f' to {type_name(to)}' if to else ''}"
+                    raise self._not_data_movement(label, what)
 
     def _call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> fx.Node:
         return self._graph.create_node("call_function", function, args, kwargs, _identifier(name) if name else None)
