@@ -552,38 +552,6 @@ def test_what_torch_exports(name: str, exporter: str, tmp_path: Path) -> None:
         assert outputs_of(module, [x]) == outputs_of(compiled, [x]) == expected
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("second", [1, 2])
-def test_branches_that_constants_choose(first: bool, second: int) -> None:
-    """By a truth value that is held or made of a rank; with what is around them, in them, and in them again."""
-    model = parsed(f"""
-    chosen (float[N, T] x) => (float[A, B] a, int64[C] sizes, int64[D] d) <bool[1] held = {{{int(first)}}}> {{
-        before = Shape (x)
-        rank = Size (before)
-        limit = Constant <value_int = {second}> ()
-        is_more = Greater (rank, limit)
-        a, sizes = If (held) <
-            then_branch = one () => (float[E, F] one_a, int64[G] before) <int64[2] twice = {{1, 2}}> {{
-                one_a = Tile (x, twice)
-            }},
-            else_branch = other () => (float[H, I] other_a, int64[J] other_sizes) {{
-                other_a = If (is_more) <
-                    then_branch = inner () => (float[K, L] inner_a) {{ inner_a = Transpose (x) }},
-                    else_branch = outer () => (float[M, O] x) {{ }}
-                >
-                other_sizes = Concat <axis = 0> (before, before)
-            }}
-        >
-        d = Shape (a)
-    }}""")
-    module = from_onnx(model)
-    for given in ((2, 3), (5, 4)):
-        x = filled(given, np.dtype("float32"))
-        a = np.tile(x, (1, 2)) if first else x.T if second == 1 else x
-        sizes = np.array(given * (1 if first else 2))
-        assert outputs_of(module, [x]) == [bits(np.ascontiguousarray(y)) for y in (a, sizes, np.array(a.shape))]
-
-
 # What is refused.
 
 
@@ -645,6 +613,8 @@ ONE_AND_TWO = "then_branch = one () => (float[N] a) { a = Identity (x) }, else_b
 NOT_MOVING |= {
     f"n = Shape (x) m = Size (x) c = Less (m, n) y = If (c) <{ONE_AND_TWO}>": "[3] must move data, got If of a "
     "condition that depends on the inputs",
+    f"c = Constant <value = bool {{1}}> () z = If (c) <{ONE_AND_TWO}> y = Cast <to = 6> (z)": "[2] must move data, got "
+    "Cast of FLOAT to INT32",
     "c = Constant <value = bool {1}> () y = If (c) <then_branch = one () => (float[N] a) { a = Relu (x) }, "
     "else_branch = two () => (float[N] x) { }>": "[1].then_branch.node[0] must move data, got Relu",
 }

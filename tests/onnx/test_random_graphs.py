@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx_models import (
     LEAST,
     MOST,
@@ -592,6 +592,10 @@ def with_inner(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
             yield from with_inner(attribute.g.node if attribute.HasField("g") else [])
 
 
+def read_by(graph: GraphProto) -> set[str]:
+    return {name for node in with_inner(graph.node) for name in node.input} | {output.name for output in graph.output}
+
+
 def with_odd_names(model: ModelProto, rng: random.Random) -> None:
     names: dict[str, str] = {"": ""}
     spare = rng.sample(ODD_NAMES, len(ODD_NAMES))
@@ -616,8 +620,7 @@ def taken_out(model: ModelProto, rng: random.Random) -> tuple[int, list[NodeProt
     begin = rng.randrange(len(nodes))
     inside = nodes[begin : rng.randint(begin + 1, len(nodes))]
     del model.graph.node[begin : begin + len(inside)]
-    used = {name for node in with_inner(model.graph.node) for name in node.input}
-    used |= {output.name for output in model.graph.output}
+    used = read_by(model.graph)
     made = [name for node in inside for name in node.output]
     return begin, inside, [name for name in made if name in used] or made[:1]
 
@@ -629,13 +632,15 @@ def with_a_branch(model: ModelProto, rng: random.Random) -> None:
     for node in with_inner(inside):
         node.input[:], node.output[:] = ([names.get(name, name) for name in of] for of in (node.input, node.output))
     made = [onnx.ValueInfoProto(name=name) for name in names.values()]
-    branches = {"then_branch": helper.make_graph(inside, "inside", [], made)}
+    elsewhere = read_by(model.graph) | {value.name for value in model.graph.input}
+    held = [tensor for tensor in model.graph.initializer if tensor.name not in elsewhere and rng.random() < 0.5]
+    for tensor in held:
+        model.graph.initializer.remove(tensor)
+    branches = {"then_branch": helper.make_graph(inside, "inside", [], made, held)}
     branches["else_branch"] = helper.make_graph([helper.make_node("Relu", ["nothing"], ["none"])], "never", [], [])
     if is_else := rng.random() < 0.5:
         branches = dict(zip(branches, [*branches.values()][::-1], strict=True))
-    chosen = numpy_helper.from_array(
-        np.full(rng.choice([(), (1,)]), not is_else), f"chosen{len(model.graph.initializer)}"
-    )
+    chosen = numpy_helper.from_array(np.full(rng.choice([(), (1,)]), not is_else), f"chosen{rng.random()}")
     model.graph.initializer.append(chosen)
     model.graph.node.insert(begin, helper.make_node("If", [chosen.name], outputs, **branches))
 
@@ -693,8 +698,7 @@ def with_another_domain(model: ModelProto, rng: random.Random) -> None:
 
 def without_names_of_what_nobody_needs(model: ModelProto, rng: random.Random) -> None:
     """Which ends the process of ONNX Runtime."""
-    needed = {name for node in with_inner(model.graph.node) for name in node.input}
-    needed |= {output.name for output in model.graph.output}
+    needed = read_by(model.graph)
     for node in model.graph.node:
         if node.op_type == "Split":
             node.output[:] = [name if name in needed else "" for name in node.output]
