@@ -76,18 +76,17 @@ demo: $(VENV)/examples ## set up, build, and train a speaker recogniser on real 
 FOR_TORCH = TORCHINDUCTOR_COMPILE_THREADS=1 SYMPY_CACHE_SIZE=50000
 PYTEST = TORCH_DML_OPS_MAKE_BEGAN=$(BEGAN) $(FOR_TORCH) $(BIN)/python -m pytest -n 2 --dist worksteal
 
-# What the tests run is built before they do, so that none waits for a compiler that another one has started.
-BUILD_TEST_PROGRAMS = $(BIN)/python tests/native/host_build.py test
+# Before the tests run, so that none waits for a compiler that another one has started.
 test-programs: $(VENV)/dev
-	$(BUILD_TEST_PROGRAMS)
+	$(BIN)/python tests/native/host_build.py test
 
 test: $(VENV)/dev ## set up, build, check style and types, and run the tests of everything that the operators do
 	@$(MAKE) --no-print-directory --output-sync -j 2 lint test-programs
 	$(PYTEST) -m 'not thorough'
 
-test-all: $(VENV)/dev ## do what `make test` does, with the tests that take longer: builds, sanitizers, documents, benchmarks and more
-	@$(MAKE) --no-print-directory --output-sync -j 2 lint test-programs BUILD_TEST_PROGRAMS='$(BUILD_TEST_PROGRAMS) test-all'
-	$(PYTEST)
+test-all: test ## run `make test`, and then the tests that take longer: builds, sanitizers, documents, benchmarks and more
+	$(BIN)/python tests/native/host_build.py test-all
+	$(PYTEST) -m thorough
 
 test-random: $(VENV)/dev ## try many more random calls and plans than `make test` does
 	TORCH_DML_OPS_CASES=2000 TORCH_DML_OPS_FUZZ_CASES=30000 $(BIN)/python -m pytest -n 2 \

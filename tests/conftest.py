@@ -100,10 +100,10 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Of the cases of each test one in TORCH_DML_OPS_PART, by chance, the same in every run; the first in any case."""
     if (part := int(os.environ.get("TORCH_DML_OPS_PART", "1"))) > 1:
-        first = {item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()
-        others = [item for item in items if item not in first and Random(item.nodeid).random() * part > 1]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item not in others]
+        kept = {*{item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()}
+        kept |= {item for item in items if Random(item.nodeid).random() * part <= 1}
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = [item for item in items if item in kept]
 
 
 def pytest_collection_finish() -> None:

@@ -36,7 +36,7 @@ def run_program(*command: object, cwd: Path | None = None, **environment: str) -
 
 
 # For tests that run others again: of what is random the first ones, and a part of the cases of each test.
-FEWER = {"TORCH_DML_OPS_CASES": os.environ.get("TORCH_DML_OPS_CASES", "20"), "TORCH_DML_OPS_PART": "4"}
+FEWER = {"TORCH_DML_OPS_CASES": os.environ.get("TORCH_DML_OPS_CASES", "20"), "TORCH_DML_OPS_PART": "8"}
 
 
 def run_python(*arguments: object, cwd: Path | None = None, **environment: str) -> str:
