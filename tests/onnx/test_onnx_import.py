@@ -67,7 +67,7 @@ from torch._dynamo.testing import CompileCounter
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
 from torch_dml_ops.onnx._importer import files, gather_scatter
-from torch_dml_ops.onnx._importer.graph import (
+from torch_dml_ops.onnx._importer.operators import (
     IGNORED_ATTRIBUTES,
     OPERATORS,
     in_todays_form,

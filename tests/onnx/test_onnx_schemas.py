@@ -42,7 +42,7 @@ from onnx_models import (
 from oracle import as_list
 
 from torch_dml_ops.onnx import from_onnx
-from torch_dml_ops.onnx._importer.graph import IGNORED_ATTRIBUTES, OPERATORS
+from torch_dml_ops.onnx._importer.operators import IGNORED_ATTRIBUTES, OPERATORS
 from torch_dml_ops.onnx._importer.resize import COORDINATES, NEAREST, POLICIES
 from torch_dml_ops.onnx._onnx2torch import OF_WHOLE_NUMBERS, OPERATOR_TYPES, DataMovement
 

@@ -41,7 +41,7 @@ from onnx_models import (
 from oracle import as_list
 
 from torch_dml_ops.onnx import from_onnx
-from torch_dml_ops.onnx._importer.graph import OPERATORS
+from torch_dml_ops.onnx._importer.operators import OPERATORS
 
 pytestmark = needs_onnxruntime_1_24
 

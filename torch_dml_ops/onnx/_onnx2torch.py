@@ -19,7 +19,8 @@ from torch_dml_ops._sentences.packages import need_packages
 from torch_dml_ops._sentences.text import shown
 from torch_dml_ops.onnx._importer import gather_scatter, moving, sizes
 from torch_dml_ops.onnx._importer.files import dtype_of, tensor_of, type_name, zero
-from torch_dml_ops.onnx._importer.graph import (
+from torch_dml_ops.onnx._importer.inputs import constant_numbers
+from torch_dml_ops.onnx._importer.operators import (
     IGNORED_ATTRIBUTES,
     OF_WHOLE_NUMBERS,
     OPERATORS,
@@ -31,7 +32,6 @@ from torch_dml_ops.onnx._importer.graph import (
     operator_of,
     parameters_of,
 )
-from torch_dml_ops.onnx._importer.inputs import constant_numbers
 
 # Those of sizes are among them, which are tensors in the modules of onnx2torch.
 OPERATOR_TYPES = {op for op, operator in OPERATORS.items() if operator.on_tensors} | {"Shape", "Size"}

@@ -2,282 +2,44 @@
 
 from __future__ import annotations
 
-import inspect
 import keyword
 import os
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, partial
-from math import prod
+from functools import partial
 from operator import getitem
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import onnx
 import torch
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 from onnx.helper import make_tensor_type_proto
 from torch import Tensor, fx, nn
 from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._sentences.arguments import require_tensor
-from torch_dml_ops._sentences.text import shown, text
-from torch_dml_ops.onnx._importer import arithmetic, gather_scatter, moving, resize, sizes
-from torch_dml_ops.onnx._importer.files import (
-    ONNX_DOMAINS,
-    dtype_of,
-    external_tensors,
-    line_of,
-    read_model,
-    tensor_of,
-    type_name,
-    zero,
+from torch_dml_ops._sentences.text import shown
+from torch_dml_ops.onnx._importer import arithmetic, sizes
+from torch_dml_ops.onnx._importer.files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name, zero
+from torch_dml_ops.onnx._importer.inputs import constant_numbers
+from torch_dml_ops.onnx._importer.operators import (
+    COMPUTING,
+    COPYING,
+    OF_NUMBERS,
+    OF_WHOLE_NUMBERS,
+    OPERATORS,
+    OnnxOperator,
+    attributes_of,
+    beyond_moving,
+    check_node,
+    in_todays_form,
+    operator_of,
+    parameters_of,
 )
-from torch_dml_ops.onnx._importer.inputs import WHOLE, constant_numbers
-
-
-class Kind(NamedTuple):
-    """What is computed from sizes: a list where the rank is 1, one number or truth value where it is 0."""
-
-    rank: int
-    dtype: torch.dtype
-
-
-# What an operator makes of such data, with its other inputs and attributes; None where that is no longer sizes. What
-# the rules here do not tell is whether a list has one number: the last argument is the rank that ONNX infers.
-Rule = Callable[[Sequence["SizesNode | Constant"], Mapping[str, Any], int | None], Kind | None]
-
-
-def _elementwise(data: Sequence[SizesNode | Constant], arguments: Any = (), inferred: Any = None) -> Kind | None:
-    dtype = data[0].dtype
-    if dtype not in WHOLE or any(value.dtype != dtype for value in data):
-        return None
-    return Kind(max(value.rank for value in data), dtype)
-
-
-def _compared(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
-    kind = _elementwise(data)
-    return kind and kind._replace(dtype=torch.bool)
-
-
-def _chosen(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
-    condition, *others = data
-    kind = _elementwise(others)
-    return kind and kind._replace(rank=max(condition.rank, kind.rank)) if condition.dtype == torch.bool else None
-
-
-def _cast(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
-    to = {TensorProto.INT32: torch.int32, TensorProto.INT64: torch.int64, TensorProto.BOOL: torch.bool}
-    return Kind(data[0].rank, to[arguments["to"]]) if arguments["to"] in to else None
-
-
-def _listed(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
-    kind = _elementwise(data)
-    return kind if all(value.rank == 1 for value in data) else None
-
-
-def _gathered(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
-    numbers, indices = data
-    is_list = numbers.rank == 1 and numbers.dtype in WHOLE and indices.dtype in WHOLE
-    return Kind(indices.rank, numbers.dtype) if is_list else None
-
-
-def _by_one(before: int, after: int) -> Rule:
-    def rule(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: int | None) -> Kind | None:
-        axes, kind = arguments.get("axes"), _elementwise(data)
-        is_one = inferred == after or (isinstance(axes, tuple) and len(axes) == 1)
-        return kind and kind._replace(rank=after) if kind and kind.rank == before and is_one else None
-
-    return rule
-
-
-def _reshaped(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
-    shape, kind = arguments["shape"], _elementwise(data)
-    return kind and kind._replace(rank=len(shape)) if isinstance(shape, tuple) and len(shape) <= 1 else None
-
-
-def _repeated(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
-    """As many times as a list has sizes, or as a constant says."""
-    (length,), value = data, arguments.get("value")
-    if isinstance(length, Constant):
-        is_list = length.may_be_numbers and length.tensor.shape == (1,) and 0 <= length.tensor.item() <= MOST_NUMBERS
-    else:
-        is_list = length.is_length
-    dtypes = {TensorProto.INT32: torch.int32, TensorProto.INT64: torch.int64}
-    return Kind(1, dtypes[value.data_type]) if is_list and value and value.data_type in dtypes else None
-
-
-def _reduced(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
-    kind = _listed(data, arguments, inferred)
-    kept = arguments.get("keepdims", 1) or (arguments.get("noop_with_empty_axes") and not arguments.get("axes"))
-    return kind and kind._replace(rank=1 if kept else 0)
-
-
-class OnnxOperator(NamedTuple):
-    """What an operator does on tensors, and on sizes that the graph computes, where the rule says that it gives such.
-
-    Parameters have the names of ONNX's inputs, or of the attributes that older opsets have in their place.
-    """
-
-    on_tensors: Callable[..., Any] | None
-    on_sizes: Callable[..., Any] | None = None
-    rule: Rule = _elementwise
-    numbers: tuple[str, ...] = ()  # inputs that are numbers, or lists of them
-    since: int = 1  # the opset from which on it means this
-
-
-OPERATORS = {
-    "Add": OnnxOperator(arithmetic.add, sizes.add, since=7),
-    "Cast": OnnxOperator(arithmetic.cast, sizes.cast, _cast, since=6),
-    "CenterCropPad": OnnxOperator(moving.center_crop_pad, numbers=("shape",)),
-    "Clip": OnnxOperator(arithmetic.clip, since=12),
-    "Compress": OnnxOperator(gather_scatter.compress, numbers=("condition",)),
-    "Concat": OnnxOperator(moving.concat, sizes.concat, _listed),
-    "ConstantOfShape": OnnxOperator(moving.constant_of_shape, sizes.constant_of_shape, _repeated, numbers=("input",)),
-    "DepthToSpace": OnnxOperator(moving.depth_to_space),
-    "Div": OnnxOperator(None, sizes.div, since=7),
-    "Equal": OnnxOperator(None, sizes.equal, _compared, since=7),
-    "Expand": OnnxOperator(moving.expand, numbers=("shape",)),
-    "Flatten": OnnxOperator(moving.flatten),
-    "Gather": OnnxOperator(gather_scatter.gather, sizes.gather, _gathered),
-    "GatherElements": OnnxOperator(gather_scatter.gather_elements, since=11),
-    "GatherND": OnnxOperator(gather_scatter.gather_nd),
-    "Greater": OnnxOperator(None, sizes.greater, _compared, since=9),
-    "Identity": OnnxOperator(moving.identity, sizes.identity),
-    "Less": OnnxOperator(arithmetic.less, sizes.less, _compared, since=9),
-    "Max": OnnxOperator(None, sizes.maximum, since=8),
-    "Min": OnnxOperator(None, sizes.minimum, since=8),
-    "Mod": OnnxOperator(None, sizes.mod, since=10),
-    "Mul": OnnxOperator(arithmetic.mul, sizes.mul, since=7),
-    "Neg": OnnxOperator(None, sizes.neg, since=6),
-    "Pad": OnnxOperator(moving.pad, numbers=("pads", "axes"), since=2),
-    "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
-    "ReduceProd": OnnxOperator(None, sizes.reduce_prod, _reduced, numbers=("axes",)),
-    "Reshape": OnnxOperator(moving.reshape, sizes.reshape, _reshaped, numbers=("shape",)),
-    "Resize": OnnxOperator(resize.resize, numbers=("scales", "sizes")),
-    "ReverseSequence": OnnxOperator(moving.reverse_sequence),
-    "Scatter": OnnxOperator(gather_scatter.scatter),
-    "ScatterElements": OnnxOperator(gather_scatter.scatter_elements),
-    "ScatterND": OnnxOperator(gather_scatter.scatter_nd),
-    "Slice": OnnxOperator(moving.slice_, sizes.slice_, _listed, numbers=("starts", "ends", "axes", "steps")),
-    "SpaceToDepth": OnnxOperator(moving.space_to_depth),
-    "Split": OnnxOperator(moving.split, sizes.split, _listed, numbers=("split",)),
-    "Squeeze": OnnxOperator(moving.squeeze, sizes.squeeze, _by_one(1, 0), numbers=("axes",)),
-    "Sub": OnnxOperator(arithmetic.sub, sizes.sub, since=7),
-    "Tile": OnnxOperator(moving.tile, numbers=("repeats",), since=6),
-    "Transpose": OnnxOperator(moving.transpose),
-    "Trilu": OnnxOperator(moving.trilu, numbers=("k",)),
-    "Unsqueeze": OnnxOperator(moving.unsqueeze, sizes.unsqueeze, _by_one(0, 1), numbers=("axes",)),
-    "Upsample": OnnxOperator(resize.upsample, numbers=("scales",), since=7),
-    "Where": OnnxOperator(arithmetic.where, sizes.where, _chosen, since=9),
-}
-# The operators whose results share no memory with their inputs.
-COPYING = frozenset(
-    OPERATORS[op].on_tensors
-    for op in (
-        "Compress", "Concat", "GatherElements", "GatherND", "ReverseSequence", "Scatter", "ScatterElements",
-        "ScatterND", "Slice", "Split", "Trilu", "Where",
-    )
-)  # fmt: skip
-# Those of whole numbers alone, where they have tensors to work on.
-OF_WHOLE_NUMBERS = frozenset({"Add", "Cast", "Clip", "Less", "Mul", "Range", "Sub"})
-# Those whose result is known with their inputs, as far as these are few numbers, in however many dimensions.
-OF_NUMBERS = frozenset({"Cast", "Concat", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
-# Those that make other numbers of sizes: the others choose some.
-COMPUTING = frozenset({"Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"})
-RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
-
-# They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
-# opsets reuse.
-IGNORED_ATTRIBUTES = {
-    "antialias", "consumed_inputs", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "round_mode", "saturate",
-    "stash_type",
-}  # fmt: skip
-
-# The attributes with which an operator may do more than move data, and the values with which it does not; the default
-# first.
-MOVING: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "DepthToSpace": {"mode": ("DCR", "CRD")},
-    "Pad": {"mode": ("constant", "edge", "reflect", "wrap")},
-    "Resize": {
-        "mode": ("nearest",),
-        "coordinate_transformation_mode": tuple(resize.COORDINATES),
-        "nearest_mode": tuple(resize.NEAREST),
-        "keep_aspect_ratio_policy": tuple(resize.POLICIES),
-    },
-    "ScatterElements": {"reduction": ("none",)},
-    "ScatterND": {"reduction": ("none",)},
-    "SpaceToDepth": {"mode": ("DCR", "CRD")},
-    "Upsample": {"mode": ("nearest",)},
-}
-
-
-MOST_NUMBERS = 1000  # of a list whose length is that of a tensor's rank or of a node's outputs
-
-
-def operator_of(op: str, opset: int) -> OnnxOperator:
-    return RESIZE_10 if op == "Resize" and opset < 11 else OPERATORS[op]
-
-
-def beyond_moving(op: str, arguments: Mapping[str, Any]) -> str | None:
-    """What would have to hold of attributes and constants for an operator that moves data, if it does not."""
-    for name, values in MOVING.get(op, {}).items():
-        if (value := arguments.get(name, values[0])) not in values:
-            return f"be {op} with {name} {_or(values)}, got {shown(value)}"
-    return None
-
-
-class Constant:
-    """A tensor that the model holds, read when it is first used."""
-
-    def __init__(self, name: str, data: Tensor | TensorProto, folder: Path | None, trainable: bool = False) -> None:
-        self.name, self._data, self._folder, self._trainable = name, data, folder, trainable
-
-    @cached_property
-    def tensor(self) -> Tensor:
-        return self._data if isinstance(self._data, Tensor) else tensor_of(self._data, self._folder)
-
-    @property
-    def is_parameter(self) -> bool:
-        """Not of a single number, as exporters write what is filled in: training would change zeros and infinities."""
-        return self._trainable and self.rank > 0 and (self.tensor.is_floating_point() or self.tensor.is_complex())
-
-    @property
-    def may_be_sizes(self) -> bool:
-        return self.tensor.dtype in (*WHOLE, torch.bool) and self.tensor.dim() <= 1
-
-    @property
-    def rank(self) -> int:
-        return self.tensor.dim()
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return self.tensor.dtype
-
-    @property
-    def may_be_numbers(self) -> bool:
-        """Whether an operator's rules may depend on what it holds: not on weights, which are not read for that."""
-        if isinstance(self._data, Tensor):
-            return self._data.dtype == torch.int64 and self._data.numel() <= MOST_NUMBERS
-        return self._data.data_type in (TensorProto.INT32, TensorProto.INT64) and prod(self._data.dims) <= MOST_NUMBERS
-
-    @property
-    def numbers(self) -> TensorProto:
-        return onnx.numpy_helper.from_array(self.tensor.numpy(), self.name)
-
-
-class SizesNode(NamedTuple):
-    """Sizes that the graph computes: a tuple of them where the rank is 1, one where it is 0."""
-
-    node: fx.Node
-    rank: int
-    dtype: torch.dtype = torch.int64
-    is_length: bool = False  # a list of one number, of how many there are in another
-
-
-Value = fx.Node | SizesNode | Constant
+from torch_dml_ops.onnx._importer.values import Constant, SizesNode, Value
 
 
 def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
@@ -329,80 +91,6 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     """
     read, folder = read_model(model)
     return _Importer(read, folder).module()
-
-
-def attributes_of(node: NodeProto) -> dict[str, Any]:
-    attributes = {}
-    for attribute in node.attribute:
-        value = onnx.helper.get_attribute_value(attribute)
-        if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS):
-            value = tuple(value)
-        attributes[attribute.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
-    return attributes
-
-
-def in_todays_form(op: str, attributes: Mapping[str, Any], opset: int, outputs: int) -> dict[str, Any]:
-    """The attributes as keyword arguments of the functions, with what older opsets mean by the same node."""
-    result = {name: value for name, value in attributes.items() if name not in IGNORED_ATTRIBUTES}
-    if op == "Split":
-        result["must_divide"] = "num_outputs" not in attributes
-        result["num_outputs"] = outputs
-    elif op == "Concat" and opset < 4:
-        result.setdefault("axis", 1)
-    return result
-
-
-def parameters_of(function: Callable[..., Any]) -> list[str] | None:
-    """The names of ONNX's inputs, or None where there may be any number of them."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(parameter.kind == parameter.VAR_POSITIONAL for parameter in parameters):
-        return None
-    return [parameter.name for parameter in parameters if parameter.kind == parameter.POSITIONAL_OR_KEYWORD]
-
-
-def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR_VERSION) -> None:
-    context = onnx.checker.C.CheckerContext()
-    context.ir_version, context.opset_imports = ir_version, {"": opset}
-    checked = NodeProto()
-    checked.CopyFrom(node)
-    checked.domain = ""  # or its other name, "ai.onnx"
-    for attribute in checked.attribute:
-        if attribute.HasField("g"):
-            attribute.g.CopyFrom(GraphProto(name=attribute.name))  # whose nodes are checked where they are added
-    for tensor in external_tensors(checked):  # which the checker would look for in the current folder
-        tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))
-    try:
-        onnx.checker.check_node(checked, context)
-    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
-        raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
-    if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
-        raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
-    if rule := _broken_rule(node.op_type, attributes_of(node), [bool(name) for name in node.input], len(node.output)):
-        raise ValueError(f"{what} must {rule}")
-
-
-def _broken_rule(op: str, attributes: Mapping[str, Any], inputs: Sequence[bool], outputs: int) -> str | None:
-    """What ONNX's text asks of a node's attributes, and its checker does not."""
-    if op == "Split":
-        number = attributes.get("num_outputs", outputs)
-        if number != outputs:
-            return f"have as many outputs as num_outputs says, got {outputs} and {number}"
-        if "num_outputs" in attributes and inputs[1:] == [True]:
-            return "have either split or num_outputs, got both"
-        for k, piece in enumerate(attributes.get("split", ())):
-            if piece < 0:
-                return f"have a split of sizes that are at least 0, got {piece} for split[{k}]"
-    if op == "ReverseSequence":
-        axes = attributes.get("time_axis", 0), attributes.get("batch_axis", 1)
-        if sorted(axes) != [0, 1]:
-            return f"have one of time_axis and batch_axis 0 and the other 1, got {axes[0]} and {axes[1]}"
-    if op == "Mod" and (fmod := attributes.get("fmod", 0)) not in (0, 1):
-        return f"have an fmod of 0 or 1, got {fmod}"
-    if op == "ConstantOfShape" and "value" in attributes and list(attributes["value"].dims) not in ([1], []):
-        return f"have a value of one element, got sizes {text(tuple(attributes['value'].dims))}"
-    if op == "Transpose" and sorted(perm := attributes.get("perm", ())) != list(range(len(perm))):
-        return f"have a perm that holds each axis once, got {text(perm)}"
-    return None
 
 
 def _require_tensors(names: Sequence[str], module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
@@ -817,10 +505,6 @@ class _Importer:
         else:
             self._root.register_buffer(name, constant.tensor)
         return name
-
-
-def _or(values: Sequence[str]) -> str:
-    return " or ".join([", ".join(values[:-1]), values[-1]] if len(values) > 1 else values)
 
 
 NAMES_IN_CODE = {"__debug__", "inf", "nan", "self", "torch"}  # that fx writes of a graph, or Python keeps to itself
