@@ -234,7 +234,8 @@ ALWAYS_REFUSED = (
 REFUSED_HERE = {
     # It takes one for all axes, and -1 as 0.
     "CenterCropPad": r"shape must have length|Number of elements of input 'shape'|shape\[\d\] must be at least 0",
-    "Concat": "except along axis",  # of empty tensors, whose other sizes it does not compare
+    # Of empty tensors, whose other sizes it does not compare.
+    **dict.fromkeys(("Concat", "ConcatFromSequence"), "except along axis"),
     "Cast": r"unsupported type tensor\(",  # of an older opset, which has fewer
     "ConstantOfShape": "must be a 1-d tensor of int32 or int64",  # as ONNX has it
     "Expand": "must be a 1-d tensor of int32 or int64",

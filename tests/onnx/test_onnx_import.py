@@ -116,9 +116,10 @@ def test_the_onnx_package_s_cases() -> None:
         # Constants are left to onnx2torch itself.
         importers = IMPORTERS if is_ours and case.model.graph.node[0].op_type != "Constant" else [from_onnx]
         ((inputs, outputs),) = case.data_sets
+        arrays = [array for y in outputs for array in (y if isinstance(y, list) else [y])]  # of a sequence, those in it
         try:
             for importer in importers:
-                assert outputs_of(importer(case.model), inputs) == [bits(np.asarray(y)) for y in outputs], case.name
+                assert outputs_of(importer(case.model), inputs) == [bits(np.asarray(y)) for y in arrays], case.name
         except (NotImplementedError, ValueError) as error:
             if is_ours or not re.fullmatch(rule, str(error)):
                 raise
@@ -523,6 +524,9 @@ EXPORTED = {
     "pad": lambda x: torch.nn.functional.pad(x, (0, -x.shape[1] % 8)),
     "pad by reflection": lambda x: torch.nn.functional.pad(x[None], (1, 2), mode="reflect"),
     "tile": lambda x: x.tile(2, x.shape[0]),
+    "split": lambda x: x.tensor_split(2, 1)[1],
+    "stack side by side": lambda x: torch.hstack([x, x + 0]),
+    "stack as rows": lambda x: torch.vstack([x, x[0]]),
     "mask": lambda x: x.masked_fill(torch.ones(1, x.shape[1], dtype=torch.bool).triu(1), -torch.inf),
     "assign": every_other,
 }
@@ -618,7 +622,20 @@ NOT_MOVING |= {
     "c = Constant <value = bool {1}> () y = If (c) <then_branch = one () => (float[N] a) { a = Relu (x) }, "
     "else_branch = two () => (float[N] x) { }>": "[1].then_branch.node[0] must move data, got Relu",
 }
+FOR_EACH = "y = SequenceMap ({}) <body = one (float[N] {}) => (float[N] b) {{ b = Identity (a) }}>"
+NOT_MOVING |= {
+    f"s = SplitToSequence (x) {FOR_EACH.format('s', 'a')}": "[1] must move data, got SequenceMap of a sequence whose "
+    "length depends on the inputs",
+}
 MALFORMED = {
+    "s = SequenceConstruct (x) y = Shape (s)": "[1] must have a tensor as input 0, got a sequence, 's'",
+    "y = SequenceAt (x, i)": "[0] must have a sequence as input 0, got a tensor, 'x'",
+    "y = SequenceConstruct (x, , x)": "[0] must be a SequenceConstruct of named inputs, got one without a name",
+    f"s = SequenceConstruct (x) {FOR_EACH.format('s', 'x')}": "[1] must have inputs with names of their own, got 'x' "
+    "again",
+    f"s = SequenceConstruct (x, x) t = SequenceConstruct (x) {FOR_EACH.format('s, t', 'a, float[N] c')}": "[2] must "
+    "have sequences of one length, got [1, 2]",
+    f"s = SequenceConstruct (x) {FOR_EACH.format('s, x', 'a')}": "[1] must have as many inputs as its body, 1, got 2",
     f"c = Constant <value_int = 1> () y = If (c) <{ONE_AND_TWO}>": "[1] must be an If of one truth value, got 1",
     "c = Constant <value = bool {0}> () y = If (c) <then_branch = one () => (float[N] x) { }, else_branch = two () => "
     "(float[N] x) <float[1] x = {2}> { }>": "[1] must have initializers with names of their own, got 'x' again",
@@ -726,6 +743,40 @@ def test_what_is_nearly_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = graph_of("a = Identity (x) b = Identity (a) y = Identity (b)", "float[N] x", opsets={"": 18, "ai.onnx": 18})
     assert from_onnx(model)(torch.ones(2)).tolist() == [1, 1]
     assert "must give at most 2 nodes" in refusal(with_functions(f0=["Identity"] * 3))
+    for count, said in (2, ""), (3, "graph.node[1] must be a SequenceMap that gives at most 2 nodes"):
+        each = f"s = SequenceConstruct ({', '.join('x' * count)}) {FOR_EACH.format('s', 'a')} z = SequenceAt (y, i)"
+        model = parsed(f"g (float[N] x) => (float[N] z) <int64 i = {{-1}}> {{ {each} }}")
+        assert refusal(model) == f"from_onnx: {said}" if said else from_onnx(model)(torch.ones(2)).tolist() == [1, 1]
+
+
+def test_graphs_of_two_nodes_have_the_same_names() -> None:
+    nodes = f"c = Constant <value = bool {{1}}> () z = If (c) <{ONE_AND_TWO}> y = If (c) <{ONE_AND_TWO}>"
+    assert from_onnx(graph_of(nodes, "float[N] x"))(torch.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "y = SequenceConstruct (x, c)",
+        "s = SequenceConstruct (x, c) e = SequenceErase (s, i) y = SequenceInsert (e, c, i)",
+        "s = SplitToSequence (x, i) y = SequenceInsert (s, c)",
+        "s = SequenceConstruct (c) a = SequenceAt (s, i) y = SequenceConstruct (a, a)",
+    ],
+)
+def test_a_sequence_as_an_output(nodes: str) -> None:
+    """A list, of tensors that share no memory with what the module holds."""
+    model = parsed(f"g (float[N] x, int64 i) => (seq(float[N]) y) <float[2] c = {{5, 6}}> {{ {nodes} }}")
+    module, inputs = from_onnx(model), [np.array([1, 2, 3], np.float32), np.array(0)]
+    if "SplitToSequence" in nodes:
+        inputs[1] += 2
+    (expected,) = session_of(model).run(None, dict(zip("xi", inputs, strict=True)))
+    for _ in range(2):
+        results = module(*map(tensor_of, inputs))
+        assert isinstance(results, list)
+        assert [bits(result) for result in results] == [bits(array) for array in expected]
+        with torch.no_grad():
+            for result in results:
+                result.zero_()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import keyword
 import os
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import getitem
 from pathlib import Path
@@ -16,19 +16,21 @@ from typing import Any
 import onnx
 import torch
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
-from onnx.helper import make_tensor_type_proto
+from onnx.helper import make_node, make_tensor_type_proto
 from torch import Tensor, fx, nn
 from torch.compiler import is_dynamo_compiling
 
 from torch_dml_ops._sentences.arguments import require_tensor
-from torch_dml_ops._sentences.text import shown
-from torch_dml_ops.onnx._importer import arithmetic, sizes
+from torch_dml_ops._sentences.text import shown, text
+from torch_dml_ops.onnx._importer import arithmetic, files, sequences, sizes
 from torch_dml_ops.onnx._importer.files import ONNX_DOMAINS, dtype_of, line_of, read_model, tensor_of, type_name, zero
 from torch_dml_ops.onnx._importer.inputs import constant_numbers
 from torch_dml_ops.onnx._importer.operators import (
+    BY_THE_GRAPH,
     COMPUTING,
     COPYING,
     OF_NUMBERS,
+    OF_SEVERAL,
     OF_WHOLE_NUMBERS,
     OPERATORS,
     OnnxOperator,
@@ -36,10 +38,11 @@ from torch_dml_ops.onnx._importer.operators import (
     beyond_moving,
     check_node,
     in_todays_form,
+    kinds_of_inputs,
     operator_of,
     parameters_of,
 )
-from torch_dml_ops.onnx._importer.values import Constant, SizesNode, Value
+from torch_dml_ops.onnx._importer.values import Constant, SizesNode, TensorSequence, Typed, Value
 
 
 def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
@@ -49,9 +52,11 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
     Identity, Transpose, Reshape, Flatten, Squeeze, Unsqueeze, Expand, Tile, Pad, CenterCropPad, DepthToSpace,
     SpaceToDepth, Gather, GatherElements, GatherND, Scatter, ScatterElements and ScatterND without a reduction,
     Compress, Trilu, Where, Constant and ConstantOfShape; Upsample and Resize to the nearest element; Shape, Size, Add,
-    Sub, Mul, Div, Mod, Neg, Min, Max, ReduceProd, Equal, Less and Greater that compute sizes; Add, Cast, Clip, Less,
-    Mul and Sub of sequence lengths and indices, and Range, all of whole numbers. The model's own functions are
-    followed, and of an If the branch that a constant chooses, or the rank of an input.
+    Sub, Mul, Div, Mod, Neg, Abs, Min, Max, ReduceProd, Equal, Less, LessOrEqual, Greater, GreaterOrEqual, And, Or and
+    Not that compute sizes; Add, Cast, CastLike, Clip, Less, Mul and Sub of sequence lengths and indices, and Range, all
+    of whole numbers; and all operators on sequences of tensors. The model's own functions are followed, a SequenceMap
+    where the model tells how many tensors there are, and of an If the branch that a constant chooses, or the rank of an
+    input.
 
     Args:
         model: the path of a file, or an :class:`onnx.ModelProto`. Data that a file keeps in other files is read
@@ -59,11 +64,12 @@ def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
 
     Returns:
         A :class:`torch.fx.GraphModule`. It takes the inputs of the graph as tensors in their order, and returns its
-        output or, if there are several, a tuple of them. Initializers of floating-point or complex numbers are its
-        parameters, but for single numbers (0-d), which exporters write for what is filled in; these, other
-        initializers, and constants are buffers; they are no inputs, also where the graph lists them among its inputs,
-        as their defaults. Numbers that are inputs of the graph, such as the starts of a Slice,
-        are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the graph there.
+        output or, if there are several, a tuple of them; a sequence is a list of tensors. Initializers of
+        floating-point or complex numbers are its parameters, but for single numbers (0-d), which exporters write for
+        what is filled in; these, other initializers, and constants are buffers; they are no inputs, also where the
+        graph lists them among its inputs, as their defaults. Numbers that are inputs of the graph, such as the starts
+        of a Slice, are read when it runs: on a GPU that waits for them, and :func:`torch.compile` breaks the graph
+        there.
 
     Raises:
         NotImplementedError: a node that does something else, the first of the graph; an element type that torch lacks.
@@ -165,12 +171,13 @@ class _Importer:
         self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
         self._registered: dict[Constant, fx.Node] = {}
         self._numbers_of: dict[fx.Node, Tensor] = {}  # what some nodes make of constants
+        self._mapped = 0  # how many nodes the maps of sequences have given
 
     def module(self) -> nn.Module:
         self._add_initializers(self._model.graph)
         self._add_inputs(self._model.graph)
         self._add_nodes("graph", self._model.graph)
-        results = [self._apart(self._tensor(self._values[output.name])) for output in self._model.graph.output]
+        results = [self._result(self._values[output.name]) for output in self._model.graph.output]
         self._graph.output(results[0] if len(results) == 1 else tuple(results))
         self._graph.eliminate_dead_code()
         return OnnxGraph(self._root, self._graph)
@@ -200,20 +207,64 @@ class _Importer:
         if condition.dtype != torch.bool or condition.tensor.numel() != 1:
             raise ValueError(f"from_onnx: {label} must be an If of one truth value, got {shown(condition.tensor)}")
         name = "then_branch" if condition.tensor.item() else "else_branch"
-        branch = attributes[name]
-        if (has := len(branch.output)) != (given := len(node.output)):
-            raise ValueError(f"from_onnx: {label} must have as many outputs as its {name}, {has}, got {given}")
-        for again in (held.name for held in branch.initializer if held.name in self._values):
-            raise ValueError(
-                f"from_onnx: {label} must have initializers with names of their own, got {shown(again)} again"
-            )
-        self._add_initializers(branch)
-        self._add_nodes(f"{label}.{name}", branch)
-        for output, inner in zip(node.output, branch.output, strict=True):
-            if output:
-                self._values[output] = self._values[inner.name]
-            if output and inner.name in self._types:
-                self._types[output] = self._types[inner.name]
+        for output, made in zip(node.output, self._inner(label, node, name, attributes[name], ()), strict=True):
+            self._name(output, *made)
+
+    def _add_map(self, label: str, node: NodeProto, attributes: Mapping[str, GraphProto]) -> None:
+        """The nodes of the body take the place of the node, for each of the tensors of a sequence."""
+        body, given = attributes["body"], [self._typed(name) for name in node.input]
+        lists: list[Any] = [value.tensors if isinstance(value, TensorSequence) else None for value, _ in given]
+        if any(isinstance(tensors, fx.Node) for tensors in lists):
+            raise self._not_data_movement(label, "SequenceMap of a sequence whose length depends on the inputs")
+        if len(lengths := {len(tensors) for tensors in lists if tensors is not None}) > 1:
+            raise ValueError(f"from_onnx: {label} must have sequences of one length, got {text(sorted(lengths))}")
+        self._mapped += len(lists[0]) * len(body.node)
+        if self._mapped > files.MOST_NODES:
+            raise ValueError(f"from_onnx: {label} must be a SequenceMap that gives at most {files.MOST_NODES} nodes")
+        made = []
+        for k in range(len(lists[0])):
+            inputs = [typed if of is None else of[k] for typed, of in zip(given, lists, strict=True)]
+            made.append(self._inner(label, node, "body", body, inputs))
+        for j, output in enumerate(node.output):
+            self._name(output, TensorSequence([outputs[j] for outputs in made]), None)
+
+    def _inner(
+        self, label: str, node: NodeProto, name: str, graph: GraphProto, inputs: Sequence[Typed]
+    ) -> Sequence[Typed]:
+        """What a graph that is an attribute of the node makes. Other such graphs may have the same names."""
+        for what, has, given in ("inputs", graph.input, inputs), ("outputs", graph.output, node.output):
+            if len(has) != len(given):
+                count = f"{len(has)}, got {len(given)}"
+                raise ValueError(f"from_onnx: {label} must have as many {what} as its {name}, {count}")
+        for what, values in ("inputs", graph.input), ("initializers", graph.initializer):
+            for again in (value.name for value in values if value.name in self._values):
+                raise ValueError(
+                    f"from_onnx: {label} must have {what} with names of their own, got {shown(again)} again"
+                )
+        with self._scope():
+            for value, typed in zip(graph.input, inputs, strict=True):
+                self._name(value.name, *typed)
+                self._check_type(f"input {shown(value.name)} of {label}", value)
+            self._add_initializers(graph)
+            self._add_nodes(f"{label}.{name}", graph)
+            return [self._typed(output.name) for output in graph.output]
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        """What gets a name in it has none afterwards."""
+        outside = self._values, self._types
+        self._values, self._types = dict(self._values), dict(self._types)
+        yield
+        self._values, self._types = outside
+
+    def _typed(self, name: str) -> Typed:
+        return self._values[name], self._types.get(name)
+
+    def _name(self, name: str, value: Value, kind: TypeProto | None) -> None:
+        if name:
+            self._values[name] = value
+        if name and kind is not None:
+            self._types[name] = kind
 
     def _add_inputs(self, graph: GraphProto) -> None:
         names: set[str] = set()
@@ -249,7 +300,7 @@ class _Importer:
         attributes = attributes_of(node)
         if node.domain not in ONNX_DOMAINS:
             raise self._not_data_movement(label, f"{node.domain}.{op}")
-        if op not in OPERATORS and op not in ("Constant", "If", "Shape", "Size"):
+        if op not in OPERATORS and op not in BY_THE_GRAPH:
             raise self._not_data_movement(label, op)
         self._check_node(label, node)
         if op == "Constant":
@@ -257,6 +308,22 @@ class _Importer:
             self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
         elif op == "If":
             self._add_branch(label, node, attributes)
+        elif op == "SequenceMap":
+            self._add_map(label, node, attributes)
+        elif op in ("SequenceConstruct", "SequenceEmpty"):
+            self._values[node.output[0]] = TensorSequence([self._typed(name) for name in node.input])
+        elif op in sequences.ON_ANYTHING:
+            self._add_on_sequence(label, node)
+        elif op == "ConcatFromSequence":
+            self._add_concat(label, node, attributes)
+        elif op == "SplitToSequence":
+            self._values[node.output[0]] = self._split(label, node, attributes)
+        elif op == "CastLike":
+            if not (to := self._element_type(node.input[1])):
+                raise self._not_data_movement(label, "CastLike of a type that the model does not tell")
+            self._add_node(label, make_node("Cast", node.input[:1], node.output, to=to))
+        elif isinstance(value := self._values[node.input[0]], TensorSequence):  # of an Identity
+            self._values[node.output[0]] = value
         elif op in ("Shape", "Size"):
             value, function = self._values[node.input[0]], sizes.shape if op == "Shape" else sizes.size
             if op == "Size" and isinstance(value, SizesNode) and (length := self._inferred_length(node.input[0])):
@@ -292,12 +359,18 @@ class _Importer:
             again = next(name for name in named if named.count(name) > 1)
             raise ValueError(f"from_onnx: {label} must have outputs with names of their own, got {shown(again)} again")
         check_node(f"from_onnx: {label}", node, self._opset, self._model.ir_version)
+        kinds = kinds_of_inputs(node.op_type, self._opset)
+        for k, name in enumerate(node.input):
+            is_sequence = name and isinstance(self._values[name], TensorSequence)
+            if name and ("seq" if is_sequence else "tensor") not in kinds[min(k, len(kinds) - 1)]:
+                needed, got = ("a tensor", "a sequence") if is_sequence else ("a sequence", "a tensor")
+                raise ValueError(f"from_onnx: {label} must have {needed} as input {k}, got {got}, {shown(name)}")
         self._infer_types(label, node)
 
     def _infer_types(self, label: str, node: NodeProto) -> None:
         """ONNX's own rules on types, ranks and sizes, as far as these are known, and constants."""
         names = [name for name in node.input if name]
-        if node.op_type == "If" or not all(name in self._types for name in names):
+        if node.op_type in ("If", "SequenceMap") or not all(name in self._types for name in names):
             return
         constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
         scaled = node.op_type in ("Resize", "Upsample")  # by numbers that are no whole ones
@@ -420,6 +493,65 @@ class _Importer:
             if name:
                 self._values[name] = self._call(getitem, (call, k), {}, name)
 
+    def _add_on_sequence(self, label: str, node: NodeProto) -> None:
+        """What the graph says is worked out now; all else when it runs, by the same function."""
+        op, output = node.op_type, node.output[0]
+        function = sequences.ON_ANYTHING[op]
+        first, *others = zip(parameters_of(function) or (), filter(None, node.input), strict=False)
+        sequence: Any = self._values[first[1]]
+        numbers = {name: self._numbers(name, self._values[of]) for name, of in others if name == "position"}
+        is_known = not any(isinstance(value, fx.Node) for value in (sequence.tensors, *numbers.values()))
+        if is_known:
+            typed = {name: self._typed(of) for name, of in others if name == "tensor"}
+            try:
+                result = function(sequence.tensors, **typed, **numbers)
+            except ValueError as error:
+                raise ValueError(f"from_onnx: {label} cannot be computed: {error}") from None
+        else:
+            items = {name: self._tensor(self._values[of]) for name, of in others if name == "tensor"}
+            result = self._call(function, (self._list(sequence),), {**items, **numbers}, output)
+        if op == "SequenceAt":
+            self._name(output, *(result if is_known else (result, None)))
+        elif op == "SequenceLength":
+            length = torch.tensor(result, device="cpu") if is_known else None
+            self._values[output] = SizesNode(result, 0) if length is None else Constant(output, length, None)
+        else:
+            self._values[output] = TensorSequence(result)
+
+    def _add_concat(self, label: str, node: NodeProto, attributes: dict[str, Any]) -> None:
+        sequence: Any = self._values[node.input[0]]
+        if isinstance(sequence.tensors, fx.Node) or not sequence.tensors or attributes.get("new_axis"):
+            call = self._call(sequences.concat_from_sequence, (self._list(sequence),), attributes, node.output[0])
+            self._values[node.output[0]] = call
+            return
+        concat, inputs = make_node("Concat", [], node.output), [value for value, _ in sequence.tensors]
+        attributes = {"axis": attributes["axis"]}
+        if not self._add_on_sizes(label, concat, inputs, attributes):
+            self._add_on_tensors(label, concat, inputs, attributes)
+
+    def _split(self, label: str, node: NodeProto, attributes: dict[str, Any]) -> TensorSequence:
+        given = self._values[node.input[1]] if len(node.input) == 2 and node.input[1] else None
+        known = None if given is None else self._known(given)
+        if self._opset >= 13 and known is not None and known.dim() == 1 and len(known):
+            stem = node.output[0]
+            while not self._values.keys().isdisjoint(names := [f"{stem}[{k}]" for k in range(len(known))]):
+                stem += "'"
+            attributes.pop("keepdims", None)  # which a split overrules
+            with self._scope():
+                self._add_node(label, make_node("Split", node.input, names, **attributes))
+                return TensorSequence([self._typed(name) for name in names])
+        if given is not None:
+            attributes["split"] = self._numbers("split", given) if known is None or known.dim() else known.item()
+        data = self._tensor(self._values[node.input[0]])
+        return TensorSequence(self._call(sequences.split_to_sequence, (data,), attributes, node.output[0]))
+
+    def _list(self, sequence: TensorSequence) -> fx.Node:
+        """Of the tensors, when the model runs."""
+        if isinstance(sequence.tensors, fx.Node):
+            return sequence.tensors
+        tensors = tuple(self._tensor(value) for value, _ in sequence.tensors)
+        return self._call(sequences.sequence_construct, tensors, {}, "")
+
     def _check(self, label: str, node: NodeProto, arguments: Mapping[str, Any]) -> None:
         """What is data movement only with some arguments or element types."""
         if rule := beyond_moving(node.op_type, arguments):
@@ -480,17 +612,28 @@ class _Importer:
         if isinstance(value, SizesNode):
             other: dict[str, Any] = {} if value.dtype == torch.int64 else {"dtype": value.dtype}
             return self._graph.call_function(sizes.as_tensor, (value.node, self._first_input()), other)
+        assert isinstance(value, Constant)
         if value not in self._registered:
             self._registered[value] = self._graph.get_attr(self._register(value))
         return self._registered[value]
 
-    def _apart(self, result: fx.Node) -> fx.Node:
+    def _result(self, value: Value) -> Any:
         """A copy of what may lie in a tensor that the module holds, which the caller would write to."""
-        data: Any = result
-        while isinstance(data, fx.Node) and data.op == "call_function" and data.target not in COPYING:
-            data = data.args[0]
-        is_held = isinstance(data, fx.Node) and data.op == "get_attr"
-        return self._graph.call_function(torch.clone, (result,)) if is_held else result
+        if isinstance(value, TensorSequence) and not isinstance(value.tensors, fx.Node):
+            return [self._result(tensor) for tensor, _ in value.tensors]
+        result: Any = value.tensors if isinstance(value, TensorSequence) else self._tensor(value)
+        reached, seen = [result], set()
+        while reached:
+            data = reached.pop()
+            if not isinstance(data, fx.Node) or data in seen:
+                continue
+            seen.add(data)
+            if data.op == "get_attr":
+                copy = sequences.copied if isinstance(value, TensorSequence) else torch.clone
+                return self._graph.call_function(copy, (result,))
+            if data.op == "call_function" and data.target not in COPYING:
+                reached += data.all_input_nodes if data.target in OF_SEVERAL else data.args[:1]
+        return result
 
     def _first_input(self) -> fx.Node | None:
         """On whose device tensors are."""

@@ -15,7 +15,7 @@ from torch_dml_ops._sentences.arguments import is_proxy
 from torch_dml_ops._sentences.text import dtype_name, shown, text
 from torch_dml_ops._torch.symbols import known_true
 
-SINGLE = {"start", "limit", "delta", "k"}  # inputs that are one whole number
+SINGLE = {"start", "limit", "delta", "k", "position"}  # inputs that are one whole number
 
 # The dtypes of those that are lists, other than of whole numbers.
 WHOLE = torch.int32, torch.int64

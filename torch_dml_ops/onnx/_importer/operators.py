@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import onnx
@@ -11,7 +12,7 @@ import torch
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
 
 from torch_dml_ops._sentences.text import shown, text
-from torch_dml_ops.onnx._importer import arithmetic, gather_scatter, moving, resize, sizes
+from torch_dml_ops.onnx._importer import arithmetic, gather_scatter, moving, resize, sequences, sizes
 from torch_dml_ops.onnx._importer.files import external_tensors, line_of
 from torch_dml_ops.onnx._importer.inputs import WHOLE
 from torch_dml_ops.onnx._importer.values import MOST_NUMBERS, Constant, SizesNode
@@ -39,6 +40,10 @@ def _elementwise(data: Sequence[SizesNode | Constant], arguments: Any = (), infe
 def _compared(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
     kind = _elementwise(data)
     return kind and kind._replace(dtype=torch.bool)
+
+
+def _logical(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
+    return Kind(max(value.rank for value in data), torch.bool) if all(v.dtype == torch.bool for v in data) else None
 
 
 def _chosen(data: Sequence[SizesNode | Constant], arguments: Any, inferred: Any) -> Kind | None:
@@ -108,7 +113,9 @@ class OnnxOperator(NamedTuple):
 
 
 OPERATORS = {
+    "Abs": OnnxOperator(None, sizes.abs_, since=6),
     "Add": OnnxOperator(arithmetic.add, sizes.add, since=7),
+    "And": OnnxOperator(None, sizes.and_, _logical, since=7),
     "Cast": OnnxOperator(arithmetic.cast, sizes.cast, _cast, since=6),
     "CenterCropPad": OnnxOperator(moving.center_crop_pad, numbers=("shape",)),
     "Clip": OnnxOperator(arithmetic.clip, since=12),
@@ -124,13 +131,17 @@ OPERATORS = {
     "GatherElements": OnnxOperator(gather_scatter.gather_elements, since=11),
     "GatherND": OnnxOperator(gather_scatter.gather_nd),
     "Greater": OnnxOperator(None, sizes.greater, _compared, since=9),
+    "GreaterOrEqual": OnnxOperator(None, sizes.greater_or_equal, _compared),
     "Identity": OnnxOperator(moving.identity, sizes.identity),
     "Less": OnnxOperator(arithmetic.less, sizes.less, _compared, since=9),
+    "LessOrEqual": OnnxOperator(None, sizes.less_or_equal, _compared),
     "Max": OnnxOperator(None, sizes.maximum, since=8),
     "Min": OnnxOperator(None, sizes.minimum, since=8),
     "Mod": OnnxOperator(None, sizes.mod, since=10),
     "Mul": OnnxOperator(arithmetic.mul, sizes.mul, since=7),
     "Neg": OnnxOperator(None, sizes.neg, since=6),
+    "Not": OnnxOperator(None, sizes.not_, _logical),
+    "Or": OnnxOperator(None, sizes.or_, _logical, since=7),
     "Pad": OnnxOperator(moving.pad, numbers=("pads", "axes"), since=2),
     "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
     "ReduceProd": OnnxOperator(None, sizes.reduce_prod, _reduced, numbers=("axes",)),
@@ -145,7 +156,7 @@ OPERATORS = {
     "Split": OnnxOperator(moving.split, sizes.split, _listed, numbers=("split",)),
     "Squeeze": OnnxOperator(moving.squeeze, sizes.squeeze, _by_one(1, 0), numbers=("axes",)),
     "Sub": OnnxOperator(arithmetic.sub, sizes.sub, since=7),
-    "Tile": OnnxOperator(moving.tile, numbers=("repeats",), since=6),
+    "Tile": OnnxOperator(moving.tile, sizes.tile, _listed, numbers=("repeats",), since=6),
     "Transpose": OnnxOperator(moving.transpose),
     "Trilu": OnnxOperator(moving.trilu, numbers=("k",)),
     "Unsqueeze": OnnxOperator(moving.unsqueeze, sizes.unsqueeze, _by_one(0, 1), numbers=("axes",)),
@@ -159,13 +170,22 @@ COPYING = frozenset(
         "Compress", "Concat", "GatherElements", "GatherND", "ReverseSequence", "Scatter", "ScatterElements",
         "ScatterND", "Slice", "Split", "Trilu", "Where",
     )
-)  # fmt: skip
+) | {sequences.concat_from_sequence, sequences.split_to_sequence}  # fmt: skip
+# The functions whose results may be any of what they are given.
+OF_SEVERAL = frozenset({sequences.sequence_construct, *sequences.ON_ANYTHING.values()})
 # Those of whole numbers alone, where they have tensors to work on.
 OF_WHOLE_NUMBERS = frozenset({"Add", "Cast", "Clip", "Less", "Mul", "Range", "Sub"})
 # Those whose result is known with their inputs, as far as these are few numbers, in however many dimensions.
 OF_NUMBERS = frozenset({"Cast", "Concat", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 # Those that make other numbers of sizes: the others choose some.
-COMPUTING = frozenset({"Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"})
+COMPUTING = frozenset({"Abs", "Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"})
+# Others, whose graph says what they become.
+BY_THE_GRAPH = frozenset(
+    {
+        "CastLike", "ConcatFromSequence", "Constant", "If", "SequenceConstruct", "SequenceEmpty", "SequenceMap",
+        "Shape", "Size", "SplitToSequence", *sequences.ON_ANYTHING,
+    }
+)  # fmt: skip
 RESIZE_10 = OnnxOperator(resize.resize_10, numbers=("scales",))
 
 # They are about casts, sums and interpolation of floating-point numbers, and about memory that operators of the first
@@ -234,6 +254,12 @@ def parameters_of(function: Callable[..., Any]) -> list[str] | None:
     return [parameter.name for parameter in parameters if parameter.kind == parameter.POSITIONAL_OR_KEYWORD]
 
 
+@cache
+def kinds_of_inputs(op: str, opset: int) -> Sequence[set[str]]:
+    """Of tensor, seq and optional."""
+    return [{kind.partition("(")[0] for kind in given.types} for given in onnx.defs.get_schema(op, opset).inputs]
+
+
 def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR_VERSION) -> None:
     context = onnx.checker.C.CheckerContext()
     context.ir_version, context.opset_imports = ir_version, {"": opset}
@@ -249,7 +275,9 @@ def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR
         onnx.checker.check_node(checked, context)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
         raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
-    if node.op_type in ("Concat", "Max", "Min") and "" in node.input:  # which the checker lets pass
+    if (
+        node.op_type in ("Concat", "Max", "Min", "SequenceConstruct") and "" in node.input
+    ):  # which the checker lets pass
         raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
     if rule := _broken_rule(node.op_type, attributes_of(node), [bool(name) for name in node.input], len(node.output)):
         raise ValueError(f"{what} must {rule}")

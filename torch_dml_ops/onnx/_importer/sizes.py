@@ -17,7 +17,7 @@ from torch import Tensor
 
 from torch_dml_ops._sentences.text import shown, text
 from torch_dml_ops._torch.symbols import always_true, known_true
-from torch_dml_ops.onnx._importer.inputs import Numbers, axes_of, kept_by_fx, larger, smaller
+from torch_dml_ops.onnx._importer.inputs import Numbers, axes_of, check_length, kept_by_fx, larger, numbers, smaller
 from torch_dml_ops.onnx._importer.moving import pieces_of, slices_of
 
 Sizes = int | tuple[int, ...]
@@ -87,10 +87,23 @@ def slice_(
 
 @kept_by_fx
 def concat(*inputs: tuple[int, ...], axis: int) -> tuple[int, ...]:
-    length = sum(map(len, inputs))
-    if length > MOST_SIZES:
-        raise ValueError(f"Concat: output must hold at most {MOST_SIZES} sizes, got {length}")
+    _check_length("Concat", sum(map(len, inputs)))
     return tuple([number for numbers in inputs for number in numbers])
+
+
+@kept_by_fx
+def tile(input: tuple[int, ...], repeats: Numbers) -> tuple[int, ...]:
+    counts = numbers("Tile: repeats", repeats)
+    check_length("Tile: repeats", counts, [0])
+    if counts[0] < 0:
+        raise ValueError(f"Tile: repeats[0] must be at least 0, got {counts[0]}")
+    _check_length("Tile", len(input) * counts[0])
+    return input * int(counts[0])
+
+
+def _check_length(op: str, length: int) -> None:
+    if length > MOST_SIZES:
+        raise ValueError(f"{op}: output must hold at most {MOST_SIZES} sizes, got {length}")
 
 
 @kept_by_fx
@@ -149,6 +162,11 @@ def mod(a: Sizes, b: Sizes, *, fmod: int = 0) -> Sizes:
 
 
 @kept_by_fx
+def abs_(X: Sizes) -> Sizes:
+    return _elementwise("Abs", _magnitude, X)
+
+
+@kept_by_fx
 def neg(X: Sizes) -> Sizes:
     return _elementwise("Neg", operator.neg, X)
 
@@ -176,6 +194,31 @@ def greater(A: Sizes, B: Sizes) -> Sizes:
 @kept_by_fx
 def less(A: Sizes, B: Sizes) -> Sizes:
     return _elementwise("Less", _is_less, A, B)
+
+
+@kept_by_fx
+def greater_or_equal(A: Sizes, B: Sizes) -> Sizes:
+    return not_(less(A, B))
+
+
+@kept_by_fx
+def less_or_equal(A: Sizes, B: Sizes) -> Sizes:
+    return not_(greater(A, B))
+
+
+@kept_by_fx
+def not_(X: Sizes) -> Sizes:
+    return _elementwise("Not", _negated, X)
+
+
+@kept_by_fx
+def and_(A: Sizes, B: Sizes) -> Sizes:
+    return _elementwise("And", smaller, A, B)
+
+
+@kept_by_fx
+def or_(A: Sizes, B: Sizes) -> Sizes:
+    return _elementwise("Or", larger, A, B)
 
 
 @kept_by_fx
@@ -213,8 +256,16 @@ def _is_equal(a: int, b: int) -> int:
     return 1 - _is_not_0(a - b)
 
 
+def _magnitude(value: int) -> int:
+    return larger(value, -value)
+
+
+def _negated(truth: int) -> int:
+    return 1 - truth
+
+
 def _is_not_0(value: int) -> int:
-    return smaller(larger(value, -value), 1)
+    return smaller(_magnitude(value), 1)
 
 
 def _is_less(a: int, b: int) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import onnx
 import torch
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 from torch import Tensor, fx
 
 from torch_dml_ops.onnx._importer.files import tensor_of
@@ -66,4 +67,11 @@ class SizesNode(NamedTuple):
     is_length: bool = False  # a list of one number, of how many there are in another
 
 
-Value = fx.Node | SizesNode | Constant
+class TensorSequence(NamedTuple):
+    """What the graph says that it holds, or a list that is made when the model runs."""
+
+    tensors: Sequence[Typed] | fx.Node
+
+
+Value: TypeAlias = fx.Node | SizesNode | Constant | TensorSequence
+Typed: TypeAlias = tuple[Value, TypeProto | None]  # None where the type is not known
