@@ -93,7 +93,10 @@ def programs() -> dict[str, Program]:
     with_fault = [FAULTY_ENGINE if source.name == FAULTY_ENGINE.name else source for source in fuzz]
     result = {
         "kernels_fuzz": Program(_with(PLAIN, *fuzz)),
-        "kernels_fuzz_sanitized": Program(_with(SANITIZED, *fuzz), SANITIZERS, built_for="test-all"),
+        "kernels_fuzz_sanitized": Program(
+            [*_with(SANITIZED, fuzz[0], *CPU_KERNELS), *_with(PLAIN, *CUDA_KERNELS)], SANITIZERS, built_for="test-all"
+        ),
+        "kernels_fuzz_all_sanitized": Program(_with(SANITIZED, *fuzz), SANITIZERS, built_for=""),
         "kernels_fuzz_covered": Program(
             # first, so that what is inline is theirs
             [*_with(COVERED, *kernels), *_with(PLAIN, fuzz[0])],
