@@ -6,6 +6,7 @@ import keyword
 import os
 import re
 import traceback
+from collections import ChainMap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -167,8 +168,8 @@ class _Importer:
         self._opset = max(opset.version for opset in model.opset_import if opset.domain in ONNX_DOMAINS)
         self._graph = fx.Graph(tracer_cls=_Tracer)
         self._root = nn.Module()
-        self._values: dict[str, Value] = {}
-        self._types: dict[str, TypeProto] = {}  # of the values for which they can be told
+        self._values = ChainMap[str, Value]()
+        self._types = ChainMap[str, TypeProto]()  # of the values for which they can be told
         self._registered: dict[Constant, fx.Node] = {}
         self._numbers_of: dict[fx.Node, Tensor] = {}  # what some nodes make of constants
         self._mapped = 0  # how many nodes the maps of sequences have given
@@ -252,10 +253,9 @@ class _Importer:
     @contextmanager
     def _scope(self) -> Iterator[None]:
         """What gets a name in it has none afterwards."""
-        outside = self._values, self._types
-        self._values, self._types = dict(self._values), dict(self._types)
+        self._values, self._types = self._values.new_child(), self._types.new_child()
         yield
-        self._values, self._types = outside
+        self._values, self._types = self._values.parents, self._types.parents
 
     def _typed(self, name: str) -> Typed:
         return self._values[name], self._types.get(name)
