@@ -235,7 +235,7 @@ REFUSED_HERE = {
     # It takes one for all axes, and -1 as 0.
     "CenterCropPad": r"shape must have length|Number of elements of input 'shape'|shape\[\d\] must be at least 0",
     # Of empty tensors, whose other sizes it does not compare.
-    **dict.fromkeys(("Concat", "ConcatFromSequence"), "except along axis"),
+    **dict.fromkeys(("Concat", "ConcatFromSequence"), r"except along axis|dimensions, as input_sequence\[0\] has"),
     "Cast": r"unsupported type tensor\(",  # of an older opset, which has fewer
     "ConstantOfShape": "must be a 1-d tensor of int32 or int64",  # as ONNX has it
     "Expand": "must be a 1-d tensor of int32 or int64",
@@ -265,6 +265,7 @@ TAKEN_HERE = {
     "ReverseSequence": "Invalid sequence length",  # as documented, longer than the axis is the whole axis
     # Empty pieces, as in ONNX's own implementation, and num_outputs beside a split that has no name.
     "Split": "Invalid num_outputs value|exceeds the remaining size|the 'split' input should not be provided",
+    "SplitToSequence": "split_size_sum",  # of a split whose pieces nothing reads
     "Squeeze": "axes",  # a name of no input in place of the axes
 }
 SENTENCE = re.compile(r"(from_onnx: (graph\.node\[0\]|input|output|tensor) |[A-Z]\w+: |reverse_sequence: )[^\n]{,400}")

@@ -833,13 +833,14 @@ def test_every_operator_has_nodes() -> None:
     assert NODES.keys() | {"Scatter", "Upsample"} == OPERATORS.keys() | {"Shape", "Size"}
 
 
-@pytest.mark.parametrize("number", range(CASES))
+@pytest.mark.parametrize("number", range(4 * CASES))
 def test_sequences(number: int) -> None:
     """Nodes that make sequences of sequences, and tensors and numbers of them."""
     rng = random.Random(f"sequences {SEED} {number}")
     graph = Graph(rng)
     x = rng.choice([*graph.feeds])
-    tensors = [x, x, graph.given(filled(graph.feeds[x].shape, graph.feeds[x].dtype))]
+    of_x = graph.feeds[x]
+    tensors = [x, *(graph.given(np.roll(of_x, k).reshape(of_x.shape)) for k in (1, 2))]
 
     def add(op: str, *inputs: str, **attributes: Any) -> str:
         graph.nodes.append(helper.make_node(op, inputs, [graph.name()], **attributes))
@@ -857,9 +858,11 @@ def test_sequences(number: int) -> None:
         case 0:
             sequence = add("SequenceEmpty", dtype=helper.np_dtype_to_tensor_dtype(graph.feeds[x].dtype))
         case 1:
-            more = [[], [numbers(rng.randint(0, 3))], [numbers([rng.randint(0, 3) for _ in range(rng.randint(0, 3))])]]
-            split = rng.choice(more)  # with one, ONNX ignores keepdims, and ONNX Runtime does not if it is 1
-            sequence = add("SplitToSequence", x, *split, axis=axis, keepdims=rng.randrange(2) if not split else 1)
+            split = rng.choice([None, rng.randint(0, 3), [rng.randint(0, 3) for _ in range(rng.randint(0, 3))]])
+            sizes = [] if split is None else [numbers(split)]
+            # With a split, ONNX ignores it, and ONNX Runtime does not where the split is one number.
+            kept = 1 if isinstance(split, int) else rng.randrange(2)
+            sequence = add("SplitToSequence", x, *sizes, axis=axis, keepdims=kept)
         case _:
             sequence = add("SequenceConstruct", *rng.choices(tensors, k=rng.randint(1, 3)))
     for _ in range(rng.randrange(4)):

@@ -534,11 +534,13 @@ class _Importer:
         known = None if given is None else self._known(given)
         if self._opset >= 13 and known is not None and known.dim() == 1 and len(known):
             stem = node.output[0]
-            while not self._values.keys().isdisjoint(names := [f"{stem}[{k}]" for k in range(len(known))]):
+            while not self._values.keys().isdisjoint(names := [f"{stem}[{k}]" for k in range(len(known) + 1)]):
                 stem += "'"
             attributes.pop("keepdims", None)  # which a split overrules
             with self._scope():
-                self._add_node(label, make_node("Split", node.input, names, **attributes))
+                split = Constant(names.pop(), known.long(), None)  # as Split takes no other whole numbers
+                self._name(split.name, split, make_tensor_type_proto(TensorProto.INT64, [len(known)]))
+                self._add_node(label, make_node("Split", [node.input[0], split.name], names, **attributes))
                 return TensorSequence([self._typed(name) for name in names])
         if given is not None:
             attributes["split"] = self._numbers("split", given) if known is None or known.dim() else known.item()

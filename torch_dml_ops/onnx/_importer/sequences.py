@@ -59,7 +59,12 @@ def concat_from_sequence(input_sequence: Sequence[Tensor], *, axis: int, new_axi
     if not input_sequence:
         raise ValueError("ConcatFromSequence: input_sequence must have at least one tensor, got none")
     if new_axis:
-        axis = axis_of("ConcatFromSequence: axis", axis, input_sequence[0].dim() + 1)
+        rank = input_sequence[0].dim()
+        axis = axis_of("ConcatFromSequence: axis", axis, rank + 1)
+        for k, tensor in enumerate(input_sequence):
+            if tensor.dim() != rank:
+                rule = f"{rank} dimensions, as input_sequence[0] has"
+                raise ValueError(f"ConcatFromSequence: input_sequence[{k}] must have {rule}, got {tensor.dim()}")
         input_sequence = [tensor.unsqueeze(axis) for tensor in input_sequence]
     return moving.concat(*input_sequence, axis=axis)
 
