@@ -17,7 +17,7 @@ from typing import Any
 import onnx
 import torch
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
-from onnx.helper import make_node, make_tensor_type_proto
+from onnx.helper import make_node, make_sequence_type_proto, make_tensor_type_proto
 from torch import Tensor, fx, nn
 from torch.compiler import is_dynamo_compiling
 
@@ -43,7 +43,7 @@ from torch_dml_ops.onnx._importer.operators import (
     operator_of,
     parameters_of,
 )
-from torch_dml_ops.onnx._importer.values import Constant, SizesNode, TensorSequence, Typed, Value
+from torch_dml_ops.onnx._importer.values import MOST_NUMBERS, Constant, SizesNode, TensorSequence, Typed, Value
 
 
 def from_onnx(model: str | os.PathLike[str] | ModelProto) -> nn.Module:
@@ -172,6 +172,8 @@ class _Importer:
         self._types = ChainMap[str, TypeProto]()  # of the values for which they can be told
         self._registered: dict[Constant, fx.Node] = {}
         self._numbers_of: dict[fx.Node, Tensor] = {}  # what some nodes make of constants
+        self._constants: dict[int, tuple[TensorProto, Constant]] = {}  # by the address of what the model holds
+        self._checked: dict[int, NodeProto] = {}  # by their addresses
         self._mapped = 0  # how many nodes the maps of sequences have given
 
     def module(self) -> nn.Module:
@@ -188,9 +190,14 @@ class _Importer:
             name = shown(graph.sparse_initializer[0].values.name)
             raise NotImplementedError(f"from_onnx: initializer {name} must be dense, got a sparse tensor")
         for initializer in graph.initializer:
-            self._values[initializer.name] = Constant(initializer.name, initializer, self._folder, trainable=True)
-            if initializer.data_type in TensorProto.DataType.values():
-                self._types[initializer.name] = make_tensor_type_proto(initializer.data_type, initializer.dims)
+            held = self._held(initializer.name, initializer, trainable=True)
+            self._name(initializer.name, held, held.type)
+
+    def _held(self, name: str, data: TensorProto, trainable: bool = False) -> Constant:
+        """The same one each time, as in the body of a map."""
+        if id(data) not in self._constants:
+            self._constants[id(data)] = data, Constant(name, data, self._folder, trainable)
+        return self._constants[id(data)][1]
 
     def _add_nodes(self, where: str, graph: GraphProto) -> None:
         for k, node in enumerate(graph.node):
@@ -219,35 +226,42 @@ class _Importer:
             raise self._not_data_movement(label, "SequenceMap of a sequence whose length depends on the inputs")
         if len(lengths := {len(tensors) for tensors in lists if tensors is not None}) > 1:
             raise ValueError(f"from_onnx: {label} must have sequences of one length, got {text(sorted(lengths))}")
-        self._mapped += len(lists[0]) * len(body.node)
+        self._mapped += len(lists[0]) * max(len(body.node), 1)
         if self._mapped > files.MOST_NODES:
             raise ValueError(f"from_onnx: {label} must be a SequenceMap that gives at most {files.MOST_NODES} nodes")
         made = []
         for k in range(len(lists[0])):
             inputs = [typed if of is None else of[k] for typed, of in zip(given, lists, strict=True)]
             made.append(self._inner(label, node, "body", body, inputs))
+        if any(isinstance(value, TensorSequence) for outputs in made for value, _ in outputs):
+            raise ValueError(f"from_onnx: {label} must have a body that gives tensors, got one that gives a sequence")
         for j, output in enumerate(node.output):
-            self._name(output, TensorSequence([outputs[j] for outputs in made]), None)
+            types = {0 if kind is None else _element_type(kind) for _, kind in (outputs[j] for outputs in made)}
+            known = [make_sequence_type_proto(make_tensor_type_proto(kind, None)) for kind in types if kind]
+            of = known[0] if len(types) == len(known) == 1 else None
+            self._name(output, TensorSequence([outputs[j] for outputs in made]), of)
 
     def _inner(
-        self, label: str, node: NodeProto, name: str, graph: GraphProto, inputs: Sequence[Typed]
+        self, label: str, node: NodeProto, attribute: str, graph: GraphProto, inputs: Sequence[Typed]
     ) -> Sequence[Typed]:
         """What a graph that is an attribute of the node makes. Other such graphs may have the same names."""
         for what, has, given in ("inputs", graph.input, inputs), ("outputs", graph.output, node.output):
             if len(has) != len(given):
                 count = f"{len(has)}, got {len(given)}"
-                raise ValueError(f"from_onnx: {label} must have as many {what} as its {name}, {count}")
+                raise ValueError(f"from_onnx: {label} must have as many {what} as its {attribute}, {count}")
+        names: set[str] = set()
         for what, values in ("inputs", graph.input), ("initializers", graph.initializer):
-            for again in (value.name for value in values if value.name in self._values):
-                raise ValueError(
-                    f"from_onnx: {label} must have {what} with names of their own, got {shown(again)} again"
-                )
+            for name in (value.name for value in values):
+                if name in names or name in self._values:
+                    again = f"names of their own, got {shown(name)} again"
+                    raise ValueError(f"from_onnx: {label} must have {what} with {again}")
+                names.add(name)
         with self._scope():
             for value, typed in zip(graph.input, inputs, strict=True):
                 self._name(value.name, *typed)
                 self._check_type(f"input {shown(value.name)} of {label}", value)
             self._add_initializers(graph)
-            self._add_nodes(f"{label}.{name}", graph)
+            self._add_nodes(f"{label}.{attribute}", graph)
             return [self._typed(output.name) for output in graph.output]
 
     @contextmanager
@@ -290,7 +304,11 @@ class _Importer:
                 self._values[value.name] = self._graph.create_node("placeholder", name, name=name)
 
     def _check_type(self, what: str, value: ValueInfoProto) -> None:
-        given, declared = self._element_type(value.name), value.type.tensor_type.elem_type
+        is_sequence, kind = isinstance(self._values.get(value.name), TensorSequence), value.type.WhichOneof("value")
+        if value.name in self._values and kind not in (None, "sequence_type" if is_sequence else "tensor_type"):
+            got = "a sequence" if is_sequence else "a tensor"
+            raise ValueError(f"from_onnx: {what} must be of the type that it is declared as, got {got}")
+        given, declared = self._element_type(value.name), _element_type(value.type)
         if given and declared and given != declared:
             types = " and ".join(map(type_name, (declared, given)))
             raise ValueError(f"from_onnx: {what} must be of the type that it is declared as, got {types}")
@@ -305,7 +323,8 @@ class _Importer:
         self._check_node(label, node)
         if op == "Constant":
             ((kind, value),) = attributes.items()
-            self._values[node.output[0]] = self._constant(label, node.output[0], kind, value)
+            constant = self._constant(label, node.output[0], kind, value)
+            self._name(node.output[0], constant, constant.type)
         elif op == "If":
             self._add_branch(label, node, attributes)
         elif op == "SequenceMap":
@@ -358,7 +377,9 @@ class _Importer:
         if len(named := [name for name in node.output if name]) > len(set(named)):
             again = next(name for name in named if named.count(name) > 1)
             raise ValueError(f"from_onnx: {label} must have outputs with names of their own, got {shown(again)} again")
-        check_node(f"from_onnx: {label}", node, self._opset, self._model.ir_version)
+        if id(node) not in self._checked:
+            self._checked[id(node)] = node
+            check_node(f"from_onnx: {label}", node, self._opset, self._model.ir_version)
         kinds = kinds_of_inputs(node.op_type, self._opset)
         for k, name in enumerate(node.input):
             is_sequence = name and isinstance(self._values[name], TensorSequence)
@@ -370,15 +391,14 @@ class _Importer:
     def _infer_types(self, label: str, node: NodeProto) -> None:
         """ONNX's own rules on types, ranks and sizes, as far as these are known, and constants."""
         names = [name for name in node.input if name]
-        if node.op_type in ("If", "SequenceMap") or not all(name in self._types for name in names):
+        is_constant = node.op_type == "Constant" and len(node.attribute) == 1
+        if is_constant or node.op_type in ("If", "SequenceMap") or not all(name in self._types for name in names):
             return
         constants = {name: value for name in names if isinstance(value := self._values[name], Constant)}
         scaled = node.op_type in ("Resize", "Upsample")  # by numbers that are no whole ones
-        # Exporters wrote sizes as constants before opset 9 allowed whole numbers there; ONNX Runtime takes them.
-        opset = max(self._opset, 9) if node.op_type == "Constant" else self._opset
         try:
             outputs = onnx.shape_inference.infer_node_outputs(
-                onnx.defs.get_schema(node.op_type, opset),
+                onnx.defs.get_schema(node.op_type, self._opset),
                 node,
                 {name: self._types[name] for name in names},
                 {
@@ -386,7 +406,7 @@ class _Importer:
                     for name, constant in constants.items()
                     if constant.may_be_numbers or (scaled and name != node.input[0])
                 },
-                opset_imports=[onnx.helper.make_opsetid("", opset)],
+                opset_imports=[onnx.helper.make_opsetid("", self._opset)],
                 ir_version=self._model.ir_version,
             )
         except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
@@ -396,7 +416,7 @@ class _Importer:
 
     def _element_type(self, name: str) -> int:
         """0 where it cannot be told."""
-        return self._types[name].tensor_type.elem_type if name in self._types else 0
+        return _element_type(self._types[name]) if name in self._types else 0
 
     def _inferred_rank(self, name: str) -> int | None:
         tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
@@ -414,7 +434,7 @@ class _Importer:
 
     def _constant(self, label: str, name: str, kind: str, value: Any) -> Constant:
         if kind == "value":
-            return Constant(name, value, self._folder)
+            return self._held(name, value)
         if kind in ("value_int", "value_ints"):
             return Constant(name, torch.tensor(value, dtype=torch.int64, device="cpu"), None)
         if kind in ("value_float", "value_floats"):
@@ -485,7 +505,9 @@ class _Importer:
         if op in OF_NUMBERS and all(self._known(value) is not None for value in inputs if value is not None):
             args, kwargs = self._arguments(operator, names, inputs, self._known)
             with suppress(Exception):  # what is wrong with its numbers, the node says when it runs
-                self._numbers_of[call] = operator.on_tensors(*args, **kwargs, **attributes)
+                result = operator.on_tensors(*args, **kwargs, **attributes)
+                if result.numel() <= MOST_NUMBERS:
+                    self._numbers_of[call] = result
         if op != "Split":
             self._values[node.output[0]] = call
             return
@@ -501,6 +523,8 @@ class _Importer:
         sequence: Any = self._values[first[1]]
         numbers = {name: self._numbers(name, self._values[of]) for name, of in others if name == "position"}
         is_known = not any(isinstance(value, fx.Node) for value in (sequence.tensors, *numbers.values()))
+        if is_known and op in ("SequenceErase", "SequenceInsert"):  # each of which makes another list
+            is_known = len(sequence.tensors) <= MOST_NUMBERS
         if is_known:
             typed = {name: self._typed(of) for name, of in others if name == "tensor"}
             try:
@@ -520,7 +544,9 @@ class _Importer:
 
     def _add_concat(self, label: str, node: NodeProto, attributes: dict[str, Any]) -> None:
         sequence: Any = self._values[node.input[0]]
-        if isinstance(sequence.tensors, fx.Node) or not sequence.tensors or attributes.get("new_axis"):
+        if not isinstance(sequence.tensors, fx.Node) and not sequence.tensors:
+            raise ValueError(f"from_onnx: {label} must have at least one tensor in its sequence, got none")
+        if isinstance(sequence.tensors, fx.Node) or attributes.get("new_axis"):
             call = self._call(sequences.concat_from_sequence, (self._list(sequence),), attributes, node.output[0])
             self._values[node.output[0]] = call
             return
@@ -660,6 +686,12 @@ def _identifier(name: str) -> str:
     if keyword.iskeyword(name) or name in NAMES_IN_CODE:
         return f"{name}_"
     return name if name[:1].isalpha() or name[:1] == "_" else f"_{name}"
+
+
+def _element_type(kind: TypeProto) -> int:
+    """Of a tensor, or of those in a sequence."""
+    tensor = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind
+    return tensor.tensor_type.elem_type
 
 
 def _sizes(value: Value) -> Any:

@@ -82,6 +82,12 @@ def _reshaped(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any]
     return kind and kind._replace(rank=len(shape)) if isinstance(shape, tuple) and len(shape) <= 1 else None
 
 
+def _expanded(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
+    shape, kind = arguments["shape"], _elementwise(data)
+    is_list = isinstance(shape, tuple) and len(shape) <= 1
+    return kind and kind._replace(rank=max(kind.rank, len(shape))) if is_list else None
+
+
 def _repeated(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
     """As many times as a list has sizes, or as a constant says."""
     (length,), value = data, arguments.get("value")
@@ -125,7 +131,7 @@ OPERATORS = {
     "DepthToSpace": OnnxOperator(moving.depth_to_space),
     "Div": OnnxOperator(None, sizes.div, since=7),
     "Equal": OnnxOperator(None, sizes.equal, _compared, since=7),
-    "Expand": OnnxOperator(moving.expand, numbers=("shape",)),
+    "Expand": OnnxOperator(moving.expand, sizes.expand, _expanded, numbers=("shape",)),
     "Flatten": OnnxOperator(moving.flatten),
     "Gather": OnnxOperator(gather_scatter.gather, sizes.gather, _gathered),
     "GatherElements": OnnxOperator(gather_scatter.gather_elements, since=11),
@@ -276,7 +282,7 @@ def check_node(what: str, node: NodeProto, opset: int, ir_version: int = onnx.IR
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:  # or text that is no UTF-8, in its message
         raise ValueError(f"{what} must be a valid {node.op_type}: {line_of(error)}") from None
     if (
-        node.op_type in ("Concat", "Max", "Min", "SequenceConstruct") and "" in node.input
+        node.op_type in ("Concat", "Max", "Min", "SequenceConstruct", "SequenceMap") and "" in node.input
     ):  # which the checker lets pass
         raise ValueError(f"{what} must be a {node.op_type} of named inputs, got one without a name")
     if rule := _broken_rule(node.op_type, attributes_of(node), [bool(name) for name in node.input], len(node.output)):

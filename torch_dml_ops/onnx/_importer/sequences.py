@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from torch_dml_ops._sentences.text import shown
@@ -76,18 +77,20 @@ def split_to_sequence(
     d = axis_of("SplitToSequence: axis", axis, input.dim())
     pieces: Sequence[int] = ()
     most = None
-    if isinstance(split, int) or (isinstance(split, Tensor) and split.dim() == 0):
+    if isinstance(split, int | torch.SymInt) or (isinstance(split, Tensor) and split.dim() == 0):
         most = number("SplitToSequence: split", split)
         if most < 1:
             raise ValueError(f"SplitToSequence: split must be at least 1, got {most}")
     elif split is not None:
         pieces = numbers("SplitToSequence: split", split)
-    is_given = most is not None or len(pieces) > 0  # in ONNX Runtime, a list without sizes is none
-    if not pieces:
+    is_in_ones = (
+        not keepdims and not pieces and most in (1, None)
+    )  # as in ONNX Runtime: ONNX has it without a split only
+    if not pieces:  # in ONNX Runtime also for a list without sizes
         size, most = int(input.shape[d]), most or 1
         pieces = [min(most, size - start) for start in range(0, size, most)]
     parts = moving.split(input, pieces, axis=d, num_outputs=len(pieces)) if pieces else []
-    return parts if keepdims or is_given else [part.squeeze(d) for part in parts]
+    return [part.squeeze(d) for part in parts] if is_in_ones else parts
 
 
 @kept_by_fx

@@ -101,6 +101,22 @@ def tile(input: tuple[int, ...], repeats: Numbers) -> tuple[int, ...]:
     return input * int(counts[0])
 
 
+@kept_by_fx
+def expand(input: Sizes, shape: tuple[int, ...]) -> Sizes:
+    values = input if isinstance(input, tuple) else (input,)
+    if not shape:
+        return input
+    (length,) = shape
+    if known_true(length < 0):
+        raise ValueError(f"Expand: shape[0] must be at least 0, got {text(length)}")
+    if len(values) != 1:
+        if not known_true(length == 1) and not known_true(length == len(values)):
+            raise ValueError(f"Expand: shape must broadcast with {len(values)} sizes, got {text(shape)}")
+        return values
+    _check_length("Expand", length)
+    return values * int(length)
+
+
 def _check_length(op: str, length: int) -> None:
     if length > MOST_SIZES:
         raise ValueError(f"{op}: output must hold at most {MOST_SIZES} sizes, got {length}")

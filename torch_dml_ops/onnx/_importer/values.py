@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import onnx
 import torch
 from onnx import TensorProto, TypeProto
+from onnx.helper import make_tensor_type_proto
 from torch import Tensor, fx
 
 from torch_dml_ops.onnx._importer.files import tensor_of
@@ -36,7 +37,9 @@ class Constant:
 
     @property
     def may_be_sizes(self) -> bool:
-        return self.tensor.dtype in (*WHOLE, torch.bool) and self.tensor.dim() <= 1
+        """Not where a model holds many."""
+        is_few = isinstance(self._data, Tensor) or prod(self._data.dims) <= MOST_NUMBERS
+        return is_few and self.dtype in (*WHOLE, torch.bool) and self.rank <= 1
 
     @property
     def rank(self) -> int:
@@ -45,6 +48,15 @@ class Constant:
     @property
     def dtype(self) -> torch.dtype:
         return self.tensor.dtype
+
+    @property
+    def type(self) -> TypeProto | None:
+        """None of an element type that this onnx does not know."""
+        if isinstance(self._data, Tensor):
+            kind = {torch.int64: TensorProto.INT64, torch.float32: TensorProto.FLOAT}[self._data.dtype]
+            return make_tensor_type_proto(kind, self._data.shape)
+        known = self._data.data_type in TensorProto.DataType.values()
+        return make_tensor_type_proto(self._data.data_type, self._data.dims) if known else None
 
     @property
     def may_be_numbers(self) -> bool:
