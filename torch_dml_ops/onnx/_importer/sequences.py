@@ -83,10 +83,9 @@ def split_to_sequence(
             raise ValueError(f"SplitToSequence: split must be at least 1, got {most}")
     elif split is not None:
         pieces = numbers("SplitToSequence: split", split)
-    is_in_ones = (
-        not keepdims and not pieces and most in (1, None)
-    )  # as in ONNX Runtime: ONNX has it without a split only
-    if not pieces:  # in ONNX Runtime also for a list without sizes
+    # As in ONNX Runtime, also for a list without sizes, and for a split of 1, where ONNX would keep the axis.
+    is_in_ones = not keepdims and not pieces and most in (1, None)
+    if not pieces:
         size, most = int(input.shape[d]), most or 1
         pieces = [min(most, size - start) for start in range(0, size, most)]
     parts = moving.split(input, pieces, axis=d, num_outputs=len(pieces)) if pieces else []
