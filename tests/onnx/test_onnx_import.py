@@ -63,6 +63,8 @@ from onnx_models import (
 from oracle import as_list
 from torch import Tensor
 from torch._dynamo.testing import CompileCounter
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
@@ -831,6 +833,25 @@ def test_what_looks_like_something_else(nodes: str, opsets: Mapping[str, int], e
     for node in model.graph.node:
         node.input[:] = [name.replace("NO", "") for name in node.input]
     assert from_onnx(model)(torch.tensor([[1.0, 2], [3, 4]])).tolist() == expected
+
+
+def test_constants_that_grow_without_end() -> None:
+    """Fourteen doublings of a row of numbers: only short ones are computed at import."""
+    most = 0
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            nonlocal most
+            result = func(*args, **(kwargs or {}))
+            most = max(most, *(value.numel() for value in tree_leaves(result) if isinstance(value, Tensor)), 0)
+            return result
+
+    nodes = [f"a{k + 1} = Concat <axis = 1> (a{k}, a{k})" for k in range(14)]
+    model = parsed(f"g () => (int64[1, M] a14) <int64[1, 1] a0 = {{3}}> {{ {' '.join(nodes)} }}")
+    with Sizes():
+        module = from_onnx(model)
+    assert 512 <= most < 4096
+    assert module().shape == (1, 2**14)
 
 
 @pytest.mark.parametrize("of_constants", [True, False])
