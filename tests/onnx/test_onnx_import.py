@@ -70,6 +70,7 @@ import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
 from torch_dml_ops.onnx._importer import files, gather_scatter
 from torch_dml_ops.onnx._importer.operators import (
+    COMPUTING,
     IGNORED_ATTRIBUTES,
     OPERATORS,
     in_todays_form,
@@ -695,6 +696,10 @@ REFUSED = [
     *((graph_of(nodes), f"graph.node{said}") for nodes, said in MALFORMED.items()),
     (graph_of("z = Identity (x)"), "output 'y' must be the output of a node, and is of none"),
     (graph_of("y = Shape (x)"), "output 'y' must be of the type that it is declared as, got FLOAT and INT64"),
+    (
+        graph_of(f"s = SequenceConstruct (x) {FOR_EACH.replace('float', 'int64', 1).format('s', 'a')}"),
+        "input 'a' of graph.node[1] must be of the type that it is declared as, got INT64 and FLOAT",
+    ),
     (graph_of("y = SequenceConstruct (x)"), "output 'y' must be of the type that it is declared as, got a sequence"),
     *(
         (graph_of("y = Identity (x)", inputs), sentence)
@@ -895,8 +900,28 @@ def test_sizes_of_int32() -> None:
     for sizes in ((2, 3, 2), (5, 7, 2), (0, 1, 2)):
         x = filled(sizes, np.dtype("float32"))
         assert outputs_of(compiled, [x]) == outputs_of(module, [x]) == onnxruntime_outputs(model, [x])
-    with pytest.raises(ValueError, match=r"^Mul: the result must fit int32, got 2147483648"):
-        module(torch.empty(0, 2**30, 2))
+
+
+@pytest.mark.parametrize("op", sorted(COMPUTING))
+def test_sizes_that_do_not_fit_int32(op: str) -> None:
+    """Of a size that is 2^30; `least` is -2^31, which fits."""
+    inputs = {"Add": "size, size", "Cast": "double", "Mul": "size, two", "ReduceProd": "list", "Sub": "least, size"}
+    inputs |= {"Div": "least, minus"}
+    attributes = {"Cast": "<to = 6>", "ReduceProd": "<keepdims = 0>"}.get(op, "")
+    module = from_onnx(
+        parsed(f"""
+    g (float[A, B, C] x) => (int32 y) <int32 two = {{2}}, int32 minus = {{-1}}> {{
+        sizes = Shape (x)
+        list = Cast <to = 6> (sizes)
+        size = Gather (list, minus)
+        negative = Neg (size)
+        least = Sub (negative, size)
+        double = Size (x)
+        y = {op} {attributes} ({inputs.get(op, "least")})
+    }}""")
+    )
+    with pytest.raises(ValueError, match=rf"^{op}: the result must fit int32, got -?(2147483648|3221225472)(\n|$)"):
+        module(torch.empty(1).expand(1, 2, 2**30))
 
 
 def test_damaged_files(tmp_path: Path) -> None:
