@@ -70,7 +70,6 @@ import torch_dml_ops as dml
 from torch_dml_ops.onnx import from_onnx, register_onnx2torch
 from torch_dml_ops.onnx._importer import files, gather_scatter
 from torch_dml_ops.onnx._importer.operators import (
-    COMPUTING,
     IGNORED_ATTRIBUTES,
     OPERATORS,
     in_todays_form,
@@ -902,7 +901,7 @@ def test_sizes_of_int32() -> None:
         assert outputs_of(compiled, [x]) == outputs_of(module, [x]) == onnxruntime_outputs(model, [x])
 
 
-@pytest.mark.parametrize("op", sorted(COMPUTING))
+@pytest.mark.parametrize("op", ["Abs", "Add", "Cast", "Div", "Mul", "Neg", "ReduceProd", "Sub"])
 def test_sizes_that_do_not_fit_int32(op: str) -> None:
     """Of a size that is 2^30; `least` is -2^31, which fits."""
     inputs = {"Add": "size, size", "Cast": "double", "Mul": "size, two", "ReduceProd": "list", "Sub": "least, size"}

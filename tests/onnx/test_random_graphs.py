@@ -52,6 +52,9 @@ CASES = int(os.environ.get("TORCH_DML_OPS_FUZZ_CASES", "1000")) // 10
 ODD_NAMES = ["a.b", "a/b", "a_b", "x:0", "1", "self", "class", "é", "training", "/m/Shape_output_0", "torch", "_a"]
 
 
+KINDS_OF_SIZES = ("int32", "int64", "bool")
+
+
 class Graph:
     """Its nodes, what they are given, and what every value in it is."""
 
@@ -62,6 +65,7 @@ class Graph:
         self.feeds: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.values: dict[str, np.ndarray] = {}
+        self.of_sizes: set[str] = set()
         for _ in range(rng.randint(1, 2)):
             sizes = [rng.choice([1, 2, 3, 4, 4, 6, 1, 2, 3, 4, 6, 0]) for _ in range(rng.choice([0, 1, 2, 2, 3, 4]))]
             self.given(filled(sizes, rng.choice(DTYPES)))
@@ -80,6 +84,7 @@ class Graph:
         """As an initializer, or as a constant of a node, in one of its forms."""
         name = self.name()
         self.values[name] = array = np.asarray(array)
+        self.note_sizes([name])
         form = self.rng.choice(["initializer", "value", "numbers"])
         if form == "initializer" or (form == "numbers" and (array.dtype != np.int64 or array.ndim > 1)):
             self.constants[name] = array
@@ -105,7 +110,14 @@ class Graph:
         held = {name: given.pop(name) for name in inputs[1:] if name in given} if op == "Resize" else {}
         results = session_of(model_of(self.nodes[-1:], given, dict.fromkeys(names), held, self.opset)).run(None, given)
         self.values |= zip(names, map(np.asarray, results), strict=True)
+        if op in ("Shape", "Size") or (OPERATORS[op].on_sizes and self.of_sizes.issuperset(filter(None, inputs))):
+            self.note_sizes(names)
         return names
+
+    def note_sizes(self, names: Sequence[str]) -> None:
+        """Lists and numbers that are, or are computed from sizes and constants alone."""
+        made = [(name, self.values[name]) for name in names]
+        self.of_sizes |= {name for name, value in made if value.ndim <= 1 and value.dtype.name in KINDS_OF_SIZES}
 
     def pick(self, *wanted: Callable[[np.ndarray], Any]) -> str:
         """A value for which this holds; one of the last ones more often."""
@@ -234,6 +246,9 @@ class Graph:
             expected = str(error)
         model = self.model(self.nodes[-1].output)
         outcome = compared(model, lambda: from_onnx(model), self.feeds, expected, {op})
+        if self.of_sizes.issuperset(filter(None, [*inputs, *self.nodes[-1].output])):
+            with suppress(ValueError):
+                from_onnx(model)  # which does not find that they are no sizes
         return None if any(value.size > 10_000 for value in self.values.values()) else outcome
 
     def spoil(self, op: str, inputs: list[str], attributes: dict[str, Any]) -> None:
@@ -314,9 +329,10 @@ NODES |= dict.fromkeys(("Add", "Sub", "Mul", "Div", "Min", "Max", *COMPARISONS),
 
 
 def of_truth_values(g: Graph, name: str, x: np.ndarray) -> Any:
-    (sizes,) = g.add("Shape", [name])
-    others = [g.held(g.values[sizes] + g.rng.choice([0, 1, -1])) for _ in range(2)]
-    return [g.add(g.rng.choice(COMPARISONS), [sizes, other])[0] for other in others], {}
+    sizes = [g.add(op, [name])[0] for op in ("Shape", g.rng.choice(["Shape", "Size"]))]
+    others = [g.held(g.values[a] + g.rng.choice([0, 1, -1])) for a in sizes]
+    results = [g.add(g.rng.choice(COMPARISONS), pair)[0] for pair in zip(sizes, others, strict=True)]
+    return g.rng.sample(results, 2), {}
 
 
 NODES |= dict.fromkeys(("And", "Or"), of_truth_values)

@@ -100,9 +100,8 @@ def _repeated(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any]
 
 
 def _reduced(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
-    kind = _listed(data, arguments, inferred)
-    kept = arguments.get("keepdims", 1) or (arguments.get("noop_with_empty_axes") and not arguments.get("axes"))
-    return kind and kind._replace(rank=1 if kept else 0)
+    kept = arguments.get("keepdims", 1) == 1 or (arguments.get("noop_with_empty_axes") and not arguments.get("axes"))
+    return (kind := _elementwise(data)) and kind._replace(rank=kind.rank if kept else 0)
 
 
 class OnnxOperator(NamedTuple):

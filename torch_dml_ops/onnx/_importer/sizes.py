@@ -243,15 +243,14 @@ def where(condition: Sizes, X: Sizes, Y: Sizes) -> Sizes:
 
 
 @kept_by_fx
-def reduce_prod(
-    data: tuple[int, ...], axes: Numbers | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
-) -> Sizes:
-    if not axes_of("ReduceProd: axes", () if axes is None else axes, 1) and noop_with_empty_axes:
+def reduce_prod(data: Sizes, axes: Numbers | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Sizes:
+    axes = axes_of("ReduceProd: axes", () if axes is None else axes, int(isinstance(data, tuple)))
+    if not isinstance(data, tuple) or (not axes and noop_with_empty_axes):
         return data
     product = 1
     for size in data:
         product = _one("ReduceProd", operator.mul, product, size)
-    return (product,) if keepdims else product
+    return (product,) if keepdims == 1 else product  # as in ONNX Runtime
 
 
 def _least(*values: int) -> int:
