@@ -43,7 +43,8 @@ FOLDER = ROOT / "build" / "gpu-check"
 NOT_ON_GPU = [
     *("test_benchmarks.py", "test_build.py", "test_command_line.py", "test_demo.py", "test_docs.py", "test_imports.py"),
     *("test_cuda_compiled.py", "test_distributed.py", "test_inductor.py", "test_kernels.py", "test_notebooks.py"),
-    *("test_checks.py", "test_onnx_export.py", "test_onnx_import.py", "test_onnx_schemas.py", "test_recipe.py"),
+    *("test_onnx2torch.py", "test_onnx_export.py", "test_onnx_files.py", "test_onnx_import.py", "test_recipe.py"),
+    *("test_checks.py", "test_onnx_refusals.py", "test_onnx_schemas.py"),
     *("test_fuzz_models.py", "test_mutants.py", "test_other_processors.py", "test_private_names.py", "test_soak.py"),
     *("test_explore.py", "test_overlap.py", "test_tables.py", "test_viz.py"),
 ]

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,6 +183,44 @@ def model_of(
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+
+
+def one(
+    op: str,
+    inputs: Mapping[str, np.ndarray | TensorProto],
+    constants: Collection[str] = (),
+    outputs: int = 1,
+    opset: int = 18,
+    **attributes: Any,
+) -> ModelProto:
+    """A model of one node, some of whose inputs are constants, and which gives the dtype of the first of them."""
+    names = [f"y{k}" for k in range(outputs)]
+    node = helper.make_node(op, [*inputs], names, **attributes)
+    feeds = {name: array for name, array in inputs.items() if name not in constants}
+    known = {name: inputs[name] for name in inputs if name in constants}
+    return model_of([node], feeds, dict.fromkeys(names, next(iter(inputs.values())).dtype), known, opset)
+
+
+def refusal(model: str | Path | ModelProto, importer: Callable[..., Any] = from_onnx) -> str:
+    with pytest.raises((NotImplementedError, ValueError)) as caught:
+        importer(model)
+    return str(caught.value)
+
+
+def graph_of(nodes: str, inputs: str = "float[N] x, int64[2] i", opsets: Mapping[str, int] | None = None) -> ModelProto:
+    model = parsed(f"graph ({inputs}) => (float[M] y) {{ {nodes} }}", '"": 18, "com.microsoft": 1')
+    if opsets is not None:
+        del model.opset_import[:]
+        model.opset_import.extend(helper.make_opsetid(*opset) for opset in opsets.items())
+    return model
+
+
+def untyped(model: ModelProto) -> ModelProto:
+    """A model that does not say what its inputs are, so that nothing is known of them before it runs."""
+    for value in model.graph.input:
+        value.type.tensor_type.Clear()
+        value.type.tensor_type.SetInParent()
+    return model
 
 
 @functools.cache

@@ -549,7 +549,7 @@ torch_dml_ops/onnx/_export.py
   d != axis and not «_equal(n, 1)» ==> False
   for n in («1», size) ==> 0
   time_axis=time, batch_axis=«1 - time» ==> 0
-[ONNX import] tests/onnx/test_onnx_import.py tests/onnx/test_onnx_resize.py -k 'not (every_model or networks or exported or ships or compile or dynamic)'
+[ONNX import] tests/onnx/test_onnx_import.py tests/onnx/test_onnx_refusals.py tests/onnx/test_onnx_files.py tests/onnx/test_onnx2torch.py tests/onnx/test_onnx_resize.py -k 'not (every_model or networks or exported or ships or compile or dynamic)'
 torch_dml_ops/onnx/_importer/inputs.py
   if not -rank <= axis «< rank»: ==> <= rank
   if «d in chosen»: ==> False
