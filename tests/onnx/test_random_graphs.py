@@ -481,13 +481,13 @@ def range_(g: Graph, name: str, x: np.ndarray) -> Any:
 
 @node_of
 def reduce_prod(g: Graph, name: str, x: np.ndarray) -> Any:
-    more = {} if g.rng.random() < 0.5 else {"keepdims": g.rng.randrange(2)}
+    more = {} if g.rng.random() < 0.5 else {"keepdims": g.rng.randrange(3)}
     if x.ndim == 0 or g.rng.random() < 0.5:
         return [name], more
     axes = g.rng.choice([[0], [-1], [], [1]]) if x.size else [0]  # of nothing, ONNX Runtime takes any for no axis
     if g.opset < 18:
         return [name], {**more, **({"axes": axes} if axes else {})}
-    return [name, g.numbers(axes)], {**more, "noop_with_empty_axes": g.rng.randrange(2)}
+    return [name, g.numbers(axes)], {**more, "noop_with_empty_axes": g.rng.randrange(3)}
 
 
 @node_of

@@ -100,7 +100,8 @@ def _repeated(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any]
 
 
 def _reduced(data: Sequence[SizesNode | Constant], arguments: Mapping[str, Any], inferred: Any) -> Kind | None:
-    kept = arguments.get("keepdims", 1) == 1 or (arguments.get("noop_with_empty_axes") and not arguments.get("axes"))
+    nothing = arguments.get("noop_with_empty_axes") == 1 and not arguments.get("axes")
+    kept = nothing or arguments.get("keepdims", 1) == 1
     return (kind := _elementwise(data)) and kind._replace(rank=kind.rank if kept else 0)
 
 

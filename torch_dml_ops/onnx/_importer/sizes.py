@@ -245,7 +245,7 @@ def where(condition: Sizes, X: Sizes, Y: Sizes) -> Sizes:
 @kept_by_fx
 def reduce_prod(data: Sizes, axes: Numbers | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Sizes:
     axes = axes_of("ReduceProd: axes", () if axes is None else axes, int(isinstance(data, tuple)))
-    if not isinstance(data, tuple) or (not axes and noop_with_empty_axes):
+    if not isinstance(data, tuple) or (not axes and noop_with_empty_axes == 1):
         return data
     product = 1
     for size in data:
