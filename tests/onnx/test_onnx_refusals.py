@@ -131,6 +131,11 @@ REFUSED = [
     (graph_of("z = Identity (x)"), "output 'y' must be the output of a node, and is of none"),
     (graph_of("y = Shape (x)"), "output 'y' must be of the type that it is declared as, got FLOAT and INT64"),
     (
+        untyped(graph_of("y = CastLike (i, x)")),
+        "graph.node[0] must move data, got CastLike of a type that the model does not tell; for whole models see "
+        "register_onnx2torch",
+    ),
+    (
         graph_of(f"s = SequenceConstruct (x) {FOR_EACH.replace('float', 'int64', 1).format('s', 'a')}"),
         "input 'a' of graph.node[1] must be of the type that it is declared as, got INT64 and FLOAT",
     ),

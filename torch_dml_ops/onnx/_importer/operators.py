@@ -119,7 +119,7 @@ class OnnxOperator(NamedTuple):
 
 
 OPERATORS = {
-    "Abs": OnnxOperator(None, sizes.abs_, since=6),
+    "Abs": OnnxOperator(None, sizes.abs_),
     "Add": OnnxOperator(arithmetic.add, sizes.add, since=7),
     "And": OnnxOperator(None, sizes.and_, _logical, since=7),
     "Cast": OnnxOperator(arithmetic.cast, sizes.cast, _cast, since=6),
@@ -134,22 +134,22 @@ OPERATORS = {
     "Expand": OnnxOperator(moving.expand, sizes.expand, _expanded, numbers=("shape",)),
     "Flatten": OnnxOperator(moving.flatten),
     "Gather": OnnxOperator(gather_scatter.gather, sizes.gather, _gathered),
-    "GatherElements": OnnxOperator(gather_scatter.gather_elements, since=11),
+    "GatherElements": OnnxOperator(gather_scatter.gather_elements),
     "GatherND": OnnxOperator(gather_scatter.gather_nd),
     "Greater": OnnxOperator(None, sizes.greater, _compared, since=9),
     "GreaterOrEqual": OnnxOperator(None, sizes.greater_or_equal, _compared),
     "Identity": OnnxOperator(moving.identity, sizes.identity),
     "Less": OnnxOperator(arithmetic.less, sizes.less, _compared, since=9),
     "LessOrEqual": OnnxOperator(None, sizes.less_or_equal, _compared),
-    "Max": OnnxOperator(None, sizes.maximum, since=8),
-    "Min": OnnxOperator(None, sizes.minimum, since=8),
-    "Mod": OnnxOperator(None, sizes.mod, since=10),
+    "Max": OnnxOperator(None, sizes.maximum),
+    "Min": OnnxOperator(None, sizes.minimum),
+    "Mod": OnnxOperator(None, sizes.mod),
     "Mul": OnnxOperator(arithmetic.mul, sizes.mul, since=7),
-    "Neg": OnnxOperator(None, sizes.neg, since=6),
+    "Neg": OnnxOperator(None, sizes.neg),
     "Not": OnnxOperator(None, sizes.not_, _logical),
     "Or": OnnxOperator(None, sizes.or_, _logical, since=7),
     "Pad": OnnxOperator(moving.pad, numbers=("pads", "axes"), since=2),
-    "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta"), since=11),
+    "Range": OnnxOperator(arithmetic.range_, numbers=("start", "limit", "delta")),
     "ReduceProd": OnnxOperator(None, sizes.reduce_prod, _reduced, numbers=("axes",)),
     "Reshape": OnnxOperator(moving.reshape, sizes.reshape, _reshaped, numbers=("shape",)),
     "Resize": OnnxOperator(resize.resize, numbers=("scales", "sizes")),
@@ -167,7 +167,7 @@ OPERATORS = {
     "Trilu": OnnxOperator(moving.trilu, numbers=("k",)),
     "Unsqueeze": OnnxOperator(moving.unsqueeze, sizes.unsqueeze, _by_one(0, 1), numbers=("axes",)),
     "Upsample": OnnxOperator(resize.upsample, numbers=("scales",), since=7),
-    "Where": OnnxOperator(arithmetic.where, sizes.where, _chosen, since=9),
+    "Where": OnnxOperator(arithmetic.where, sizes.where, _chosen),
 }
 # The operators whose results share no memory with their inputs.
 COPYING = frozenset(
