@@ -138,6 +138,7 @@ torch_dml_ops/onnx/_importer/inputs.py
   in zip(reversed(«shape), reversed(other»), strict ==> other), reversed(shape  ~~ it asks the same of both
   LISTS = {"«scales": (torch.float32,), "condition": (torch.bool»,)} ==> condition": (torch.bool,), "scales": (torch.float32  ~~ in another order
   def larger(«a: int, b»: int) - ==> b: int, a  ~~ the larger one is the same in either order
+  def «smaller(a: int, b»: int) - ==> smaller ( b: int,a  ~~ the smaller one is the same in either order
   for value in (*«args, *kwargs.values()»): ==> kwargs.values(), *args  ~~ of two proxies, torch.fx takes either for the same graph
 torch_dml_ops/onnx/_importer/moving.py
   def depth_to_space(input: Tensor, «*, blocksize: int» ==> blocksize: int, *  ~~ it is called by names alone
@@ -251,8 +252,13 @@ torch_dml_ops/_operators/without_kernels.py
 torch_dml_ops/directml/_schema/structs.py
   «@dataclass(frozen=True)» ==>  ~~ it has no fields, and each of its classes is a dataclass itself
 torch_dml_ops/onnx/_importer/graph.py
+  for kind in («given, 0 if exact else to»): ==> 0 if exact else to, given  ~~ either raises the same sentence
+  "Split" else node.output[«0»]) ==> (0-1)  ~~ but for Split, a node has one output
   TensorProto, «TypeProto, »ValueInfoProto ==>  ~~ annotations alone have the name, and they are not evaluated
+torch_dml_ops/onnx/_importer/operators.py
+  numbers=("start", "«limit", "delta»") ==> delta", "limit  ~~ a tuple that is only looked in
 torch_dml_ops/onnx/_importer/sizes.py
+  def and_(«A: Sizes, B»: Sizes) ==> B: Sizes, A  ~~ it is the same in either order
   beyond = «isinstance(result, int) and »(known_true ==>  ~~ of a symbol, a guard that always holds
 torch_dml_ops/viz/_picture.py
   "fontsize": points, «"usetex": False, "parse_math": False»} ==> "parse_math": False, "usetex": False  ~~ a dictionary
