@@ -275,7 +275,8 @@ REFUSED_HERE = {
     "CenterCropPad": r"shape must have length|Number of elements of input 'shape'|shape\[\d\] must be at least 0",
     # Of empty tensors, whose other sizes it does not compare.
     **dict.fromkeys(("Concat", "ConcatFromSequence"), r"except along axis|dimensions, as input_sequence\[0\] has"),
-    "Cast": r"unsupported type tensor\(",  # of an older opset, which has fewer
+    # Of an older opset, which has fewer; and of dtypes that only the input tells.
+    "Cast": r"unsupported type tensor\(|must have a dtype of whole numbers",
     "ConstantOfShape": "must be a 1-d tensor of int32 or int64",  # as ONNX has it
     "Expand": "must be a 1-d tensor of int32 or int64",
     # There may be as much left in other places; and nothing is read where the result is empty.

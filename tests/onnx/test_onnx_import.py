@@ -549,6 +549,14 @@ def test_what_a_body_holds_is_one_parameter() -> None:
     assert module.w.grad.tolist() == [2]
 
 
+def test_pieces_of_a_sequence_take_no_name_of_another_value() -> None:
+    nodes = "s = SplitToSequence (x, ones) a = SequenceAt (s, zero) y = Concat <axis = 0> (a, w)"
+    held = "int64[2] ones = {1, 1}, int64 zero = {0}, float[1] w = {7}"
+    model = parsed(f"g (float[N] x) => (float[M] y) <{held}> {{ {nodes} }}")
+    model.graph.initializer[2].name = model.graph.node[2].input[1] = "s[0]"
+    assert from_onnx(model)(torch.tensor([1.0, 2.0])).tolist() == [1, 7]
+
+
 def test_long_lists_of_whole_numbers_are_no_sizes() -> None:
     numbers = np.arange(600_000)
     (joined,) = outputs_of(from_onnx(one("Concat", {"a": numbers, "b": numbers}, "ab", axis=0)), [])

@@ -403,3 +403,22 @@ def test_what_neither_these_operators_nor_onnx2torch_do(opset: int, node: str, s
     constants = "float[1] s = {2}, int64[2] i = {0, 1}, int64 k = {1}"
     model = parsed(f"refused (float[2] x) => (float[N] y) <{constants}> {{ y = {node} }}", f'"": {opset}')
     assert refusal(model, by_onnx2torch) == f"register_onnx2torch: node '{node.split()[0]}'{sentence}"
+
+
+@pytest.mark.parametrize(
+    ("node", "sentence"),
+    [
+        ("Gather (sizes, three)", "Gather: indices must be from -2 to 1, got 3"),
+        ("Tile (sizes, minus)", "Tile: repeats[0] must be at least 0, got -1"),
+        ("Expand (count, minus)", "Expand: shape[0] must be at least 0, got -1"),
+        ("Expand (sizes, three)", "Expand: shape must broadcast with 2 sizes, got [3]"),
+        ("Squeeze (sizes, zero)", "Squeeze: data must have 1 element, got 2"),
+        ("Reshape (sizes, three)", "Reshape: shape must hold 2 elements, got [3]"),
+    ],
+)
+def test_what_is_refused_of_sizes(node: str, sentence: str) -> None:
+    numbers = "int64[1] three = {3}, int64[1] minus = {-1}, int64[1] zero = {0}"
+    nodes = f"sizes = Shape (x) count = Size (x) y = {node}"
+    module = from_onnx(untyped(parsed(f"g (float[A, B] x) => (int64[M] y) <{numbers}> {{ {nodes} }}")))
+    with pytest.raises(ValueError, match=rf"^{re.escape(sentence)}(\n|$)"):
+        module(torch.zeros(4, 5))
