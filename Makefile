@@ -108,9 +108,10 @@ test-arm: $(VENV)/dev ## build a wheel for ARM, and use the package in an emulat
 sanitize: $(VENV)/dev ## run the operators' tests and the kernels under AddressSanitizer, UBSan and ThreadSanitizer
 	$(BIN)/python tests/tools/sanitize.py
 
-# Those of a table, or SAMPLE=300 that are made at random, by SEED.
+# Those of a table, or SAMPLE=300 that are made at random, by SEED, and tried with all tests or those of TESTS.
 mutants: $(VENV)/dev ## switch faults on one by one in a copy, and print those that no test notices, or those of ONLY
-	$(BIN)/python tests/tools/mutants/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(ONLY)
+	$(BIN)/python tests/tools/mutants/mutants.py $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) \
+	 $(if $(TESTS),--tests '$(TESTS)') $(ONLY)
 
 # atheris has no wheels for every Python; without it, inputs are changed at random.
 SECONDS ?= 3600

@@ -78,12 +78,13 @@ def small(tmp_path, monkeypatch):
 
 def test_statements_that_no_test_runs_are_told(small):
     line = HALVES.split("\n").index("        raise ValueError") + 1
-    every = dict.fromkeys(mutant_reach.product_files(), -1)
+    files = mutant_reach.product_files()
+    every = dict.fromkeys(files, -1)
     reached = {"half": {"halves.py": ~(1 << line)}, "other": {"csrc/sum.cpp": -1}}
     tests = {name: mutant_reach.Reached(1.0, places=places) for name, places in reached.items()}
-    assert [*mutant_reach.run_by_none(tests)] == [f"halves.py:{line}: raise ValueError"]
-    assert [*mutant_reach.run_by_none({"all": mutant_reach.Reached(1.0, places=every)})] == []
-    none = [*mutant_reach.run_by_none({})]
+    assert [*mutant_reach.run_by_none(tests, files)] == [f"halves.py:{line}: raise ValueError"]
+    assert [*mutant_reach.run_by_none({"all": mutant_reach.Reached(1.0, places=every)}, files)] == []
+    none = [*mutant_reach.run_by_none({}, files)]
     assert "halves.py:11: return n // 2" in none
     assert "csrc/sum.cpp:7: if (k == 2) continue;" in none
     assert not any("kStep = 1" in line or "LEAST = 1" in line for line in none)
@@ -245,6 +246,16 @@ def test_faults_are_drawn_by_the_seed() -> None:
         "    if (a.size() < b[k] && std::max(c, d) == 1) copy(dst, src, stride);\n",
         "    if (a.size() <= b[k] && std::max(c, d) == 1) copy(dst, src, size);\n",
     }
+
+
+@pytest.mark.filterwarnings("ignore::SyntaxWarning")  # of faults that Python warns of
+@pytest.mark.parametrize("only", ["viz", "torch_dml_ops/onnx/_onnx2torch.py"])
+def test_faults_are_drawn_from_what_is_named_alone(tmp_path, monkeypatch, only) -> None:
+    monkeypatch.setattr(mutant_sample, "COPY", tmp_path / "mutants")
+    drawn = mutant_sample.sample(4, "1", [only, "7"])
+    assert [mutant.number for mutant in drawn] == sorted({mutant.number for mutant in drawn})
+    assert len(drawn) == 4 and all(only in (mutant.area, mutant.file) for mutant in drawn)
+    assert mutant_sample.sample(4, "1", [only]) == drawn != mutant_sample.sample(4, "1", ["indexing"])
 
 
 def test_the_compiler_says_which_faults_change_something(monkeypatch) -> None:

@@ -12,7 +12,7 @@ import pickle
 import re
 import resource
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -201,9 +201,9 @@ def words_in_functions(file: str) -> dict[int, set[str]]:
     return {k: {*re.findall(r"\w+", line)} for k, line in enumerate(source(file).split("\n"), 1) if k in lines}
 
 
-def run_by_none(tests: Mapping[str, Reached]) -> Iterator[str]:
+def run_by_none(tests: Mapping[str, Reached], files: Iterable[str]) -> Iterator[str]:
     """The statements in functions that no test was seen to run. (In a process that has another's end, none is.)"""
-    for file in product_files():
+    for file in sorted(files):
         seen = functools.reduce(operator.or_, (test.places.get(file, 0) for test in tests.values()), 0)
         text = source(file)
         if file.endswith(".py"):

@@ -226,7 +226,8 @@ class Compiler:
     def everywhere(self, mutants: Sequence[Mutant], units: Sequence[str]) -> list[Mutant]:
         """Those that compile in all of the sources, which all of them are compiled with at once."""
         files = {m.file: [n for n in mutants if n.file == m.file] for m in mutants if m.is_cpp and m.is_switched}
-        failing = self.failing({file: with_switches(file, of_file) for file, of_file in files.items()}, units)
+        texts = {file: with_switches(file, of_file) for file, of_file in files.items()}
+        failing = self.failing(texts, units if texts else ())
         if not failing:
             return [*mutants]
         if len(mutants) > 1:
@@ -296,13 +297,15 @@ def fault_of(number: int, file: str, at: int, seed: str) -> Mutant | None:
     return None
 
 
-def sample(count: int, seed: str) -> list[Mutant]:
-    """Of as many lines, one fault each; the same for the same sources. It is kept, because it takes minutes."""
-    given = [count, seed, RULES.read_text(), Path(__file__).read_text(), *map(source, product_files())]
+def sample(count: int, seed: str, only: Sequence[str] = ()) -> list[Mutant]:
+    """Of as many lines, of all or of these areas and files, one fault each; the same for the same sources. It is kept,
+    because it takes minutes."""
+    chosen = {name for name in only if not name.isdigit()}
+    given = [count, seed, sorted(chosen), RULES.read_text(), Path(__file__).read_text(), *map(source, product_files())]
     kept = COPY.with_name(f"mutants_{hashlib.sha256(repr(given).encode()).hexdigest()[:16]}.json")
     if kept.exists():
         return [Mutant(*row) for row in json.loads(kept.read_text())]
-    places = lines()
+    places = [(file, at) for file, at in lines() if not chosen or {file, area_of(file)} & chosen]
     random.Random(seed).shuffle(places)
     drawn = itertools.count(1)
     faults = (fault for file, at in places if (fault := fault_of(next(drawn), file, at, seed)) is not None)

@@ -1,9 +1,10 @@
 """Faults that the tests must notice: `make mutants` switches them on one by one, and prints those that no test noticed.
 
 They are those of mutant_table.py, each with the tests that should notice it, or a sample of those that mutant_sample.py
-makes, each with the tests that run what it changes. mutant_copy.py puts them into a copy of the repository.
+makes, each with the tests that run what it changes. mutant_copy.py puts them into a copy of the repository. What each
+test runs is recorded first, for an hour or so, unless only some TESTS are tried: files, or folders of them.
 
-    mutants.py [--jobs 2] [--sample 300 [--seed 1]] [AREA, FILE or NUMBER …]     all of them, or some
+    mutants.py [--jobs 2] [--sample 300 [--seed 1] [--tests TESTS]] [AREA, FILE or NUMBER …]     all of them, or some
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import mutant_reach
 import pytest
 from mutant_copy import COPY, Mutant, install, make_copy, source
 from mutant_reach import Reached, Recorder
-from mutant_sample import reason_of, sample
+from mutant_sample import product_files, reason_of, sample
 from mutant_table import ROWS
 
 NO_TESTS = 5  # pytest's status
@@ -253,9 +254,11 @@ def build() -> None:
     subprocess.run(command, cwd=COPY, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
 
 
-def recorded(at_once: int) -> dict[str, Reached]:
+def recorded(at_once: int, only: str) -> dict[str, Reached]:
     """What each test runs."""
-    kept = {file: mutant_reach.kept(file) for file in mutant_reach.test_files()}
+    chosen = tuple(only.split())
+    files = [file for file in mutant_reach.test_files() if not chosen or file.startswith(chosen)]
+    kept = {file: mutant_reach.kept(file) for file in files}
     runs = [Run([file], record=path, limit=3600) for file, path in kept.items() if not path.exists()]
     for run in outcomes(runs, at_once):
         print(f"recorded {run.tests[0]}, {run.cpu_seconds:.0f} s, status {run.status}", flush=True)
@@ -268,8 +271,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sample", type=int, default=0)
     parser.add_argument("--seed", default=str(random.randrange(10**6)))
+    parser.add_argument("--tests", default="")
     options = parser.parse_args()
-    every = sample(options.sample, options.seed) if options.sample else mutants()
+    every = sample(options.sample, options.seed, options.only) if options.sample else mutants()
     chosen = [m for m in every if not options.only or {m.area, m.file, str(m.number)} & {*options.only}]
     make_copy(every)
     os.environ["TORCH_DML_OPS_CUDA"] = "0"
@@ -281,8 +285,9 @@ def main() -> int:
     if options.sample:
         print(f"SAMPLE={options.sample} SEED={options.seed}")
         subprocess.run([sys.executable, "host_build.py", "test"], cwd=COPY / "tests" / "native", check=True)
-        tests = recorded(options.jobs)
-        print("no test runs", *mutant_reach.run_by_none(tests), sep="\n  ", flush=True)
+        tests = recorded(options.jobs, options.tests)
+        unseen = mutant_reach.run_by_none(tests, {m.file for m in chosen} if options.tests else {*product_files()})
+        print("no test runs", *unseen, sep="\n  ", flush=True)
         runs = [run for mutant in chosen for run in runs_of(mutant, tests)]
     else:
         command = [sys.executable, "-c", "from torch_dml_ops import _libraries as l; print(*l.simd_levels())"]
