@@ -540,6 +540,17 @@ def test_what_torch_exports(name: str, exporter: str, tmp_path: Path) -> None:
         assert outputs_of(module, [x]) == outputs_of(compiled, [x]) == expected
 
 
+def test_a_tensor_of_a_sequence_has_the_rank_that_it_had() -> None:
+    """Which the sequence's type no longer tells, where others differ: what is computed of its sizes stays sizes."""
+    nodes = "s = SequenceConstruct (x, v) a = SequenceAt (s, one) n = Shape (a) k = Squeeze (n)"
+    model = parsed(
+        f"g (float[A, B] x, float[N] v) => (int64[M] y) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}>"
+        f"{{ {nodes} half = Div (k, two) y = Range (zero, half, one) }}"
+    )
+    inputs = [np.ones((2, 3), np.float32), np.ones(5, np.float32)]
+    assert outputs_of(from_onnx(model), inputs) == onnxruntime_outputs(model, inputs)
+
+
 def test_what_a_body_holds_is_one_parameter() -> None:
     body = "one (float[N] a) => (float[M] b) <float[1] w = {7}> { b = Concat <axis = 0> (a, w) }"
     nodes = f"s = SequenceConstruct (x, x) y = SequenceMap (s) <body = {body}>"
