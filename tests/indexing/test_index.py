@@ -1,5 +1,6 @@
 """dml.index: NumPy's basic indices, compared with NumPy, and what torch does around a call."""
 
+import copy
 import operator
 import sys
 from collections.abc import Callable
@@ -399,6 +400,20 @@ def test_fx_of_numbers_that_follow_from_the_input() -> None:
     table = torch.randn(9, 9)
     for n in (3, 4):
         same(traced(torch.zeros(n, n + 2), table), dml.index(table)[n::-1, n + 2])
+
+
+@pytest.mark.parametrize("at", [lambda n: n, lambda n: (n, slice(None, None, -1)), lambda n: (slice(n, None, -1), 2)])
+def test_fx_of_a_table_at_a_place_that_is_not_known_yet(at: Callable[[int], Any]) -> None:
+    def filled(n: int) -> torch.Tensor:
+        result = table.clone()
+        dml.index(result)[at(n)] = 7.0
+        return result
+
+    table = torch.randn(9, 9)
+    for call in (lambda n: dml.index(table)[at(n)], filled):
+        traced = torch.fx.symbolic_trace(call)
+        for n in (0, 5, -2):
+            same(copy.deepcopy(traced)(n), call(n))
 
 
 def test_what_an_entry_itself_raises_comes_through() -> None:
