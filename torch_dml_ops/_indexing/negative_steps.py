@@ -137,7 +137,7 @@ class _Resumed(Generator[Any, Any, Any]):
 
     def __init__(self, resumed: Any) -> None:
         self.resumed = resumed
-        self._entered = 0  # modes that its code has entered and not left
+        self._entered = 0  # modes that its code has entered and not left; below 0, others that it has left
 
     def send(self, value: Any) -> Any:
         return self._run(self.resumed.send, value)
@@ -154,7 +154,7 @@ class _Resumed(Generator[Any, Any, Any]):
         try:
             return resume(*given)
         finally:
-            self._entered = max(private._len_torch_function_stack() - beneath - 1, 0)
+            self._entered = private._len_torch_function_stack() - beneath - 1
             _beneath_others(beneath + 1, private._pop_torch_function_stack)
 
     def __await__(self) -> Generator[Any, Any, Any]:

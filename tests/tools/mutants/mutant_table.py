@@ -460,7 +460,7 @@ torch_dml_ops/_indexing/negative_steps.py
   following.resumed = generator.athrow(error) ==> raise
   «return self._run(self.resumed.throw, *error)» ==> return self.resumed.throw(*error)
   beneath = max(private._len_torch_function_stack()« - self._entered», 0) ==>
-  self._entered = «max(private._len_torch_function_stack() - beneath - 1, 0)» ==> 0
+  self._entered = «private._len_torch_function_stack() - beneath - 1» ==> 0
 torch_dml_ops/_indexing/slices.py
   bool:\n    for entry in «index if isinstance(index, tuple) else (index,)» ==> (index,)
   return bool(step < 0) ==> return bool(step <= -2)
