@@ -115,6 +115,7 @@ torch_dml_ops/_torch/private.py
   formula becomes, «and» what it ==> or  ~~ a word that only people read
   Pointwise.create": "«a formula as a new buffer»", ==>  ~~ a word that only people read
 torch_dml_ops/directml/_descriptors/rules.py
+  «Rule = Sequence[str | JsonPath]» ==> Rule = Sequence[0]  ~~ annotations alone have the name, and they are not evaluated
   «»yield from same_sizes(LENGTHS ==> continue;   ~~ the loop's body ends there
 torch_dml_ops/directml/_models/initial_values.py
   «@cache» ==> pass  ~~ it only takes longer

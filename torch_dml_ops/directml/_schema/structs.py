@@ -150,7 +150,7 @@ def _kind_of(hint: Any) -> Kind:
     if origin is dict:
         return ANYTHING._replace(read=lambda cursor: cursor.expect(dict))
     if origin is not None:
-        return _list_of(_kind_of(arguments[0]), getattr(arguments[0], "__name__", "values"))
+        return _list_of(_kind_of(arguments[0]), arguments[0].__name__)
     if issubclass(hint, Struct):
         return _struct(hint)
     if issubclass(hint, Enum):
