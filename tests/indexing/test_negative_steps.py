@@ -423,6 +423,20 @@ def test_a_decorator(decorate: Any) -> None:
         next(returned)
 
 
+async def in_a_list(awaited: Any) -> list[Any]:
+    return [item async for item in awaited] if inspect.isasyncgen(awaited) else [await awaited]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("word", ["return", "yield"])
+def test_decorated_functions_take_arguments_of_all_kinds(kind: str, word: str) -> None:
+    known: dict[str, Any] = {}
+    exec(f"{kind} f(x, /, *more, step, **named): {word} x[::step].tolist(), more, named", known)
+    result = dml.negative_steps(known["f"])(torch.arange(3), 4, step=-2, last=5)
+    result = asyncio.run(in_a_list(result)) if kind == "async def" else [*result] if word == "yield" else [result]
+    assert result == [([2, 0], (4,), {"last": 5})]
+
+
 @pytest.mark.parametrize("wrong", [4, "f", Tensor, torch.nn.Linear, [1]], ids=str)
 def test_what_is_no_function_is_refused(wrong: Any) -> None:
     for decorate in (dml.negative_steps, dml.negative_steps()):
