@@ -178,7 +178,7 @@ def test_what_cannot_be_explored() -> None:
 
 
 class Shown:
-    def __init__(self, operator: str, *sizes: int) -> None:
+    def __init__(self, operator: Any, *sizes: int) -> None:
         box = viz.explore(operator, torch.arange(torch.Size(sizes).numel()).reshape(sizes))
         *controls, self.code, self.error, self.picture = box.children
         self.fields = [field for row in controls for field in getattr(row, "children", [row])]
@@ -195,6 +195,16 @@ def test_what_is_shown_first_is_a_call_that_works(operator: str) -> None:
     pytest.importorskip("ipywidgets", reason="needs ipywidgets")
     for sizes in ((1,), (1, 3), (3, 1), (1, 1, 1), (5,)):
         assert Shown(operator, *sizes)()[1] == "", sizes
+    assert Shown(getattr(dml, operator), 2, 3)() == Shown(operator, 2, 3)()
+
+
+def test_every_length_that_can_be_chosen_is_one() -> None:
+    pytest.importorskip("ipywidgets", reason="needs ipywidgets")
+    shown = Shown("reverse_subsequences", 2, 3)
+    for slider in shown.fields[1:]:
+        assert (slider.min, slider.max) == (0, 3)
+        for slider.value in (0, 3):
+            assert shown()[1] == ""
 
 
 def test_the_call_follows_the_fields() -> None:

@@ -17,7 +17,7 @@ from descriptors.cases import op_desc
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.text import Text
 from processes import run_python
 
@@ -239,6 +239,7 @@ def test_texts_are_in_their_places(draw: Callable[[], Figure]) -> None:
     """In their cells, of which none lies on another, in the figure, and none on another."""
     figure = draw()
     assert figure.get_figwidth() <= 9
+    assert all(patch.get_linewidth() >= 0 for patch in figure.findobj(Patch))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from torch import Tensor
 
 import torch_dml_ops as dml
@@ -110,7 +109,7 @@ def _checked(caller: str, input: Any, desc: type, given: dict[str, Any]) -> Any:
     return input
 
 
-def _cells(sources: NDArray[np.int64], cell: Callable[[int], Cell]) -> list[Cell]:
+def _cells(sources: Tensor, cell: Callable[[int], Cell]) -> list[Cell]:
     """The cells of a tensor whose elements are flat indices of the input."""
     return [cell(source) for source in sources.reshape(-1).tolist()]
 
@@ -169,7 +168,7 @@ def plot_slice1(
     output_sizes = None if output_sizes is None else numbers(f"{caller}: output_sizes", output_sizes)
     x = input_of(caller, input)
     output_sizes = Slice1.result_sizes(x.tensor, window_offsets, window_sizes, window_strides, output_sizes)
-    sources = dml.slice1(_flat_indices(x.sizes), window_offsets, window_sizes, window_strides, output_sizes).numpy()
+    sources = dml.slice1(_flat_indices(x.sizes), window_offsets, window_sizes, window_strides, output_sizes)
     places = {source: k for k, source in enumerate(sources.reshape(-1).tolist())}
 
     def cell(source: int) -> Cell:
@@ -183,9 +182,9 @@ def plot_slice1(
     input_panel = Panel(
         "input",
         x.sizes,
-        _cells(_flat_indices(x.sizes).numpy(), cell),
+        _cells(_flat_indices(x.sizes), cell),
         outlines=[Outline(window_offsets, window_sizes, WINDOW, 2.6)],
-        start=tuple(int(k) for k in np.unravel_index(int(sources.flat[0]), x.sizes)),
+        start=tuple(int(k) for k in np.unravel_index(int(sources.flatten()[0]), x.sizes)),
     )
     which = "small number" if x.values else "number"
     legend = [
@@ -231,7 +230,7 @@ def plot_split(
     axis = _number(f"{caller}: axis", axis)
     x = input_of(caller, input)
     Split.result_sizes(x.tensor, split_sizes, axis)
-    pieces = [piece.numpy() for piece in dml.split(_flat_indices(x.sizes), split_sizes, axis)]
+    pieces = dml.split(_flat_indices(x.sizes), split_sizes, axis)
     owners = {source: k for k, piece in enumerate(pieces) for source in piece.reshape(-1).tolist()}
 
     def cell(source: int) -> Cell:
@@ -244,7 +243,7 @@ def plot_split(
         for begin, piece in zip(begins, pieces, strict=True)
     ]
     panels = [
-        Panel("input", x.sizes, _cells(_flat_indices(x.sizes).numpy(), cell), outlines),
+        Panel("input", x.sizes, _cells(_flat_indices(x.sizes), cell), outlines),
         *(Panel(f"output[{k}]", piece.shape, _cells(piece, cell)) for k, piece in enumerate(pieces)),
     ]
     shown = "[k]: the piece" if x.values else "[k]: the piece; above it the flat index in the input"
@@ -289,7 +288,7 @@ def plot_reverse_subsequences(
     x = input_of(caller, input)
     values = _values(caller, "sequence_lengths", sequence_lengths)
     ReverseSubsequences.result_sizes(x.tensor, sequence_lengths.to("meta"), axis)
-    sources = dml.reverse_subsequences(_flat_indices(x.sizes), sequence_lengths.detach().cpu(), axis).numpy()
+    sources = dml.reverse_subsequences(_flat_indices(x.sizes), sequence_lengths.detach().cpu(), axis)
     size = x.sizes[axis]
     lengths = np.array([min(max(value, 0), size) for value in values]).reshape(sequence_lengths.shape)
     length_of = np.broadcast_to(lengths, x.sizes).reshape(-1).tolist()
@@ -305,7 +304,7 @@ def plot_reverse_subsequences(
         Panel(
             "input",
             x.sizes,
-            _cells(_flat_indices(x.sizes).numpy(), cell),
+            _cells(_flat_indices(x.sizes), cell),
             lengths=[Cell(str(length), LENGTH_FILL) for length in values],
             axis=axis,
         ),

@@ -148,7 +148,6 @@ torch_dml_ops/onnx/_importer/moving.py
 torch_dml_ops/onnx/_importer/sizes.py
   other not in («1, length») for ==> length, 1  ~~ in another order
 torch_dml_ops/directml/_models/load_model.py
-  (places, descs«, strict=True»): ==>  ~~ they are as many
   dispatchables: dict[str«, Any»] ==>  ~~ what a dictionary holds is not read of its type
 csrc/kernels/cuda/access_pattern.h
   vec.include(copy.dims.size() «==» 1 ==> <=  ~~ a copy has at least one dimension here
@@ -213,12 +212,9 @@ torch_dml_ops/_torch/private.py
   "fusing: compiled« functions call the kernels,» and a warning ==> True  ~~ a word that only people read
   return forward_ad._current_level «>=» 0 ==> ==  ~~ torch has one level of forward mode
 torch_dml_ops/directml/operator.py
-  in zip(self._outputs, outs«, strict=True»): ==>  ~~ they are as many
-  in zip(inputs, given«, strict=True»): ==>  ~~ they are as many
 torch_dml_ops/directml/operator_descs.py
   return {«"kind": _COUNT, "counts": name»} ==>  "counts": name,"kind": _COUNT  ~~ a dictionary that is only looked up
 torch_dml_ops/onnx/_importer/resize.py
-  in zip(axes, after«, strict=True»): ==>  ~~ they are as many
 csrc/kernels/cpu/affine_copy.cpp
   «batch.row_begin = begin;» ==> /*batch.row_begin = begin;*/  ~~ the rows before are copied once more, with the same bytes
   «»const int64_t n = numel(inner); ==> break;   ~~ it chooses among ways with equal results
@@ -249,7 +245,6 @@ torch_dml_ops/_indexing/slices.py
   yield from («entry.start, entry.stop», entry.step) ==>  entry.stop,entry.start  ~~ which of several comes first does not matter
 torch_dml_ops/_operators/without_kernels.py
   every_tensor(name, *«(t for _, t in signature.named_tensors(arguments)), *out») ==> out, *(t for _, t in signature.named_tensors(arguments))  ~~ whether there is one
-  zip(strides, steps«, strict=True»)) if stride ==>  ~~ they are as many
 torch_dml_ops/directml/_schema/structs.py
   «@dataclass(frozen=True)» ==>  ~~ it has no fields, and each of its classes is a dataclass itself
 torch_dml_ops/onnx/_importer/graph.py

@@ -113,7 +113,7 @@ def meaning(text: str) -> str:
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("TypeVar", "ParamSpec"):
             node.args = node.keywords = []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "zip":
-            node.keywords = [k for k in node.keywords if getattr(k.value, "value", True)]
+            node.keywords = []  # which make errors of what cannot be
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance" and len(node.args) == 2:
             for types in (n for n in ast.walk(node.args[1]) if isinstance(n, ast.Tuple)):
                 types.elts.sort(key=ast.dump)
