@@ -42,6 +42,8 @@ class Drawn:
         self.boxes = [patch for patch in self.axes.patches if isinstance(patch, Rectangle) and patch.get_gid()]
         self.cells = {str(box.get_gid()): box for box in self.boxes}
         self.texts = {str(text.get_gid()): text.get_text() for text in self.axes.texts if text.get_gid()}
+        self.inks = {str(text.get_gid()): text.get_color() for text in self.axes.texts if text.get_gid()}
+        self.legend = [patch for patch in self.axes.patches if not patch.get_gid()]
 
     def names(self) -> set[str]:
         """Of all elements."""
@@ -120,6 +122,8 @@ def check_cells(
             text, tag, colour = shown(int(tensor[index]))
             assert (drawn.text(name, index), drawn.tag(name, index)) == (text, tag)
             assert to_rgb(drawn.fill(name, index)) == to_rgb(colour)
+            inks = {drawn.inks.get(f"{name}{list(index)} {kind}") for kind in ("text", "tag")}
+            assert inks - {None} == {_picture.PALE_INK if colour == _picture.BLANK else _picture.INK}
 
 
 @pytest.mark.parametrize("case", WINDOWS, ids=str)
@@ -483,3 +487,20 @@ def test_the_legend_says_what_the_marks_are() -> None:
     ):
         shown = {text.get_text() for text in figure.findobj(Text)}
         assert shown >= texts | {"input, sizes [4, 6]", "output, sizes [4, 6]"}
+
+
+def test_the_legend_has_the_marks_themselves() -> None:
+    def lines(patches: list[Any]) -> list[Any]:
+        return [(patch.get_edgecolor(), patch.get_linewidth()) for patch in patches]
+
+    ramp = [_picture.shade(k, 3) for k in range(3)]
+    window = Drawn(viz.plot_slice1([4, 6], [0, 0], [4, 6], [-1, 1]))
+    lengths = torch.tensor([[2], [0], [6], [1]])
+    for drawn, fills in (
+        (window, [_picture.BLANK, _picture.BLANK, *ramp]),
+        (Drawn(viz.plot_split([4, 6], [1, 2, 3], 1)), _picture.PIECES[:3]),
+        (Drawn(viz.plot_reverse_subsequences([4, 6], lengths, 1)), [*ramp, _picture.BLANK, _picture.LENGTH_FILL]),
+    ):
+        assert [to_rgb(patch.get_facecolor()) for patch in drawn.legend] == [*map(to_rgb, fills)]
+    cell = window.cells["input[0, 0]"]
+    assert lines(window.legend) == lines([window.cells["input outline 0"], window.cells["input start"], *[cell] * 3])
