@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._dynamo  # as in distributed_worker.py
@@ -143,6 +144,9 @@ def check_plans_are_those_of_the_process_group(rank: int, _: int) -> None:
         dml.slice1(empty(9, device_mesh=named["three"], placements=[Shard(0)]), [0], [9], [-1])
         assert len(made()) == (not again)
         earlier = dict(_plans._plans)
+    with mock.patch.object(_plans, "_MOST_PLANS", len(earlier)):
+        dml.slice1(x, [0], [9], [1])
+    assert len(_plans._plans) == 1
     for arguments, sentence in {
         ("split", x): "traffic: split must have its arguments, input, split_sizes, axis, got 1",
         ("split", x, (4.0, 5), 0): "split: split_sizes[0] must be a whole number, got 4.0",
