@@ -462,9 +462,11 @@ def check_derivatives(meshes: Sequence[DeviceMesh]) -> None:
 
 def check_ranks_outside_the_mesh(meshes: Sequence[DeviceMesh]) -> None:
     rank, whole = dist.get_rank(), torch.arange(6.0)
-    y = dml.split(distribute_tensor(whole, DeviceMesh("cpu", [1]), [Shard(0)]), [2, 4], 0)[1]
+    x, other = (distribute_tensor(t, DeviceMesh("cpu", [1]), [Shard(0)]) for t in (whole, whole.int()))
+    y = dml.split(x, [2, 4], 0)[1]
     assert y.shape == (4,)
     assert y.to_local().tolist() == ([2, 3, 4, 5] if rank == 1 else [])
+    assert raised(dml.slice1, x, [0], [6], [-1], out=other).startswith("slice1: out must have ")
     pair, lengths = DeviceMesh("cpu", [0, 1]), torch.tensor([6])
     for call, placement in (
         (lambda x, n: dml.slice1(x, [0], [6], [-1]), Shard(0)),
