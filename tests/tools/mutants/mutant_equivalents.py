@@ -133,6 +133,8 @@ torch_dml_ops/directml/tensor_desc.py
   if len(numbers) <= «64»: ==> 1  ~~ the same product, in another order
   strides) if stride «=»= 0 and self ==> <  ~~ negative strides were refused before
   JsonPath = (), «*, »written: ==>  ~~ it is called by names alone
+torch_dml_ops/distributed/_exchange.py
+  result = blocks[keys[«0»]] ==> (0-1)  ~~ there is one
 torch_dml_ops/distributed/_plans.py
   steps: list«[Step]» # what is ==>  ~~ an annotation that is not evaluated
 torch_dml_ops/onnx/_importer/inputs.py
@@ -242,6 +244,7 @@ csrc/python/index.inl
 torch_dml_ops/_indexing/index.py
   «Part = Walk | int | Tensor | None» ==> pass  ~~ annotations alone have the name, and they are not evaluated
 torch_dml_ops/_indexing/slices.py
+  max(«min(step, largest), -largest») ==>  -largest,min(step, largest)  ~~ the largest is the same
   yield from («entry.start, entry.stop», entry.step) ==>  entry.stop,entry.start  ~~ which of several comes first does not matter
 torch_dml_ops/_operators/without_kernels.py
   every_tensor(name, *«(t for _, t in signature.named_tensors(arguments)), *out») ==> out, *(t for _, t in signature.named_tensors(arguments))  ~~ whether there is one
