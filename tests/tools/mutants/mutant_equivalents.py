@@ -135,6 +135,8 @@ torch_dml_ops/directml/tensor_desc.py
   JsonPath = (), «*, »written: ==>  ~~ it is called by names alone
 torch_dml_ops/distributed/_exchange.py
   result = blocks[keys[«0»]] ==> (0-1)  ~~ there is one
+torch_dml_ops/distributed/_shards.py
+  if step «<» 0: # the same walk ==> <=  ~~ no step is 0
 torch_dml_ops/distributed/_traffic.py
   item = tensors[«0»].element_size() ==> -1  ~~ where anything is exchanged, all have one dtype
 torch_dml_ops/distributed/_plans.py
