@@ -321,6 +321,8 @@ def check_out(meshes: Sequence[DeviceMesh]) -> None:
     leaf = x.detach().requires_grad_()
     sentence = raised(dml.slice1, leaf, *window, out=torch.empty_like(x))
     assert sentence.startswith("slice1: with out there is no automatic differentiation, and input requires grad")
+    plain = whole.to(torch.complex64)  # of which no other rank knows
+    assert raised(dml.slice1, plain, *window, out=plain.clone().conj()).startswith("slice1: out must ")
 
 
 def from_parts(part: Tensor, mesh: DeviceMesh, *placements: Placement, **whole: Any) -> DTensor:
