@@ -293,6 +293,19 @@ def test_dtypes_without_generated_code_keep_the_kernel(dtype: torch.dtype) -> No
     assert generated(lambda x: dml.slice1(x, *WHOLE, [1, 1, -1]), "always", x) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    "computed",
+    [
+        lambda x: x.mT + x,
+        lambda x: torch.nn.functional.pad(x.mT, (1, 2)),
+        lambda x: x.mT.clone(memory_format=torch.contiguous_format),
+    ],
+)
+def test_what_a_kernel_reads_is_stored_as_in_eager_mode(computed: Callable[[Tensor], Tensor]) -> None:
+    """Or what it gives would be copied once more, into the strides that it has in eager mode."""
+    assert generated(lambda x: reversed_in(1, computed(x)), "never", torch.empty(3, 20, 20)) == (1, 1)
+
+
 # The rule. Nothing is run, so that large tensors take no memory.
 
 
@@ -338,6 +351,10 @@ def by_item(x: Tensor) -> Tensor:
 
 def by_column(x: Tensor) -> Tensor:
     return dml.reverse_subsequences(x, torch.ones(x.shape[0], 1, 1024, dtype=torch.int64), 1)
+
+
+def read_elsewhere(y: Tensor) -> list[Tensor]:
+    return [y * 2, reversed_in(1, y)]
 
 
 def used_twice(y: Tensor) -> Tensor:
@@ -394,6 +411,7 @@ SITUATIONS: dict[str, list[tuple[Any, ...]]] = {
         (lambda x: reversed_in(1, x), 4 * MB),
         (lambda x: dml.join([x, x], 2) + 1, 4 * MB),
         (lambda x: used_twice(by_item(x)), 4 * MB),
+        (lambda x: read_elsewhere(x + 1), 4 * MB),
         (lambda x: reversed_in(1, x) @ x.mT, 4 * MB),
     ],
 }
