@@ -104,8 +104,6 @@ def _tag_caches() -> None:
 
     The caches know a graph by its operators, and would return the code that was generated for them by other formulas.
     """
-    if not has_tag:
-        return
     config: Any = torch.compiler.config
     tag = f" torch_dml_ops:{_mode}_{_digest_of_sources}"
     if not config.cache_key_tag.endswith(tag):
@@ -124,8 +122,6 @@ def missing() -> str:
     global _missing
     if _missing is None:
         try:
-            if not has_tag:
-                raise AttributeError("torch.compiler.config has no cache_key_tag")
             from torch_dml_ops._compile import inductor
 
             inductor.register(get_fusion)
@@ -140,7 +136,6 @@ def missing() -> str:
     return _missing
 
 
-has_tag = hasattr(torch.compiler.config, "cache_key_tag")
 try:
     _mode = _checked(_VARIABLE, os.environ.get(_VARIABLE) or "rule")
 except ValueError as error:
