@@ -125,6 +125,7 @@ def test_a_tuple_of_a_class_of_its_own() -> None:
 
 S = np.s_
 TOO_MANY = "index must have no more slices and whole numbers than input has dimensions, 2, got 3"
+PARTS, OF_SLICE = ("start", "stop", "step"), "the slice of dimension 1 must be a whole number"
 MALFORMED: list[tuple[Any, str]] = [
     (S[..., ...], "index must have at most one Ellipsis, got 2"),
     (S[..., 1, ...], "index must have at most one Ellipsis, got 2"),
@@ -138,17 +139,25 @@ MALFORMED: list[tuple[Any, str]] = [
     (S[0:0, 6], "index[1] must be from -6 to 5, as dimension 1 has size 6, got 6"),
     (S[::0], "the slice of dimension 0 must not have a step of 0"),
     (S[..., None, 1 :: np.int8(0)], "the slice of dimension 1 must not have a step of 0"),
-    (S[::1.5], "the step of the slice of dimension 0 must be a whole number, got 1.5"),
-    (S["1":], "the start of the slice of dimension 0 must be a whole number, got '1'"),
     (S[:, : object()], "the stop of the slice of dimension 1 must be a whole number, got object"),
     (S["name"], "index[0] must be a slice, a whole number, None or an Ellipsis, got 'name'"),
     (S[::-1, 1.0], "index[1] must be a slice, a whole number, None or an Ellipsis, got 1.0"),
     (S[0, {1: 2}], "index[1] must be a slice, a whole number, None or an Ellipsis, got dict"),
-    (S[1.5::-1], "the start of the slice of dimension 0 must be a whole number, got 1.5"),
     (S[::-1, ::0], "the slice of dimension 1 must not have a step of 0"),
     (S[::-1, 6], "index[1] must be from -6 to 5, as dimension 1 has size 6, got 6"),
     (S[..., ::-1, ...], "index must have at most one Ellipsis, got 2"),
     (S[::-1, 0, 0], TOO_MANY),
+]
+
+
+def in_a_slice(part: str, value: Any) -> slice:
+    return slice(*(value if p == part else -1 if p == "step" else None for p in PARTS))
+
+
+MALFORMED += [
+    (S[0, in_a_slice(part, value)], f"the {part} of {OF_SLICE}, got {said}")
+    for part in PARTS
+    for value, said in ((1.5, "1.5"), ("1", "'1'"), (object(), "object"))
 ]
 ADVANCED: list[tuple[Any, str]] = [
     ([0, 2], "[0, 2]"),
@@ -202,6 +211,17 @@ def test_a_malformed_or_advanced_index_gets_a_sentence(
     assert type(refused.value) is error
     function = "negative_steps" if "negative_steps" in way else "index"
     assert str(refused.value).partition("; write ")[0] == f"{function}: {sentence}"
+    assert not x.any()
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("way", [way for way in REFUSING if "negative_steps" not in way])
+def test_a_truth_value_is_no_whole_number(part: str, way: str) -> None:
+    """Although NumPy takes it for 0 or 1."""
+    x = torch.zeros(4, 6, device=DEVICE)
+    for value in (True, np.True_, torch.tensor(True)):
+        with pytest.raises(TypeError, match=rf"^index: the {part} of {OF_SLICE}, got True$"):
+            REFUSING[way](x, S[0, in_a_slice(part, value)])
     assert not x.any()
 
 

@@ -177,6 +177,7 @@ csrc/ops/check.cpp
 csrc/kernels/cpu/inner_loops.cpp
   is_supported() && («level.is_fast() || named»)) chosen ==> 1==1  ~~ it chooses among ways with equal results
 csrc/ops/execute_cpu.cpp
+  «cpu::prefault_huge_pages(result.mutable_data(), bytes, torch_threads)»; ==>  ~~ it only takes longer
   pair[1] = «int64_t»(found.first ==> int32_t  ~~ there are fewer views
 torch_dml_ops/directml/_schema/structs.py
   «@dataclass(frozen=True)» ==> pass  ~~ whatever inherits it is a dataclass, and it has no fields
