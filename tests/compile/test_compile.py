@@ -32,6 +32,7 @@ from transform_cases import (
     by_name,
     examples,
     gradients,
+    in_a_backward_pass,
     indices,
     program,
     same,
@@ -181,6 +182,12 @@ def test_forward_and_backward(case: Case, dynamic: bool) -> None:
     actual = gradients(compiled(f(dml), dynamic=dynamic), *tensors)
     same(actual, gradients(f(plain_torch), *tensors))
     assert strides(actual[0]) == strides(f(dml)(*tensors))
+
+
+@by_name([case for case in COMPILED if not case.name.startswith("negative_steps")])  # Dynamo knows no modes there
+def test_a_backward_pass_of_somebody_else(case: Case) -> None:
+    f, tensors = in_a_backward_pass(lambda *xs: case.results(dml, *xs)), case.tensors(torch.float32)
+    same(gradients(compiled(f), *tensors), gradients(f, *tensors))
 
 
 @pytest.mark.parametrize("layout", ["contiguous", "transposed"])

@@ -10,7 +10,7 @@ from descriptors.graphs import identity
 from descriptors.rules import VALID
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
-from transform_cases import Case, by_name, same
+from transform_cases import Case, by_name, gradients, in_a_backward_pass, same
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml
@@ -111,6 +111,13 @@ def test_compiles_into_one_graph(case: Case, backend: str, fresh_compiler: None)
     for actual, want in zip(loss(compiled), loss(call), strict=True):
         assert torch.equal(actual, want)
     assert counter.frame_count == 2
+
+
+@by_name(CASES)
+def test_a_backward_pass_of_somebody_else(case: Case, fresh_compiler: None) -> None:
+    f, tensors = in_a_backward_pass(function_of(case)), case.tensors()
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+    same(gradients(compiled, *tensors), gradients(f, *tensors))
 
 
 @pytest.mark.parametrize("strides", [[1, 1], [0, 1], [2, 1], [1, 2]], ids=str)

@@ -314,3 +314,20 @@ def program(head: str, read: Sequence[str], assigned: Sequence[str], sized: Sequ
     exec("\n    ".join([*lines, "return results"]), names)
     f: Callable[..., Any] = names["f"]
     return f
+
+
+def in_a_backward_pass(f: Callable[..., Sequence[Tensor]]) -> Callable[..., tuple[Tensor, ...]]:
+    """A function whose derivative somebody else has written, with this one."""
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *xs: Tensor) -> tuple[Tensor, ...]:
+            return tuple(2 * x for x in xs)
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+            total = sum(y.sum() for y in f(*grads))
+            return tuple(grad + total for grad in grads)
+
+    apply: Callable[..., tuple[Tensor, ...]] = Doubled.apply
+    return apply

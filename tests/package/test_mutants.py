@@ -254,7 +254,8 @@ def test_faults_are_drawn_from_what_is_named_alone(tmp_path, monkeypatch, only) 
     monkeypatch.setattr(mutant_sample, "COPY", tmp_path / "mutants")
     drawn = mutant_sample.sample(4, "1", [only, "7"])
     assert [mutant.number for mutant in drawn] == sorted({mutant.number for mutant in drawn})
-    assert len(drawn) == 4 and all(only in (mutant.area, mutant.file) for mutant in drawn)
+    assert len(drawn) == 4
+    assert all(only in (mutant.area, mutant.file) for mutant in drawn)
     assert mutant_sample.sample(4, "1", [only]) == drawn != mutant_sample.sample(4, "1", ["indexing"])
 
 

@@ -226,12 +226,17 @@ def explanation(signature: Signature, values: Sequence[Any], out: Any = None) ->
     return None
 
 
+def has_strides(tensor: Tensor) -> bool:
+    """Dynamo takes no others, and does not say the layout in a backward pass."""
+    return is_dynamo_compiling() or tensor.layout == torch.strided
+
+
 def refused_layout(tensor: Tensor) -> str | None:
     if tensor.is_quantized:
         return "must not be quantized; call dequantize() or int_repr() first"
     if tensor.is_nested:
         return "must not be a nested tensor; call to_padded_tensor(0.0) or unbind() first"
-    if tensor.layout != torch.strided:
+    if not has_strides(tensor):
         layout = str(tensor.layout).removeprefix("torch.").removeprefix("_")
         return f"must have strides, got layout {layout}; call to_dense() first"
     if tensor.device.type in ("lazy", "xla"):  # to view such a tensor's memory as another dtype ends the process

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from torch_dml_ops._sentences.arguments import NO_LISTS, as_list, as_tensor, integer, is_array
+from torch_dml_ops._sentences.arguments import NO_LISTS, as_list, as_tensor, has_strides, integer, is_array
 from torch_dml_ops._sentences.text import cut, shown
 from torch_dml_ops.directml._schema.in_sentences import JsonPath
 
@@ -68,6 +68,6 @@ def require_strided(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be a tensor, got {cut(type(value).__name__)}{way_out}")
     if value.is_nested:
         raise ValueError(f"{name} must be a strided tensor, got a nested one; call to_padded_tensor(0.0) first")
-    if value.layout is not torch.strided:
+    if not has_strides(value):
         layout = str(value.layout).removeprefix("torch.")
         raise ValueError(f"{name} must be a strided tensor, got one of layout {layout}; call to_dense() first")
