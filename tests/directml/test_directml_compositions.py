@@ -1,5 +1,8 @@
 """Operators of descriptors, graphs of them and DirectMLX's functions: derivatives, vmap and torch.compile."""
 
+import copy
+import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +17,7 @@ from transform_cases import Case, by_name, gradients, in_a_backward_pass, same
 
 import torch_dml_ops as dml
 from torch_dml_ops import directml
-from torch_dml_ops.directml import Graph, Operator, TensorDesc, TensorPolicy
+from torch_dml_ops.directml import Graph, Operator, TensorDesc, TensorPolicy, TensorProperties
 
 
 def of_operator(op: str, padded: bool) -> Case:
@@ -124,7 +127,7 @@ def test_a_backward_pass_of_somebody_else(case: Case, fresh_compiler: None) -> N
 def test_a_layout_with_elements_on_one_another_is_refused_wherever_it_is_traced(
     strides: list[int], fresh_compiler: None
 ) -> None:
-    policy = TensorPolicy(lambda *_: directml.TensorProperties(strides))
+    policy = TensorPolicy(lambda *_: TensorProperties(strides))
 
     class Sliced(torch.nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -142,3 +145,66 @@ def test_a_layout_with_elements_on_one_another_is_refused_wherever_it_is_traced(
         else:
             with pytest.raises((ValueError, torch._dynamo.exc.Unsupported), match=r"on one another|must not be 0"):
                 f(x)
+
+
+BREAKING = [
+    *map(TensorProperties, ([1], [-6, 2, 1], [2**33, 2, 1], [3, 3, 1])),
+    *(TensorProperties(total_tensor_size_in_bytes=n) for n in (4, 49)),
+    *(TensorProperties(guaranteed_base_offset_alignment=n) for n in (2, 24)),
+]
+
+
+@pytest.mark.parametrize("properties", BREAKING, ids=str)
+def test_compiled_code_refuses_the_policies_of_eager_mode(properties: TensorProperties, fresh_compiler: None) -> None:
+    def sliced(x: Tensor) -> Tensor:
+        return directml.slice_(x, [0, 0, 0], [2, 2, 3], [1, 1, 1], tensor_policy=policy)
+
+    policy, x = TensorPolicy(lambda *_: properties), torch.zeros(2, 2, 3)
+    with pytest.raises(directml.DescriptorError) as refused:
+        sliced(x)
+    with pytest.raises(directml.DescriptorError, match=f"^{re.escape(str(refused.value))}$"):
+        torch.compile(sliced, backend="aot_eager")(x)
+    torch._dynamo.reset()  # which leaves to eager mode what it has given up once
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"slice_: a tensor by tensor_policy.* must"):
+        torch.compile(sliced, backend="aot_eager", fullgraph=True)(x)
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        [TensorProperties((n, 3, 1)) for n in (6, 8, 20)],
+        [TensorProperties(total_tensor_size_in_bytes=n) for n in (48, 52, 64)],
+        [TensorProperties(guaranteed_base_offset_alignment=n) for n in (16, 64, 128)],
+    ],
+    ids=["strides", "total size", "alignment"],
+)
+def test_compiled_code_takes_one_policy_after_another(kept: list[TensorProperties], fresh_compiler: None) -> None:
+    def sliced(x: Tensor, policy: TensorPolicy) -> Tensor:
+        return directml.slice_(x, [0, 0, 0], list(x.shape), [1, 1, -1], tensor_policy=policy)
+
+    compiled: Callable[..., Tensor] = torch.compile(sliced, backend="aot_eager", fullgraph=True)
+    x = torch.arange(12.0).reshape(2, 2, 3)
+    for properties in kept:
+        result = compiled(x, TensorPolicy(lambda *_, p=properties: p))
+        assert torch.equal(result, x.flip(2))
+        assert result.stride() == (properties.strides or (6, 3, 1))
+
+
+def test_sizes_of_an_exported_program_have_no_bounds_by_a_policy() -> None:
+    class Sliced(torch.nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return directml.slice_(x, [0, 0, 0], list(x.shape), [1, 1, -1], tensor_policy=policy)
+
+    policy, n = TensorPolicy.interleaved_channel(), torch.export.Dim("n")
+    program = torch.export.export(Sliced(), (torch.zeros(3, 4, 5),), dynamic_shapes=({0: n, 2: n + 2},)).module()
+    result = program(x := torch.rand(5, 4, 7))
+    assert torch.equal(result, x.flip(2))
+    assert result.stride() == (28, 1, 4)
+
+
+@pytest.mark.parametrize("policy", [TensorPolicy.default(), TensorPolicy.interleaved_channel()], ids=repr)
+def test_a_copied_policy_is_the_same(policy: TensorPolicy) -> None:
+    for again in (copy.copy(policy), copy.deepcopy([policy])[0], pickle.loads(pickle.dumps(policy))):
+        assert again is policy
+    of_somebody = TensorPolicy(len)  # type: ignore[arg-type]  # what it gives does not matter here
+    assert copy.deepcopy(of_somebody)._function is pickle.loads(pickle.dumps(of_somebody))._function is len

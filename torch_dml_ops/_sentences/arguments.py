@@ -79,6 +79,8 @@ def integer(name: str, value: Any, way_out: str = "") -> int:
 
     `int` would truncate 1.9 to 1, and so would torch, if it is one of NumPy's numbers, for example.
     """
+    if type(value) is int:  # or a size that Dynamo traces, which it cannot ask for attributes
+        return value
     try:
         # A tensor of one element has an index too, and is a list of numbers. What has none is not asked for it, as
         # torch.compile would end there, of torch 2.11 for None and slices.

@@ -375,6 +375,11 @@ class TensorPolicy:
         """Channels last, as NHWC: ``dml::TensorPolicy::InterleavedChannel()``."""
         return _INTERLEAVED_CHANNEL
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """The two that have names stay themselves when they are copied or pickled."""
+        named = {PACKED: "PACKED", _INTERLEAVED_CHANNEL: "_INTERLEAVED_CHANNEL"}
+        return named.get(self, (TensorPolicy, (self._function,)))
+
     def __repr__(self) -> str:
         named = {PACKED: "default()", _INTERLEAVED_CHANNEL: "interleaved_channel()"}
         return f"TensorPolicy.{named[self]}" if self in named else f"TensorPolicy({self._function!r})"

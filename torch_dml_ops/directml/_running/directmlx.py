@@ -11,6 +11,7 @@ from torch import Tensor
 import torch_dml_ops as dml
 from torch_dml_ops._sentences.arguments import require_tensor, whole_numbers
 from torch_dml_ops._sentences.text import shown
+from torch_dml_ops._torch.symbols import is_exporting
 from torch_dml_ops.directml._schema.arguments import instance
 from torch_dml_ops.directml.enums import data_type_of
 from torch_dml_ops.directml.errors import DescriptorError
@@ -49,9 +50,12 @@ def _by_policy(function: str, policy: TensorPolicy, results: Sequence[Tensor]) -
         data_type = data_type_of(f"{function}: the dtype of tensors by a policy", result.dtype)
         desc = output_desc(policy, data_type, result.shape)
         what = f"{function}: a tensor by tensor_policy"
-        if torch.compiler.is_compiling():  # which cannot look into the search for overlaps
+        if torch.compiler.is_compiling():  # which can follow neither the search for overlaps nor sentences
+            if not is_exporting() and list(desc.violations()):  # which would bound the sizes of an exported program
+                raise ValueError(f"{what} must keep DirectML's rules; without torch.compile it is said which it breaks")
             if not _are_nested(desc):
-                raise ValueError(f"{what}: strides {OVERLAP}, got {desc.strides}")
+                way_out = "in compiled code each must pass all that the smaller ones reach"
+                raise ValueError(f"{what}: strides {OVERLAP}; {way_out}, got {desc.strides}")
         elif violations := list(desc.violations(written=True)):
             raise DescriptorError(what, violations)
         tensors.append(laid_out(result, desc.strides, desc.items_up_to_last))
