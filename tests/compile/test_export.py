@@ -43,6 +43,12 @@ def test_an_exported_call_runs_for_other_sizes_after_a_file(case: Case, tmp_path
         same(loaded.module()(x), case.results(plain_torch, x))
 
 
+def test_an_index_of_slices_is_one_call() -> None:
+    case = Case("index", lambda ops, x: ops.index(x)[::-2, 1:], ((4, 5),))
+    nodes = exported(Call(case), values((4, 5))).graph.nodes
+    assert [n.target for n in nodes if n.op == "call_function"] == [torch.ops.torch_dml_ops.slice1.default]
+
+
 class AllFive(torch.nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         lengths = dml.sequence_lengths_like(x, torch.arange(x.shape[0], device=x.device), axis=1)

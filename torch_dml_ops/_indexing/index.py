@@ -306,7 +306,7 @@ def _for_torch(part: Part) -> slice | int | Tensor | None:
         return slice(part.start, part.start + part.length)
     if part.step > 0:
         return slice(part.start, part.stop, part.step)
-    if not is_exporting() and is_undecided(part.length == 0) and known_true(part.stop == -1):
+    if not is_exporting() and known_true(part.stop == -1):
         return slice(part.start % -part.step, part.start + 1, -part.step)  # of which torch knows that it begins within
     offset, size = part.least_window()
     return slice(offset, offset + size, -part.step)

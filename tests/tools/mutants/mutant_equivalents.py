@@ -249,6 +249,7 @@ csrc/python/index.inl
 torch_dml_ops/_indexing/index.py
   «Part = Walk | int | Tensor | None» ==> pass  ~~ annotations alone have the name, and they are not evaluated
 torch_dml_ops/_indexing/slices.py
+  return is_undecided(index + size «>=» least) if ==> >  ~~ it chooses among ways with equal results
   max(«min(step, largest), -largest») ==>  -largest,min(step, largest)  ~~ the largest is the same
   yield from («entry.start, entry.stop», entry.step) ==>  entry.stop,entry.start  ~~ which of several comes first does not matter
 torch_dml_ops/_operators/without_kernels.py
