@@ -410,23 +410,32 @@ def test_an_error_notes_its_node() -> None:
 
 @pytest.mark.parametrize("kind", ["input", "parameter", "buffer", "node"])
 def test_names_of_python_and_of_modules(kind: str) -> None:
-    """One by one, or the same name in Python; with constants, a NaN and what torch does."""
+    """A few at a time, beside one that is the same in Python; with constants, a NaN and what torch does."""
     x, w = np.arange(2.0, dtype=np.float32), np.ones(1, np.float32)
     attributes = dir(from_onnx(one("Identity", {"x": x})))
     words = {*attributes, *keyword.kwlist, *dir(builtins), "self", "torch", "device"}
-    for name in sorted({*words, "training", "x.0", "1", "/a/b.2", "inf", "nan"}):
-        given = {"x:0": x, name: x} if kind == "input" else {"x:0": x}
-        held = {name: x if kind == "parameter" else x.astype(np.int64)} if kind in ("parameter", "buffer") else {}
-        nodes = [helper.make_node("Identity", ["x:0"], [name if kind == "node" else "other"])]
-        nodes += [helper.make_node("Pad", [name], ["y"], pads=[0, 1], value=np.nan, mode="constant")]
-        nodes += [helper.make_node("Concat", ["w", "x:0"], ["z"], axis=0), helper.make_node("Identity", ["w"], ["v"])]
-        if kind == "buffer":
-            nodes[1] = helper.make_node("Identity", [name], ["y"])
-        outputs = {"y": held[name].dtype if held else x.dtype, "z": x.dtype, "v": x.dtype}
+    words = sorted({*words, "training", "x.0", "1", "/a/b.2", "inf", "nan"})
+    for k in range(0, len(words), 20):
+        names = words[k : k + 20]
+        of_them = x.astype(np.int64) if kind == "buffer" else x
+        given = {"x:0": x} | (dict.fromkeys(names, x) if kind == "input" else {})
+        held = dict.fromkeys(names, of_them) if kind in ("parameter", "buffer") else {}
+        nodes = [helper.make_node("Identity", ["x:0"], [name]) for name in names if kind == "node"]
+        nodes += [
+            helper.make_node("Concat", ["w", "x:0"], ["z:0"], axis=0),
+            helper.make_node("Identity", ["w"], ["v:0"]),
+        ]
+        outputs = {"z:0": x.dtype, "v:0": x.dtype} | {f"{name}:y": of_them.dtype for name in names}
+        for name in names:
+            if kind == "buffer":
+                nodes.append(helper.make_node("Identity", [name], [f"{name}:y"]))
+            else:
+                nodes.append(helper.make_node("Pad", [name], [f"{name}:y"], pads=[0, 1], value=np.nan, mode="constant"))
         module = from_onnx(model_of(nodes, given, outputs, {**held, "w": w}, opset=9))
-        y = held[name] if kind == "buffer" else np.append(x, np.float32(np.nan))
+        y = of_them if kind == "buffer" else np.append(x, np.float32(np.nan))
+        expected = [bits(np.append(w, x)), bits(w), *[bits(y)] * len(names)]
         for same in (module, pickle.loads(pickle.dumps(copy.deepcopy(module)))):
-            assert outputs_of(same, [*given.values()]) == [bits(y), bits(np.append(w, x)), bits(w)], name
+            assert outputs_of(same, [*given.values()]) == expected, names
 
 
 @pytest.mark.parametrize("are_inputs", [True, False])
