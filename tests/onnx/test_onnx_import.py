@@ -10,8 +10,7 @@ import keyword
 import pickle
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,6 @@ from onnx_models import (
     bits,
     each_importer,
     filled,
-    for_every_size,
     model_of,
     needs_onnx2torch,
     one,
@@ -45,7 +43,6 @@ from onnx_models import (
     tensor_of,
 )
 from torch import Tensor, fx
-from torch._dynamo.testing import CompileCounter
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -171,137 +168,6 @@ def test_split_in_more_pieces_than_there_are(number: int, importer: Importer) ->
 # Graphs of several nodes.
 
 
-HALVES = parsed("""
-halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z)
-<int64 axis = {1}, int64[1] zero = {0}, int64[1] minus_two = {-2}, int64[1] lowest = {-9223372036854775808},
- int64[1] end = {2}> {
-    one = Constant <value_ints = [1]> ()
-    two = Constant <value_int = 2> ()
-    sizes = Shape (x)
-    size = Gather <axis = 0> (sizes, axis)
-    time = Cast <to = 7> (size)
-    named = Identity (sizes)
-    part = Slice (named, one, end)
-    first_axis = Div (one, two)
-    again = Squeeze (part, first_axis)
-    half = Div (again, two)
-    rest = Sub (time, half)
-    middle = Unsqueeze (half, zero)
-    after = Reshape (rest, one)
-    length = Unsqueeze (time, zero)
-    pieces = Concat <axis = 0> (middle, after)
-    first, last = Split <axis = -2> (x, pieces)
-    late = Slice (x, middle, length, one)
-    early = Slice (x, minus_two, lowest, one, minus_two)
-    down = Sub (zero, one)
-    turned = Slice (x, middle, lowest, one, down)
-    both = Concat <axis = -2> (last, late, early, x, turned)
-    channels = Shape <start = 2> (x)
-    shape = Concat <axis = 0> (down, channels)
-    y = Reshape (both, shape)
-    rows = Shape <end = 1> (x)
-    lengths = Expand (half, rows)
-    z = ReverseSequence <batch_axis = 0, time_axis = 1> (first, lengths)
-}""")
-MOVES = parsed(
-    """
-moves (float[N, T, 4, 6] x) => (
-    float[N, A, 4, 8] a, float[N, B, 7, 4] b, float[N, C, 7, 6] c, float[N, T, 8, 12] d, float[N, E, 2, 3] e,
-    float[N, T, 2] f, float[N, T, 4, 6] g, float[N, T, 4, 6] h, float[N, I, 12, 6] i, float[N, T, 8, 6] j,
-    float[N, T, 2, 6] k, int64[L] l, float[N, T, 4, 6] m, float[N, T, 3, 9] n
-) <
-    int64[8] edge = {0, 3, -1, 2, 0, 2, 1, 0}, int64[8] reflect = {0, 1, 3, 0, 0, 0, 0, -2},
-    int64[8] wrap = {0, 2, 0, 0, 0, 1, 3, 0}, int64[2, 2] places = {0, 1, 3, -1}, int64[2, 1] rows = {3, 0},
-    int64[2] pieces = {2, 2}, int64 one = {1}, float[4] scales = {1, 2, 3, 1}, bool[4] some = {1, 0, 0, 1},
-    int64[4] twice = {1, 1, 2, 1}, int32 nine = {9}, int32 zero = {0}, int32 down = {-2},
-    int64[1, 1, 1, 2] columns = {5, -6}, float[1, 1, 1, 2] numbers = {2.5, -0.5}, int64[2] centred = {3, 9}
-> {
-    a = Pad <mode = "edge"> (x, edge)
-    b = Pad <mode = "reflect"> (x, reflect)
-    c = Pad <mode = "wrap"> (x, wrap)
-    four = Concat <axis = 1> (x, x, x, x)
-    d = DepthToSpace <blocksize = 2> (four)
-    e = SpaceToDepth <blocksize = 2> (x)
-    turned = Transpose <perm = [2, 3, 0, 1]> (x)
-    gathered = GatherND (turned, places)
-    f = Transpose <perm = [1, 2, 0]> (gathered)
-    early, late = Split <axis = 0> (turned, pieces)
-    scattered = ScatterND (turned, rows, late)
-    g = Transpose <perm = [2, 3, 0, 1]> (scattered)
-    h = Trilu <upper = 0> (x, one)
-    i = Resize <coordinate_transformation_mode = "asymmetric", nearest_mode = "ceil"> (x, , scales)
-    sizes = Shape (x)
-    doubled = Mul (sizes, twice)
-    j = Resize (x, , , doubled)
-    k = Compress <axis = 2> (x, some)
-    m = ScatterElements <axis = 3> (x, columns, numbers)
-    n = CenterCropPad <axes = [2, -1]> (x, centred)
-    range = Range (nine, zero, down)
-    l = Cast <to = 7> (range)
-}""",
-    '"": 19',
-)
-AGAIN = parsed("""
-again (float[N] x) => (float[A] a, float[B] b, float[C] c, float[D] d, float[E] e, float[F, G, H] f, int32[2] g)
-<int64[1] minus = {-1}, int64[1] zero = {0}, int64[1] one = {1}, int64[1] three = {3}, int64[1] seven = {-7},
- int64[1] two = {2}, int64[1] lowest = {-9223372036854775807},
- int64[1] highest = {9223372036854775807}, int32[1] first = {0}, bool[11] some = {0, 0, 1, 1, 0, 0, 1, 0, 0, 1, 0}> {
-    a = Slice (x, seven, lowest, zero, minus)
-    sizes = Shape (x)
-    size = Gather (sizes, first)
-    computed = Sub (one, size)
-    b = Slice (x, computed, lowest, zero, minus)
-    less = Sub (size, three)
-    quotient = Div (less, two)
-    c = Slice (x, zero, quotient)
-    d = Compress <axis = 0> (x, some)
-    end = Max (size, highest)
-    e = Slice (x, minus, end, zero, minus)
-    wanted = Concat <axis = 0> (sizes, one, minus)
-    rank = Shape (wanted)
-    ones = ConstantOfShape <value = int64[1] {1}> (rank)
-    downs = Neg (ones)
-    is_kept = Equal (wanted, downs)
-    shape = Where (is_kept, ones, wanted)
-    f = Expand (x, shape)
-    above, below = Split <axis = 0, num_outputs = 2> (wanted)
-    are_more = Greater (above, three)
-    are_less = Less (size, above)
-    flags = Cast <to = 6> (are_more)
-    others = Cast <to = 6> (are_less)
-    g = Sub (flags, others)
-}""")
-
-
-@pytest.mark.filterwarnings("ignore")  # from within torch's exporter
-@pytest.mark.parametrize(
-    ("model", "dims", "several", "more"),
-    [
-        (HALVES, 2, [(3, 8, 4), (2, 6, 4), (5, 9, 4), (3, 12, 4)], []),
-        (MOVES, 2, [(2, 3, 4, 6), (3, 2, 4, 6), (5, 7, 4, 6)], [(1, 7, 4, 6)]),
-        (AGAIN, 1, [(9,)], [(size,) for size in range(11)]),
-        (splits(3), 1, [(8,), (11,), (12,)], [(size,) for size in range(13)]),
-    ],
-    ids=["halves", "moves", "again", "splits"],
-)
-def test_dynamic_sizes(
-    model: ModelProto, dims: int, several: Sequence[Sequence[int]], more: Sequence[Sequence[int]]
-) -> None:
-    """Of `several` in one graph; of more, torch.export takes for granted what is true of these."""
-    counter = CompileCounter()
-    module = from_onnx(model).eval()
-    ways = for_every_size(module, several[0], dims, counter)
-    ways |= {importer.__name__: partial(outputs_of, importer(model)) for importer in IMPORTERS}
-    reference = ReferenceEvaluator(model) if model.graph.node[0].op_type == "Split" else session_of(model)
-    for k, sizes in enumerate((*several, *more), 1):
-        x = filled(sizes, np.dtype("float32"))
-        expected = [bits(np.ascontiguousarray(y)) for y in reference.run(None, {"x": x})]
-        for way, run in ways.items():
-            if sizes in several or way != "exported":
-                assert run([x]) == expected, (way, sizes)
-        assert counter.frame_count == 1 or k > len(several)
-
-
 def test_an_end_that_is_read_by_an_exported_program() -> None:
     """Of the largest numbers, which stand for no end, the program would make one."""
     text = "g (float[N] x, int64[1] end) => (float[M] y) <int64[1] minus = {-1}, int64[1] zero = {0}>"
@@ -314,16 +180,6 @@ def test_an_end_that_is_read_by_an_exported_program() -> None:
         assert module(x, torch.tensor([number])).tolist() == [4, 3, 2, 1, 0]
         with pytest.raises(RuntimeError, match="Runtime assertion failed"):
             program(x, torch.tensor([number]))
-
-
-@pytest.mark.parametrize("field", ["shape", "elem_type"])
-@pytest.mark.parametrize("model", [HALVES, AGAIN, splits(3)], ids=["halves", "again", "splits"])
-def test_inputs_of_unknown_types(model: ModelProto, field: str) -> None:
-    """What is a list of sizes is known without what ONNX infers of types."""
-    other = copy.deepcopy(model)
-    other.graph.input[0].type.tensor_type.ClearField(field)
-    x = filled((4, 9, 2) if model is HALVES else (9,), np.dtype("float32"))
-    assert outputs_of(from_onnx(other), [x]) == outputs_of(from_onnx(model), [x])
 
 
 GLUED = parsed("""
@@ -707,6 +563,40 @@ def test_sizes_that_do_not_fit_int32(op: str) -> None:
     )
     with pytest.raises(ValueError, match=rf"^{op}: the result must fit int32, got -?(2147483648|3221225472)(\n|$)"):
         module(torch.empty(1).expand(1, 2, 2**30))
+
+
+HALVES = parsed("""
+halves (float[N, T, C] x) => (float[U, C] y, float[N, V, C] z)
+<int64 axis = {1}, int64[1] zero = {0}, int64[1] minus_two = {-2}, int64[1] lowest = {-9223372036854775808},
+ int64[1] end = {2}> {
+    one = Constant <value_ints = [1]> ()
+    two = Constant <value_int = 2> ()
+    sizes = Shape (x)
+    size = Gather <axis = 0> (sizes, axis)
+    time = Cast <to = 7> (size)
+    named = Identity (sizes)
+    part = Slice (named, one, end)
+    first_axis = Div (one, two)
+    again = Squeeze (part, first_axis)
+    half = Div (again, two)
+    rest = Sub (time, half)
+    middle = Unsqueeze (half, zero)
+    after = Reshape (rest, one)
+    length = Unsqueeze (time, zero)
+    pieces = Concat <axis = 0> (middle, after)
+    first, last = Split <axis = -2> (x, pieces)
+    late = Slice (x, middle, length, one)
+    early = Slice (x, minus_two, lowest, one, minus_two)
+    down = Sub (zero, one)
+    turned = Slice (x, middle, lowest, one, down)
+    both = Concat <axis = -2> (last, late, early, x, turned)
+    channels = Shape <start = 2> (x)
+    shape = Concat <axis = 0> (down, channels)
+    y = Reshape (both, shape)
+    rows = Shape <end = 1> (x)
+    lengths = Expand (half, rows)
+    z = ReverseSequence <batch_axis = 0, time_axis = 1> (first, lengths)
+}""")
 
 
 def test_damaged_files(tmp_path: Path) -> None:

@@ -263,6 +263,7 @@ torch_dml_ops/onnx/_importer/graph.py
 torch_dml_ops/onnx/_importer/operators.py
   numbers=("start", "«limit", "delta»") ==> delta", "limit  ~~ a tuple that is only looked in
 torch_dml_ops/onnx/_importer/sizes.py
+  «Sizes = int | tuple[int, ...]» ==> Sizes = int | tuple[ ...]  ~~ annotations alone have the name, and they are not evaluated
   def and_(«A: Sizes, B»: Sizes) ==> B: Sizes, A  ~~ it is the same in either order
   beyond = «isinstance(result, int) and »(known_true ==>  ~~ of a symbol, a guard that always holds
 torch_dml_ops/viz/_picture.py

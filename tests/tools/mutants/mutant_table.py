@@ -556,7 +556,7 @@ torch_dml_ops/onnx/_importer/inputs.py
 torch_dml_ops/onnx/_importer/arithmetic.py
   «_ordered(A), _ordered(B)») ==> A, B  ## tests/onnx/test_onnx_schemas.py -k Less
 torch_dml_ops/onnx/_importer/moving.py
-  start = larger(start, -sizes[d]) ==> pass  ## tests/onnx/test_onnx_import.py -k 'dynamic_sizes and again'
+  start = larger(start, -sizes[d]) ==> pass  ## tests/onnx/test_random_graphs.py -k Slice
   if must_divide and «known_true(size % num_outputs != 0)» ==> False
   larger(«smaller(each, size - k * each)», 0) for ==> size - k * each
   if all(«known_true(piece > 0)» for piece ==> True
