@@ -632,6 +632,14 @@ main (float[n] x) => (float[m] y) {{ y = our.f (x) }}
     assert from_onnx(model)(torch.arange(3.0)).tolist() == [0, 1, 2]
 
 
+def test_a_default_of_a_function_within_another() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18, "our": 1]>
+main (float[n, m] x) => (float[n, k] y) { y = our.outer (x) }
+<domain: "our", opset_import: ["": 18, "our": 1]> outer (x) => (y) { y = our.inner (x) }
+<domain: "our", opset_import: ["": 18]> inner <axis: int = 1> (x) => (y) { y = Concat <axis: int = @axis> (x, x) }""")
+    assert from_onnx(model)(torch.tensor([[1.0, 2.0]])).tolist() == [[1, 2, 1, 2]]
+
+
 @pytest.mark.parametrize("opset", [7, 8])
 def test_sizes_that_a_model_of_an_old_opset_has_as_constants(opset: int) -> None:
     """Of whole numbers, which ONNX did not allow there, but exporters wrote."""

@@ -589,7 +589,7 @@ torch_dml_ops/onnx/_importer/operators.py
   «tensor.CopyFrom(TensorProto(data_type=tensor.data_type, dims=[0]))» ==> pass  ## tests/onnx/test_random_graphs.py -k a_graph
 torch_dml_ops/onnx/_importer/files.py
   if «default.name not in given»: ==> True  ## tests/onnx/test_random_graphs.py -k a_graph
-  for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)») ==>  ## tests/onnx/test_random_graphs.py -k a_graph
+  for node in _nodes_in(result.graph.node«, *(function.node for function in result.functions)») ==>  ## tests/onnx/test_onnx_import.py -k default_of_a_function
 torch_dml_ops/onnx/_onnx2torch.py
   «not (op == "Resize" and arguments.get("mode", "nearest") == "nearest")» ==> True
   «if isinstance(value, Tensor)»: ==> if False
