@@ -229,7 +229,7 @@ def explanation(signature: Signature, values: Sequence[Any], out: Any = None) ->
 
 
 def has_strides(tensor: Tensor) -> bool:
-    """Dynamo takes no others, and does not say the layout in a backward pass."""
+    """Dynamo takes no sparse tensors, and does not say layouts in a backward pass."""
     return is_dynamo_compiling() or tensor.layout == torch.strided
 
 
